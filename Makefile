@@ -17,7 +17,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-adversary test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs wheels image image-wheels clean
+.PHONY: help setup demo test test-adversary test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site wheels image image-wheels clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -35,7 +35,7 @@ demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a 
 	@sh tools/demo.sh
 
 test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow and not kubernetes and not adversary' $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal --durations=40 --durations-min=5 -m 'not slow and not kubernetes and not adversary' $(ARGS)
 
 test-adversary: setup  ## attacks and failures on real pools, with the outcome that the documents promise
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m 'adversary and not slow' tests/adversary $(ARGS)
@@ -55,10 +55,11 @@ cluster: setup  ## the same Kubernetes to try things on; ARGS='--nodes 100 --rea
 cluster-down: setup  ## end it; nothing stays behind, whatever happened before
 	@$(BIN)/python -m tests.support.cluster down $(ARGS)
 
-check: setup  ## ruff, strict types, import contracts: all of them, then the verdict
+check: setup  ## ruff, strict types, import contracts, style: all of them, then the verdict
 	@failed=0; \
 	for step in 'ruff check .' 'ruff format --check .' 'mypy' 'mypy -p bench -p tests.support' \
-	  'mypy tools/get_uv.py' 'mypy tools/make_image.py' 'lint-imports'; do \
+	  'mypy tools/get_uv.py' 'mypy tools/make_image.py' 'mypy tools/check_style.py' 'lint-imports' \
+	  'python tools/check_style.py'; do \
 	  $(BIN)/$$step || { failed=1; echo "make check: '$$step' failed" >&2; }; \
 	done; exit $$failed
 
@@ -87,6 +88,10 @@ bench/gpu/guard/guard: $(GUARD)
 docs: setup  ## the generated reference, into docs/reference
 	@for page in tools/gen_*.py; do $(BIN)/python $$page || exit 1; done
 
+site:  ## the documentation as a site, into site/: search offline, en and zh; every link is checked
+	@uv="$(UV)" && UV_PROJECT_ENVIRONMENT=.tools/site "$$uv" sync --frozen --quiet --only-group docs
+	@NO_MKDOCS_2_WARNING=1 .tools/site/bin/python tools/make_site.py $(ARGS)
+
 wheels: setup  ## both distributions as wheels, into dist/
 	@uv="$(UV)" && "$$uv" build --quiet --wheel --all-packages --out-dir dist
 	@ls dist/*.whl
@@ -101,6 +106,6 @@ image: setup  ## dist/image.tar without a network or a daemon; ROOTFS=base.tar I
 	@$(BIN)/python tools/make_image.py make --rootfs "$(ROOTFS)" --wheels dist/image-wheels --name "$(IMAGE)" --out dist/image.tar
 
 clean:  ## remove everything the other targets made
-	rm -rf .venv .tools dist build bench/gpu/guard/guard native/build htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis \
-	  .import_linter_cache
+	rm -rf .venv .tools dist build site bench/gpu/guard/guard native/build htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	  .import_linter_cache .style_cache.json
 	find src tests bench tools native -name __pycache__ -prune -exec rm -rf {} +

@@ -1,7 +1,8 @@
 """Run the benches and print their figures: `python -m bench [NAME…] [--list] [--out DIR]`.
 
-A bench is a module in bench/figures with `NAME` and `run(out) -> list[Row]`; being in the folder registers it. Every
-bench runs in its own process, so that none inherits another's memory, imports or failures.
+A bench is a module in bench/figures with `NAME` and `run(out) -> list[Row]`; being in the folder
+registers it. Every bench runs in its own process, so that none inherits another's memory, imports
+or failures.
 """
 
 import argparse
@@ -37,7 +38,10 @@ def main(arguments: list[str]) -> int:
     benches = registered(FIGURES)
     unknown = sorted(set(asked.names) - set(benches))
     if unknown:
-        print(f"no bench named {', '.join(unknown)}; there are: {', '.join(benches) or 'none'}", file=sys.stderr)
+        print(
+            f"no bench named {', '.join(unknown)}; there are: {', '.join(benches) or 'none'}",
+            file=sys.stderr,
+        )
         return 2
     if asked.list:
         print("\n".join(f"{name:20} {_first_line(module)}" for name, module in benches.items()))
@@ -55,10 +59,16 @@ def registered(folder: Path) -> dict[str, str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the figures the docs quote.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure the figures the docs quote."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="benches to run; default: all")
-    parser.add_argument("--list", action="store_true", help="say which there are, and measure nothing")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="where results.json and records go")
+    parser.add_argument(
+        "--list", action="store_true", help="say which there are, and measure nothing"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=HERE / "results", help="where results.json and records go"
+    )
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -77,7 +87,9 @@ def _run_here(module: str, out: Path) -> int:
     """The child's part: measure one bench and leave its rows as JSON."""
     bench = _load(module)
     rows = bench.run(out)
-    (out / f"{bench.NAME}.json").write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n")
+    (out / f"{bench.NAME}.json").write_text(
+        json.dumps([row.as_json() for row in rows], indent=1) + "\n"
+    )
     return 0
 
 
@@ -96,7 +108,15 @@ def _run_in_child(name: str, out: Path, rows: list[Row]) -> bool:
     print(f"bench {name} …", file=sys.stderr, flush=True)
     result = out / f"{name}.json"
     result.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "bench", name, "--in-this-process", "--out", str(out.resolve())]
+    command = [
+        sys.executable,
+        "-m",
+        "bench",
+        name,
+        "--in-this-process",
+        "--out",
+        str(out.resolve()),
+    ]
     if subprocess.run(command, cwd=REPOSITORY, check=False).returncode != 0:
         return False
     rows += [_row(fields) for fields in json.loads(result.read_text())]
@@ -105,13 +125,17 @@ def _run_in_child(name: str, out: Path, rows: list[Row]) -> bool:
 
 def _row(fields: dict[str, Any]) -> Row:
     derived = {"ratio", "holds"}
-    kept: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in fields.items() if n not in derived}
+    kept: dict[str, Any] = {
+        n: tuple(v) if isinstance(v, list) else v for n, v in fields.items() if n not in derived
+    }
     return Row(**kept)
 
 
 def _record(rows: Sequence[Row], broken: Sequence[str]) -> dict[str, Any]:
     """The rows with what a reader needs to judge them: which code, on what machine, when."""
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=REPOSITORY, capture_output=True, text=True)
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=REPOSITORY, capture_output=True, text=True
+    )
     return {
         "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": commit.stdout.strip() or None,

@@ -7,7 +7,8 @@ import subprocess
 
 
 def circumstances(seed: int, seconds: float, again: str) -> str:
-    """Of a campaign of kills, with what is needed to do it again; `again` says how often it began anew."""
+    """Of a campaign of kills, with what is needed to do it again; `again` says how often it began
+    anew."""
     describe = ["git", "describe", "--always", "--dirty"]
     commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
     return (

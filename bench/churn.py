@@ -1,9 +1,11 @@
-"""A pool's daily life in short: claims come at random, hold what they got for a while and give it back.
+"""A pool's daily life in short: claims come at random, hold what they got for a while and give it
+back.
 
-Arrivals are Poisson, shapes are drawn from a list, lifetimes are lognormal with a mean of 1 and sigma 1, whatever the
-shape. `load` is what is asked for on the average, in parts of the pool's compute. A claim that fits nowhere is lost, so
-that a policy is judged by what it places and not by a queue. The pool starts empty; what happens before `FROM` is left
-out. Same seed, same claims, whatever the policy and whatever it knows.
+Arrivals are Poisson, shapes are drawn from a list, lifetimes are lognormal with a mean of 1 and
+sigma 1, whatever the shape. `load` is what is asked for on the average, in parts of the pool's
+compute. A claim that fits nowhere is lost, so that a policy is judged by what it places and not by
+a queue. The pool starts empty; what happens before `FROM` is left out. Same seed, same claims,
+whatever the policy and whatever it knows.
 """
 
 import heapq
@@ -13,11 +15,12 @@ from random import Random
 
 import numpy as np
 
-from gpupool.scheduling.free import Free
-from gpupool.scheduling.snapshot import Cards, Expected, Hosts
-from gpupool.simulation.choosing import Chooser, Seat
-from gpupool.simulation.foreknowledge import ORACLE, Foreknowledge
-from gpupool.simulation.openb import Pods
+from gpupool.scheduling.filtering.free_capacity import FreeCapacity
+from gpupool.scheduling.snapshot.cards import CardTable, HostColumns
+from gpupool.scheduling.snapshot.claims import ExpectedDemand
+from gpupool.simulation.replay.foreknowledge import ORACLE, Foreknowledge
+from gpupool.simulation.replay.seat_chooser import ChosenSeat, SeatChooser
+from gpupool.simulation.traces.openb import PodList
 
 FROM, UNTIL = 5.0, 10.0
 """In mean lifetimes."""
@@ -27,7 +30,8 @@ LARGE = 8
 
 @dataclass(frozen=True)
 class Life:
-    """Mean allocation in percent of the compute, and of the claims of eight cards how many came and were placed."""
+    """Mean allocation in percent of the compute, and of the claims of eight cards how many came and
+    were placed."""
 
     allocation_pct: float
     large: int
@@ -41,13 +45,13 @@ class _Event:
     lasts: float
 
 
-Watch = Callable[[Free, float], None]
+Watch = Callable[[FreeCapacity, float], None]
 """Told how long the pool has been as it is now."""
 
 
 def live(
-    cards: Cards,
-    pods: Pods,
+    cards: CardTable,
+    pods: PodList,
     policy: str,
     load: float,
     seed: int,
@@ -55,12 +59,14 @@ def live(
     watch: Watch = lambda _free, _span: None,
 ) -> Life:
     """One life. The oracle knows the list, and that claims end."""
-    free = Free(cards)
+    free = FreeCapacity(cards)
     capacity = int(free.milli.sum())
-    whole = Expected(pods.shapes, tuple(np.bincount(pods.of, minlength=len(pods.shapes)).tolist()))
+    whole = ExpectedDemand(
+        pods.shapes, tuple(np.bincount(pods.shape_numbers, minlength=len(pods.shapes)).tolist())
+    )
     known = Foreknowledge(knowledge, whole, capacity)
-    chooser = Chooser(policy, free, pods.shapes, seed)
-    ends: list[tuple[float, int, int, Seat]] = []
+    chooser = SeatChooser(policy, free, pods.shapes, seed)
+    ends: list[tuple[float, int, int, ChosenSeat]] = []
     area, used, since, large, placed = 0.0, 0, FROM, 0, 0
 
     def passed(at: float) -> None:
@@ -74,28 +80,28 @@ def live(
         while ends and ends[0][0] <= event.at:
             at, _, number, seat = heapq.heappop(ends)
             passed(at)
-            chooser.give(number, seat)
-            known.claim_gave_back(pods.shapes[number])
+            chooser.release_seat(number, seat)
+            known.note_release(pods.shapes[number])
             used -= pods.shapes[number].count * pods.shapes[number].held_milli
         passed(event.at)
         shape = pods.shapes[event.number]
-        known.claim_came(shape)
-        chooser.expect(known.expected)
+        known.note_arrival(shape)
+        chooser.set_expected(known.expected_demand)
         counts = shape.count == LARGE and event.at >= FROM
         large += counts
-        found = chooser.choose(event.number)
+        found = chooser.choose_seat(event.number)
         if found is None:
             continue
         placed += counts
-        chooser.take(event.number, found)
-        known.claim_started(shape)
+        chooser.take_seat(event.number, found)
+        known.note_start(shape)
         used += shape.count * shape.held_milli
         heapq.heappush(ends, (event.at + event.lasts, order, event.number, found))
     passed(UNTIL)
     return Life(100 * area / (UNTIL - FROM) / capacity, large, placed)
 
 
-def some_nodes(cards: Cards, number: int, seed: int) -> Cards:
+def some_nodes(cards: CardTable, number: int, seed: int) -> CardTable:
     """So many nodes of a pool without labels, drawn at random, everything free."""
     chosen = sorted(Random(seed).sample(range(len(cards.nodes)), number))
     rows = np.flatnonzero(np.isin(cards.node, chosen))
@@ -113,15 +119,17 @@ def some_nodes(cards: Cards, number: int, seed: int) -> Cards:
         free_milli=cards.free_milli[rows],
         free_bytes=cards.free_bytes[rows],
         generation=cards.generation[rows],
-        hosts=Hosts(cpu, memory, cpu.copy(), memory.copy()),
+        hosts=HostColumns(cpu, memory, cpu.copy(), memory.copy()),
     )
 
 
-def _arrivals(pods: Pods, capacity: int, load: float, seed: int) -> Iterator[_Event]:
+def _arrivals(pods: PodList, capacity: int, load: float, seed: int) -> Iterator[_Event]:
     chance, asked = Random(seed), [shape.held_milli * shape.count for shape in pods.shapes]
-    of = pods.of.tolist()
+    of = pods.shape_numbers.tolist()
     rate = load * capacity / (sum(asked[number] for number in of) / len(of))
     at = chance.expovariate(rate)
     while at < UNTIL:
-        yield _Event(at, of[chance.randrange(len(of))], chance.lognormvariate(-SIGMA * SIGMA / 2, SIGMA))
+        yield _Event(
+            at, of[chance.randrange(len(of))], chance.lognormvariate(-SIGMA * SIGMA / 2, SIGMA)
+        )
         at += chance.expovariate(rate)

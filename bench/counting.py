@@ -1,8 +1,9 @@
-"""Counting what a piece of work asks of SQLite: statements, rows handed out, and steps of its virtual machine.
+"""Counting what a piece of work asks of SQLite: statements, rows handed out, and steps of its
+virtual machine.
 
-Counts are the same on every machine and in every run, which times are not. Steps are the proof of an index: a
-statement that reads a whole table takes as many steps as the table has rows, whatever its plan was called. Knows no
-table of ours.
+Counts are the same on every machine and in every run, which times are not. Steps are the proof of
+an index: a statement that reads a whole table takes as many steps as the table has rows, whatever
+its plan was called. Knows no table of ours.
 """
 
 import sqlite3
@@ -37,7 +38,14 @@ def counting(engine: sa.Engine) -> Iterator[Counts]:
     counts = Counts()
     watched: dict[int, sqlite3.Connection] = {}
 
-    def begins(connection: sa.Connection, cursor: Any, statement: str, parameters: Any, _c: Any, _many: bool) -> None:
+    def begins(
+        connection: sa.Connection,
+        cursor: Any,
+        statement: str,
+        parameters: Any,
+        _c: Any,
+        _many: bool,
+    ) -> None:
         raw = _raw(connection)
         if id(raw) not in watched:
             watched[id(raw)] = raw
@@ -70,14 +78,17 @@ def _raw(connection: sa.Connection) -> sqlite3.Connection:
 
 
 def query_plans(engine: sa.Engine, counts: Counts) -> list[str]:
-    """What SQLite plans for each different statement that was counted, a line per table it visits."""
+    """What SQLite plans for each different statement that was counted, a line per table it
+    visits."""
     with engine.connect() as connection:
         raw = _raw(connection)
         different = {text: _one(parameters) for text, parameters in counts.asked}
         return [
             detail
             for text, parameters in different.items()
-            for _id, _parent, _unused, detail in raw.execute(f"EXPLAIN QUERY PLAN {text}", parameters)
+            for _id, _parent, _unused, detail in raw.execute(
+                f"EXPLAIN QUERY PLAN {text}", parameters
+            )
         ]
 
 

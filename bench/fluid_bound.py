@@ -1,11 +1,14 @@
-"""How little a cluster could leave idle if claims were a fluid: a linear program, for policies that turn nobody away.
+"""How little a cluster could leave idle if claims were a fluid: a linear program, for policies that
+turn nobody away.
 
-Claims of a class may be split over nodes of every kind that could take them; processors, memory and cards of a kind are
-one vessel. Only shares are packed exactly: what they leave of a card is found by arcs from 0 to the card's end (in
-hundredths), each as long as a share, in descending order of sizes. First the largest part of all classes alike is found
-that fits, then as much more as fits of whatever else arrives. That is a bound for whoever places every claim that fits,
-whatever is moved afterwards; nodes as such and the order of arrival play no part, so no policy need reach it. Where a
-class fits nowhere the first part is 0. OR-Tools solves it (extra `opt`); without it nothing is known.
+Claims of a class may be split over nodes of every kind that could take them; processors, memory and
+cards of a kind are one vessel. Only shares are packed exactly: what they leave of a card is found
+by arcs from 0 to the card's end (in hundredths), each as long as a share, in descending order of
+sizes. First the largest part of all classes alike is found that fits, then as much more as fits of
+whatever else arrives. That is a bound for whoever places every claim that fits, whatever is moved
+afterwards; nodes as such and the order of arrival play no part, so no policy need reach it. Where a
+class fits nowhere the first part is 0. OR-Tools solves it (extra `opt`); without it nothing is
+known.
 """
 
 import csv
@@ -70,8 +73,15 @@ def idle_pct(nodes: Path, pods: Path) -> Mapping[int, float]:
     except ImportError:
         return {}
     lists = _read(nodes, pods)
-    found = {arrived: _solve(pywraplp, lists, arrived / 100 * lists.capacity / lists.demand) for arrived in ARRIVED}
-    return {arrived: 100 - 100 * used / lists.capacity for arrived, used in found.items() if used is not None}
+    found = {
+        arrived: _solve(pywraplp, lists, arrived / 100 * lists.capacity / lists.demand)
+        for arrived in ARRIVED
+    }
+    return {
+        arrived: 100 - 100 * used / lists.capacity
+        for arrived, used in found.items()
+        if used is not None
+    }
 
 
 def _solve(solvers: Any, lists: Lists, times: float) -> float | None:
@@ -89,17 +99,27 @@ def _solve(solvers: Any, lists: Lists, times: float) -> float | None:
     if solver.Solve() != solver.OPTIMAL:
         return None
     alike.SetLb(alike.solution_value() * _ALMOST)
-    solver.Maximize(solver.Sum([one.asked * part for one, parts in placed.items() for part in parts]))
+    solver.Maximize(
+        solver.Sum([one.asked * part for one, parts in placed.items() for part in parts])
+    )
     return float(solver.Objective().Value()) if solver.Solve() == solver.OPTIMAL else None
 
 
-def _fill(solver: Any, lists: Lists, kind: Kind, number: int, placed: dict[Class, list[Any]]) -> None:
+def _fill(
+    solver: Any, lists: Lists, kind: Kind, number: int, placed: dict[Class, list[Any]]
+) -> None:
     """What nodes of one kind may hold together."""
-    here = {one: solver.NumVar(0, solver.infinity(), "") for one in lists.classes if kind.takes(one, lists.memory[one])}
+    here = {
+        one: solver.NumVar(0, solver.infinity(), "")
+        for one in lists.classes
+        if kind.takes(one, lists.memory[one])
+    }
     for one, part in here.items():
         placed[one].append(part)
     solver.Add(solver.Sum([one.cpu * part for one, part in here.items()]) <= kind.cpu * number)
-    solver.Add(solver.Sum([lists.memory[one] * part for one, part in here.items()]) <= kind.memory * number)
+    solver.Add(
+        solver.Sum([lists.memory[one] * part for one, part in here.items()]) <= kind.memory * number
+    )
     whole = [one.count * part for one, part in here.items() if one.count and one.milli == _WHOLE]
     shares: dict[int, list[Any]] = defaultdict(list)
     for one, part in here.items():
@@ -128,7 +148,8 @@ def _packed(solver: Any, shares: Mapping[int, list[Any]]) -> list[Any]:
 
 
 def _arcs(reached: set[int], length: int) -> Iterator[tuple[int, int]]:
-    """Where a share of that length may lie behind longer ones and others like it; what it reaches is added."""
+    """Where a share of that length may lie behind longer ones and others like it; what it reaches
+    is added."""
     for at in range(_GRAINS - length + 1):
         if at in reached:
             reached.add(at + length)
@@ -139,11 +160,18 @@ def _read(nodes: Path, pods: Path) -> Lists:
     lists, memory = Lists(), Counter[Class]()
     for row in _rows(nodes):
         if int(row["gpu"]):
-            lists.kinds[Kind(int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])] += 1
+            lists.kinds[
+                Kind(int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])
+            ] += 1
     for row in _rows(pods):
         count = int(row["num_gpu"])
         models = tuple(filter(None, (row.get("gpu_spec") or "").split("|")))
-        one = Class(int(row["cpu_milli"]), count, int(row["gpu_milli"] or 0) if count else 0, models if count else ())
+        one = Class(
+            int(row["cpu_milli"]),
+            count,
+            int(row["gpu_milli"] or 0) if count else 0,
+            models if count else (),
+        )
         lists.classes[one] += 1
         memory[one] += int(row["memory_mib"])
     lists.memory = {one: memory[one] / number for one, number in lists.classes.items()}

@@ -1,5 +1,6 @@
-"""HAMi-core, beside which the fence is measured: its preload library, built by whoever measures, and how a program runs
-below it. Nothing of it is part of gpupool; bench/README.md says how to build it.
+"""HAMi-core, beside which the fence is measured: its preload library, built by whoever measures,
+and how a program runs below it. Nothing of it is part of gpupool; bench/README.md says how to build
+it.
 
 This module knows nothing of gpupool.
 """
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VARIABLE = "GPUPOOL_BENCH_HAMI"
-LOCKS = Path("/tmp/vgpulock")  # its README: to be created before programs run outside its containers
+LOCKS = Path(
+    "/tmp/vgpulock"
+)  # its README: to be created before programs run outside its containers
 
 
 class PeerMissingError(Exception):
@@ -26,8 +29,11 @@ class Peer:
 
     library: Path
 
-    def environment(self, cache: Path, *, memory_bytes: int = 0, percent: int = 0) -> dict[str, str]:
-        """What its README sets for one tenant: limits by variables (0: none), strictly enforced, errors logged alone.
+    def environment(
+        self, cache: Path, *, memory_bytes: int = 0, percent: int = 0
+    ) -> dict[str, str]:
+        """What its README sets for one tenant: limits by variables (0: none), strictly enforced,
+        errors logged alone.
 
         `cache` is the tenant's accounting file; it must be new whenever a limit has changed.
         """

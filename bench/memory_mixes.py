@@ -1,9 +1,10 @@
 """Claims that ask for memory of cards out of proportion to their compute, made anew from a seed.
 
-A model that is served holds tens of GiB and little compute; training on a small set the reverse. The cluster has cards
-of three sizes. A seed decides how much of the compute each kind of claim asks for (served models 15 to 45 % of it,
-shares that compute 15 to 45 %, shares whose memory follows compute up to 20 %, whole cards the rest) and which sizes
-they have. Nothing is from a trace; the sizes are those of open models with 16 bits or 4 bits per weight.
+A model that is served holds tens of GiB and little compute; training on a small set the reverse.
+The cluster has cards of three sizes. A seed decides how much of the compute each kind of claim asks
+for (served models 15 to 45 % of it, shares that compute 15 to 45 %, shares whose memory follows
+compute up to 20 %, whole cards the rest) and which sizes they have. Nothing is from a trace; the
+sizes are those of open models with 16 bits or 4 bits per weight.
 """
 
 from collections.abc import Iterator
@@ -14,8 +15,8 @@ import numpy as np
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
-from gpupool.scheduling.snapshot import Cards, Hosts
-from gpupool.simulation.openb import Pods
+from gpupool.scheduling.snapshot.cards import CardTable, HostColumns
+from gpupool.simulation.traces.openb import PodList
 
 SEEDS = range(4000, 4004)
 
@@ -47,7 +48,7 @@ class Mix:
         return f"{self.served:.0%} served, {self.computing:.0%} computing, {self.following:.0%} in proportion"
 
 
-def cluster() -> Cards:
+def cluster() -> CardTable:
     """128 nodes in mixed order."""
     groups = [group for group in GROUPS for _ in range(group[1])]
     Random(1).shuffle(groups)
@@ -57,7 +58,7 @@ def cluster() -> Cards:
     models = tuple(model for model, *_ in GROUPS)
     cpu = np.array([cores * 1000 for *_, cores in groups], dtype=np.int64)
     host = np.full(len(groups), 1024 * GIB, dtype=np.int64)
-    return Cards(
+    return CardTable(
         uuids=tuple(f"card-{n}" for n in range(len(node))),
         models=models,
         nodes=tuple(f"node-{n}" for n in range(len(groups))),
@@ -69,11 +70,11 @@ def cluster() -> Cards:
         free_milli=np.full(len(node), WHOLE, dtype=np.int64),
         free_bytes=memory.copy(),
         generation=np.ones(len(node), dtype=np.int64),
-        hosts=Hosts(cpu, host, cpu.copy(), host.copy()),
+        hosts=HostColumns(cpu, host, cpu.copy(), host.copy()),
     )
 
 
-def made(seed: int, cards: Cards) -> tuple[Mix, Pods]:
+def made(seed: int, cards: CardTable) -> tuple[Mix, PodList]:
     """A list that asks for what the cluster has of compute."""
     chance = Random(seed)
     mix = Mix.drawn(chance)
@@ -81,7 +82,7 @@ def made(seed: int, cards: Cards) -> tuple[Mix, Pods]:
     chance.shuffle(claims)
     shapes = tuple(dict.fromkeys(claims))
     numbers = {shape: number for number, shape in enumerate(shapes)}
-    return mix, Pods(
+    return mix, PodList(
         tuple(f"claim-{n:05}" for n in range(len(claims))),
         shapes,
         np.array([numbers[shape] for shape in claims], dtype=np.int64),
@@ -90,7 +91,12 @@ def made(seed: int, cards: Cards) -> tuple[Mix, Pods]:
 
 def _claims(mix: Mix, chance: Random, capacity: int) -> Iterator[Shape]:
     whole = 1 - mix.served - mix.computing - mix.following
-    parts = (mix.served, _served), (mix.computing, _computing), (mix.following, _following), (whole, _whole)
+    parts = (
+        (mix.served, _served),
+        (mix.computing, _computing),
+        (mix.following, _following),
+        (whole, _whole),
+    )
     for part, draw in parts:
         asked = 0
         while asked < part * capacity:

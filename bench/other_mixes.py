@@ -1,10 +1,11 @@
 """Lists of pods that nobody has tuned to: openb's own shapes in other mixes, made anew from a seed.
 
-Pods are drawn from the published lists by what they ask for (a share, a card, several cards, processors alone). A seed
-decides how much of the compute each kind asks for (several cards up to a half, shares up to four fifths of the rest),
-how many pods ask for processors alone (up to a quarter), how many name a model (as in openb's typed lists; none to
-three in ten), whether processors are scarcer or not (times 0.8 to 1.15), and whether shares have openb's sizes or a
-few round ones. Together they ask for what the cluster has.
+Pods are drawn from the published lists by what they ask for (a share, a card, several cards,
+processors alone). A seed decides how much of the compute each kind asks for (several cards up to a
+half, shares up to four fifths of the rest), how many pods ask for processors alone (up to a
+quarter), how many name a model (as in openb's typed lists; none to three in ten), whether
+processors are scarcer or not (times 0.8 to 1.15), and whether shares have openb's sizes or a few
+round ones. Together they ask for what the cluster has.
 """
 
 import csv
@@ -24,7 +25,8 @@ Pod = dict[str, str]
 
 @dataclass(frozen=True)
 class Mix:
-    """Parts of the compute asked for; of all pods those without cards; of those with cards those that name a model."""
+    """Parts of the compute asked for; of all pods those without cards; of those with cards those
+    that name a model."""
 
     multi: float
     share: float
@@ -47,11 +49,14 @@ class Mix:
 
     def __str__(self) -> str:
         parts = f"{self.multi:.0%} several cards, {self.share:.0%} shares, {self.typed:.0%} typed, {self.bare:.0%} bare"
-        return f"{parts}, processors x {self.cpu:g}" + (f", sizes {self.sizes}" if self.sizes else "")
+        return f"{parts}, processors x {self.cpu:g}" + (
+            f", sizes {self.sizes}" if self.sizes else ""
+        )
 
 
 def write(folder: Path, out: Path, seeds: Sequence[int] = SEEDS) -> list[tuple[str, str, Path]]:
-    """A list per seed under `out`: its name, its mix in words, where it lies. The same seed writes the same list."""
+    """A list per seed under `out`: its name, its mix in words, where it lies. The same seed writes
+    the same list."""
     shapes = _shapes(folder)
     out.mkdir(parents=True, exist_ok=True)
     return [_written(shapes, seed, out / f"other-mix-{seed}.csv") for seed in seeds]
@@ -62,7 +67,8 @@ def _written(shapes: dict[str, list[Pod]], seed: int, path: Path) -> tuple[str, 
     mix = Mix.drawn(chance)
     pods = [*_with_cards(shapes, mix, chance)]
     pods += [
-        _pod(chance.choice(shapes["bare"]), mix, chance) for _ in range(int(len(pods) * mix.bare / (1 - mix.bare)))
+        _pod(chance.choice(shapes["bare"]), mix, chance)
+        for _ in range(int(len(pods) * mix.bare / (1 - mix.bare)))
     ]
     chance.shuffle(pods)
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -73,7 +79,11 @@ def _written(shapes: dict[str, list[Pod]], seed: int, path: Path) -> tuple[str, 
 
 
 def _with_cards(shapes: dict[str, list[Pod]], mix: Mix, chance: Random) -> Iterator[Pod]:
-    for kind, part in (("share", mix.share), ("one", 1 - mix.multi - mix.share), ("multi", mix.multi)):
+    for kind, part in (
+        ("share", mix.share),
+        ("one", 1 - mix.multi - mix.share),
+        ("multi", mix.multi),
+    ):
         asked = 0
         while asked < part * CAPACITY_MILLI:
             pod = _pod(chance.choice(shapes[kind]), mix, chance)
@@ -92,14 +102,16 @@ def _pod(row: Pod, mix: Mix, chance: Random) -> Pod:
 
 
 def _model(kind: str, pod: Pod, shapes: dict[str, list[Pod]], chance: Random) -> str:
-    """Drawn from openb's typed lists; a large claim names the model of which there is most, if it has room for it."""
+    """Drawn from openb's typed lists; a large claim names the model of which there is most, if it
+    has room for it."""
     if kind == "multi":
         return "G2" if int(pod["cpu_milli"]) <= WIDEST_MILLI_CORES else ""
     return chance.choice(shapes[f"typed {kind}"])["gpu_spec"]
 
 
 def _shapes(folder: Path) -> dict[str, list[Pod]]:
-    """Pods by kind: the main list's, the large ones of the list with most of them, and those that name a model."""
+    """Pods by kind: the main list's, the large ones of the list with most of them, and those that
+    name a model."""
     found: dict[str, list[Pod]] = {}
     for pod in _rows(folder, "default"):
         found.setdefault(_kind(pod), []).append(pod)

@@ -1,7 +1,8 @@
-"""One account does its worst for a minute while another one works: what the second notices, and what is left.
+"""One account does its worst for a minute while another one works: what the second notices, and
+what is left.
 
-The attacks come one after the other, each from WORKERS processes of one uid. The other account asks for its jobs and
-submits one, again and again. Needs root, which alone can be several people.
+The attacks come one after the other, each from WORKERS processes of one uid. The other account asks
+for its jobs and submits one, again and again. Needs root, which alone can be several people.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Account:
     path: str
     chance: random.Random
 
-    def ask(self, method: str, target: str, body: Any = None, *, content: bytes | None = None) -> tuple[int, bytes]:
+    def ask(
+        self, method: str, target: str, body: Any = None, *, content: bytes | None = None
+    ) -> tuple[int, bytes]:
         """Status and answer; status 0 where the connection was closed."""
         connection = Local(self.path)
         try:
@@ -78,7 +81,9 @@ def submissions(me: Account) -> int:
 
 def gangs(me: Account) -> int:
     roles = [{"name": "worker", "count": 2000}]
-    return me.ask("POST", "jobs", job(gang={"name": "all", "parts": roles}) | {"shape": {"gpu_milli": 1}})[0]
+    return me.ask(
+        "POST", "jobs", job(gang={"name": "all", "parts": roles}) | {"shape": {"gpu_milli": 1}}
+    )[0]
 
 
 def watches(me: Account) -> int:
@@ -99,13 +104,18 @@ _HELD: list[socket.socket] = []
 
 
 def stops(me: Account) -> int:
-    return me.ask("POST", f"jobs/{me.chance.choice(('last', 'alice', 'nobody', 'job.1'))}/stop", {})[0]
+    return me.ask(
+        "POST", f"jobs/{me.chance.choice(('last', 'alice', 'nobody', 'job.1'))}/stop", {}
+    )[0]
 
 
 def questions(me: Account) -> int:
     if me.chance.random() < 0.1:
         return me.ask("POST", "whatif", {"horizon_seconds": 86400})[0]
-    return me.ask("GET", me.chance.choice(("jobs/last/explain", "queue?limit=1000", "jobs?limit=1000", "quotas")))[0]
+    return me.ask(
+        "GET",
+        me.chance.choice(("jobs/last/explain", "queue?limit=1000", "jobs?limit=1000", "quotas")),
+    )[0]
 
 
 def crowds(me: Account) -> int:
@@ -114,7 +124,12 @@ def crowds(me: Account) -> int:
 
     def ask() -> None:
         one = Account(me.path, random.Random(threading.get_ident()))
-        seen[one.ask("GET", one.chance.choice(("queue?limit=1000", "jobs?limit=1000", "jobs/last/explain")))[0]] += 1
+        seen[
+            one.ask(
+                "GET",
+                one.chance.choice(("queue?limit=1000", "jobs?limit=1000", "jobs/last/explain")),
+            )[0]
+        ] += 1
 
     crowd = [threading.Thread(target=ask) for _ in range(30)]
     for one in crowd:
@@ -131,7 +146,9 @@ def large_bodies(me: Account) -> int:
 
 
 def nonsense(me: Account) -> int:
-    content = me.chance.choice((b"{", b"[" * 100_000, b"\0" * 1000, b'{"shape":{"gpu_milli":1e400}}', b"\xff" * 1000))
+    content = me.chance.choice(
+        (b"{", b"[" * 100_000, b"\0" * 1000, b'{"shape":{"gpu_milli":1e400}}', b"\xff" * 1000)
+    )
     target = me.chance.choice(("jobs", "tokens", "jobs/%00/stop", "users", "tenants", "arrays"))
     return me.ask("POST", target, content=content)[0]
 
@@ -196,13 +213,16 @@ def attack(path: str, seconds: float) -> dict[str, Counter[int]]:
         found[one.__name__] = Counter()
         for pid, said in running:
             with said:
-                found[one.__name__].update({int(status): count for status, count in json.load(said).items()})
+                found[one.__name__].update(
+                    {int(status): count for status, count in json.load(said).items()}
+                )
             os.waitpid(pid, 0)
     return found
 
 
 def work(path: str, stop: Path) -> object:
-    """The other account's minute: seconds of each `ps` and submission with when they began, and the statuses."""
+    """The other account's minute: seconds of each `ps` and submission with when they began, and the
+    statuses."""
     me, begun = Account(path, random.Random(1)), time.monotonic()
     ps, submits, statuses = list[tuple[float, float]](), list[tuple[float, float]](), Counter[int]()
     while not stop.exists():
@@ -228,12 +248,16 @@ def worst(pool: RealPool, seconds: float) -> Found:
     names = [one.__name__ for one in ATTACKS]
 
     def during(times: list[tuple[float, float]]) -> list[tuple[float, str]]:
-        return [(took, names[min(len(names) - 1, int(at / seconds * len(names)))]) for took, at in times]
+        return [
+            (took, names[min(len(names) - 1, int(at / seconds * len(names)))]) for took, at in times
+        ]
 
     _stop_all(Account(path, random.Random(0)))
     statuses = Counter({int(status): count for status, count in heard["statuses"].items()})
     log = sum(file.stat().st_size for file in pool.state_dir.glob("server.log*"))
-    return Found(attacks, during(heard["ps"]), during(heard["submits"]), statuses, _pinned(pool), log)
+    return Found(
+        attacks, during(heard["ps"]), during(heard["submits"]), statuses, _pinned(pool), log
+    )
 
 
 def _stop_all(root: Account) -> None:

@@ -1,4 +1,5 @@
-"""A pool beside the bench: its own state directory, simulated cards, gone at the end with all it had."""
+"""A pool beside the bench: its own state directory, simulated cards, gone at the end with all it
+had."""
 
 import json
 import os
@@ -54,7 +55,12 @@ def gpupool(env: dict[str, str], *arguments: str) -> str:
 
 def command(env: dict[str, str], words: Sequence[str]) -> str:
     done = subprocess.run(
-        words, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_SECONDS
+        words,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
     )
     if done.returncode != 0:
         raise CommandFailedError(f"{' '.join(words)} exited {done.returncode}: {done.stderr}")

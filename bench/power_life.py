@@ -1,8 +1,8 @@
 """What a pool draws and costs while it fills and while claims come and go, by policy.
 
-Power is that of `scheduling.term_power`, the price that of the nodes in use. The nodes of the trace have no price; each
-gets that of its cards, from a public cloud's list of November 2024 (on demand, per card and hour; G2 and G3 are not
-disclosed and count as A10G and A100).
+Power is that of `scheduling.scoring.cost_terms.power_term`, the price that of the nodes in use. The nodes of
+the trace have no price; each gets that of its cards, from a public cloud's list of November 2024
+(on demand, per card and hour; G2 and G3 are not disclosed and count as A10G and A100).
 """
 
 import statistics
@@ -12,14 +12,14 @@ from random import Random
 import numpy as np
 
 from bench import churn
-from gpupool.scheduling.free import Free
-from gpupool.scheduling.snapshot import Cards
-from gpupool.scheduling.term_power import PowerTerm
-from gpupool.scheduling.term_price import LABEL, MICRO, PriceTerm
-from gpupool.simulation.choosing import Chooser
-from gpupool.simulation.foreknowledge import ONLINE, Foreknowledge
-from gpupool.simulation.openb import Pods
-from gpupool.simulation.protocol import arrivals, expected_of
+from gpupool.scheduling.filtering.free_capacity import FreeCapacity
+from gpupool.scheduling.scoring.cost_terms.power_term import PowerTerm
+from gpupool.scheduling.scoring.cost_terms.price_term import LABEL, MICRO, PriceTerm
+from gpupool.scheduling.snapshot.cards import CardTable
+from gpupool.simulation.replay.foreknowledge import ONLINE, Foreknowledge
+from gpupool.simulation.replay.protocol import count_pods, draw_arrivals
+from gpupool.simulation.replay.seat_chooser import SeatChooser
+from gpupool.simulation.traces.openb import PodList
 
 PER_CARD_HOUR = {
     "T4": 0.35,
@@ -45,37 +45,45 @@ class Drawn:
     price_per_hour: float
 
 
-def with_prices(cards: Cards) -> Cards:
+def with_prices(cards: CardTable) -> CardTable:
     """The nodes with what they cost as labels."""
     counts = np.bincount(cards.node, minlength=len(cards.nodes))
     first = np.searchsorted(cards.node, np.arange(len(cards.nodes)))
     models = [cards.models[cards.model[row]] for row in first]
-    prices = [PER_CARD_HOUR[model] * int(count) for model, count in zip(models, counts, strict=True)]
+    prices = [
+        PER_CARD_HOUR[model] * int(count) for model, count in zip(models, counts, strict=True)
+    ]
     return replace(cards, node_labels=tuple({LABEL: f"{price:.2f}"} for price in prices))
 
 
 def filling(
-    cards: Cards, pods: Pods, policy: str, seed: int, levels: tuple[int, ...], knowledge: str = ONLINE
+    cards: CardTable,
+    pods: PodList,
+    policy: str,
+    seed: int,
+    levels: tuple[int, ...],
+    knowledge: str = ONLINE,
 ) -> dict[int, Drawn]:
-    """The pool when so many percent of its compute have been asked for, by the protocol of the FGD paper."""
+    """The pool when so many percent of its compute have been asked for, by the protocol of the FGD
+    paper."""
     chance = Random(seed)
     order = list(range(len(cards.nodes)))
     chance.shuffle(order)
-    free = Free(cards, np.array(order, dtype=np.int64))
+    free = FreeCapacity(cards, np.array(order, dtype=np.int64))
     capacity = int(free.milli.sum())
-    arriving = arrivals(pods, capacity, chance)
-    known = Foreknowledge(knowledge, expected_of(pods), capacity)
-    chooser = Chooser(policy, free, pods.shapes, seed)
+    arriving = draw_arrivals(pods, capacity, chance)
+    known = Foreknowledge(knowledge, count_pods(pods), capacity)
+    chooser = SeatChooser(policy, free, pods.shapes, seed)
     gauge, found, asked, used = _Gauge(free), dict[int, Drawn](), 0, 0
     for number in arriving:
         shape = pods.shapes[number]
         asked += shape.held_milli * shape.count
-        known.claim_came(shape)
-        chooser.expect(known.expected)
-        seat = chooser.choose(number)
+        known.note_arrival(shape)
+        chooser.set_expected(known.expected_demand)
+        seat = chooser.choose_seat(number)
         if seat is not None:
-            chooser.take(number, seat)
-            known.claim_started(shape)
+            chooser.take_seat(number, seat)
+            known.note_start(shape)
             used += shape.held_milli * shape.count
         for level in levels:
             if level not in found and 100 * asked >= level * capacity:
@@ -83,12 +91,14 @@ def filling(
     return found
 
 
-def living(cards: Cards, pods: Pods, policy: str, load: float, seed: int, knowledge: str = ONLINE) -> Drawn:
+def living(
+    cards: CardTable, pods: PodList, policy: str, load: float, seed: int, knowledge: str = ONLINE
+) -> Drawn:
     """The mean over time of a pool in which claims come and go, read every so often."""
     seen: list[tuple[int, float]] = []
     since = EVERY
 
-    def watch(free: Free, span: float) -> None:
+    def watch(free: FreeCapacity, span: float) -> None:
         nonlocal since
         since += span
         if since >= EVERY:
@@ -102,12 +112,12 @@ def living(cards: Cards, pods: Pods, policy: str, load: float, seed: int, knowle
 
 
 class _Gauge:
-    def __init__(self, free: Free) -> None:
+    def __init__(self, free: FreeCapacity) -> None:
         self._power = PowerTerm(free)
         self._price = PriceTerm(free)
 
     def watts(self) -> int:
-        return self._power.of_pool()
+        return self._power.compute_pool_watts()
 
     def price(self) -> float:
-        return self._price.of_pool() / MICRO
+        return self._price.compute_pool_price() / MICRO

@@ -1,7 +1,7 @@
 """What a bench returns: one row per figure, ours beside the peer's, measured in the same run.
 
-A row carries what was measured and nothing that was wished for. `limit` is the ratio the issue demands; a peer that
-could not be had is None and prints as `--`, never as 0.
+A row carries what was measured and nothing that was wished for. `limit` is the ratio the issue
+demands; a peer that could not be had is None and prints as `--`, never as 0.
 """
 
 import statistics
@@ -14,11 +14,13 @@ UNKNOWN = "--"
 
 @dataclass(frozen=True)
 class Row:
-    """One figure. `ours` and `peer` are in `unit`; smaller is better when `limit_ratio` is an upper limit.
+    """One figure. `ours` and `peer` are in `unit`; smaller is better when `limit_ratio` is an upper
+    limit.
 
-    `limit_ratio` bounds ours/peer from above and `least_ratio` from below, `limit` bounds ours itself from above,
-    `limit_apart` how far ours may be from the peer's either way; each may be absent. `command`
-    is what was typed for ours, `peer_command` for the peer; the samples are kept so that a median can be doubted.
+    `limit_ratio` bounds ours/peer from above and `least_ratio` from below, `limit` bounds ours
+    itself from above, `limit_apart` how far ours may be from the peer's either way; each may be
+    absent. `command` is what was typed for ours, `peer_command` for the peer; the samples are kept
+    so that a median can be doubted.
     """
 
     figure: str
@@ -60,7 +62,8 @@ class Row:
 
 
 def median_row(figure: str, command: str, samples: Sequence[float], **rest: Any) -> Row:
-    """A row in seconds whose figure is the median of its samples; the peer's too when its samples are given."""
+    """A row in seconds whose figure is the median of its samples; the peer's too when its samples
+    are given."""
     peer_samples = tuple(rest.pop("peer_samples", ()))
     return Row(
         figure=figure,

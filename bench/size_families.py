@@ -1,8 +1,9 @@
-"""Pools of one kind of node, and lists of claims of many sizes: what no published trace has, and users do.
+"""Pools of one kind of node, and lists of claims of many sizes: what no published trace has, and
+users do.
 
-Claims are drawn one by one by a seed until `ASKED_PCT` of the pool's compute has been asked for. A family decides what
-they ask for; two are in order of their sizes, from the smallest up and from the largest down, which no random order
-resembles.
+Claims are drawn one by one by a seed until `ASKED_PCT` of the pool's compute has been asked for. A
+family decides what they ask for; two are in order of their sizes, from the smallest up and from the
+largest down, which no random order resembles.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ import numpy as np
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
-from gpupool.scheduling.snapshot import Cards, Hosts
-from gpupool.simulation.openb import Pods
+from gpupool.scheduling.snapshot.cards import CardTable, HostColumns
+from gpupool.simulation.traces.openb import PodList
 
 NODES, CARDS = 100, 8
 ASKED_PCT = 130
@@ -50,7 +51,7 @@ def families() -> Iterator[Family]:
     yield Family("both scarce", _hungry(48, 9), cores=96, memory_gib=512)
 
 
-def pool(family: Family) -> Cards:
+def pool(family: Family) -> CardTable:
     """Nodes in turn of each model."""
     node = np.repeat(np.arange(NODES), CARDS)
     none = np.zeros(len(node), dtype=np.int64)
@@ -58,8 +59,8 @@ def pool(family: Family) -> Cards:
     if family.memory_gib:
         cpu = np.full(NODES, family.cores * 1000, dtype=np.int64)
         memory = np.full(NODES, family.memory_gib * GIB, dtype=np.int64)
-        hosts = Hosts(cpu, memory, cpu.copy(), memory.copy())
-    return Cards(
+        hosts = HostColumns(cpu, memory, cpu.copy(), memory.copy())
+    return CardTable(
         uuids=tuple(f"card-{n}" for n in range(len(node))),
         models=family.models,
         nodes=tuple(f"node-{n}" for n in range(NODES)),
@@ -75,7 +76,7 @@ def pool(family: Family) -> Cards:
     )
 
 
-def made(family: Family, seed: int) -> tuple[Pods, list[int]]:
+def made(family: Family, seed: int) -> tuple[PodList, list[int]]:
     """Shapes and how often each came, and the order in which they arrive."""
     chance = Random(seed)
     limit = NODES * CARDS * WHOLE * ASKED_PCT // 100
@@ -89,7 +90,7 @@ def made(family: Family, seed: int) -> tuple[Pods, list[int]]:
     numbers = {shape: number for number, shape in enumerate(dict.fromkeys(drawn))}
     of = [numbers[shape] for shape in drawn]
     names = tuple(f"claim-{n:06}" for n in range(len(drawn)))
-    return Pods(names, tuple(numbers), np.array(of, dtype=np.int64)), of
+    return PodList(names, tuple(numbers), np.array(of, dtype=np.int64)), of
 
 
 def _uniform(step: int, least: int = 0, most: int = WHOLE) -> Draw:
@@ -122,6 +123,8 @@ def _hungry(large_gib: int, cores: int = 4) -> Draw:
         milli = chance.choice((250, 500, 750, WHOLE))
         part = milli / WHOLE
         gib = large_gib * 2 if chance.random() < 0.5 else 4
-        return Shape(milli, 0, cpu_milli=round(cores * 1000 * part), host_bytes=round(gib * part) * GIB)
+        return Shape(
+            milli, 0, cpu_milli=round(cores * 1000 * part), host_bytes=round(gib * part) * GIB
+        )
 
     return draw

@@ -1,8 +1,10 @@
-"""Slurm from Debian's packages, set up by hand in a private directory: the peer our latencies are compared with.
+"""Slurm from Debian's packages, set up by hand in a private directory: the peer our latencies are
+compared with.
 
-One node, fake cards (links to /dev/null: nothing here opens them), no accounting, no cgroups, everything on
-loopback and inside one directory. `Tuning.DEFAULT` leaves Slurm's scheduler as it comes; `Tuning.FAST` shortens the
-waits of its scheduler, because arrays of short jobs end two to three times sooner then (bench/README.md).
+One node, fake cards (links to /dev/null: nothing here opens them), no accounting, no cgroups,
+everything on loopback and inside one directory. `Tuning.DEFAULT` leaves Slurm's scheduler as it
+comes; `Tuning.FAST` shortens the waits of its scheduler, because arrays of short jobs end two to
+three times sooner then (bench/README.md).
 
     .venv/bin/python -m bench.slurm_peer            # measures srun, sbatch and arrays and prints the figures
 
@@ -38,7 +40,9 @@ UNREACHABLE = "unreachable"
 READY_LIMIT_SECONDS = 30
 EMPTY_LIMIT_SECONDS = 60
 ARRAY_LIMIT_SECONDS = 900
-POLL_SECONDS = 0.2  # squeue took 4 ms with 1000 jobs pending (median of 50), 2.7 ms of it CPU of the client
+POLL_SECONDS = (
+    0.2  # squeue took 4 ms with 1000 jobs pending (median of 50), 2.7 ms of it CPU of the client
+)
 
 CONFIGURATION = """\
 ClusterName=bench
@@ -83,7 +87,8 @@ class PeerFailedError(Exception):
 
 
 class Tuning(Enum):
-    """SchedulerParameters: as Slurm comes, or with the waits before and between scheduling runs shortened."""
+    """SchedulerParameters: as Slurm comes, or with the waits before and between scheduling runs
+    shortened."""
 
     DEFAULT = ""
     FAST = "SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1,default_queue_depth=1000"
@@ -126,7 +131,8 @@ class Slurm:
         return int(self._client("sbatch", *silent, *arguments).split(";")[0])
 
     def states(self, job_id: int | None = None) -> Counter[str]:
-        """How many jobs (array tasks singly) are in each state; ended ones for Slurm's MinJobAge, 300 s."""
+        """How many jobs (array tasks singly) are in each state; ended ones for Slurm's MinJobAge,
+        300 s."""
         of_one = () if job_id is None else (f"--jobs={job_id}",)
         return Counter(self._client("squeue", "-h", "-r", "-t", "all", "-o", "%T", *of_one).split())
 
@@ -140,10 +146,16 @@ class Slurm:
 
     def _client(self, program: str, *arguments: str) -> str:
         done = subprocess.run(
-            [program, *arguments], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            [program, *arguments],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
         )
         if done.returncode != 0:
-            raise PeerFailedError(f"{program} {' '.join(arguments)} exited {done.returncode}: {done.stderr}")
+            raise PeerFailedError(
+                f"{program} {' '.join(arguments)} exited {done.returncode}: {done.stderr}"
+            )
         return done.stdout
 
 
@@ -151,11 +163,12 @@ class Slurm:
 def slurm_cluster(
     workdir: Path, gpus: int = 8, cpus: int | None = None, tuning: Tuning = Tuning.DEFAULT
 ) -> Iterator[Slurm]:
-    """Run munged, slurmctld and slurmd inside `workdir` (which must exist) and stop them on leaving.
+    """Run munged, slurmctld and slurmd inside `workdir` (which must exist) and stop them on
+    leaving.
 
-    `cpus` defaults to one per shard, so that they never run out first. Needs root, as slurmd does. Installs
-    Debian's packages where they are missing; raises PeerMissingError where that cannot be. The daemons also end
-    when the thread that called this dies.
+    `cpus` defaults to one per shard, so that they never run out first. Needs root, as slurmd does.
+    Installs Debian's packages where they are missing; raises PeerMissingError where that cannot be.
+    The daemons also end when the thread that called this dies.
     """
     ensure_installed()
     slurm = _configure(workdir.resolve(), gpus, cpus or gpus * SHARES_PER_GPU, tuning)
@@ -173,17 +186,26 @@ def slurm_cluster(
 def ensure_installed() -> None:
     """Find Slurm's programs, or install Debian's packages (root only); idempotent."""
     if os.geteuid() != 0:
-        raise PeerMissingError("Slurm's slurmd needs uid 0; run the bench as root to compare with it")
+        raise PeerMissingError(
+            "Slurm's slurmd needs uid 0; run the bench as root to compare with it"
+        )
     if not _missing():
         return
     if shutil.which("apt-get") is None:
-        raise PeerMissingError(f"{', '.join(_missing())} not found, and no apt-get to install them with")
+        raise PeerMissingError(
+            f"{', '.join(_missing())} not found, and no apt-get to install them with"
+        )
     with _daemons_stay_stopped():
         done = subprocess.run(
-            INSTALL, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, capture_output=True, text=True
+            INSTALL,
+            env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+            capture_output=True,
+            text=True,
         )
     if done.returncode != 0 or _missing():
-        raise PeerMissingError(f"`{' '.join(INSTALL)}` exited {done.returncode}: {done.stderr.strip()}")
+        raise PeerMissingError(
+            f"`{' '.join(INSTALL)}` exited {done.returncode}: {done.stderr.strip()}"
+        )
 
 
 def time_srun(slurm: Slurm, n: int = 30, gres: str = "gpu:1") -> Measured:
@@ -197,11 +219,14 @@ def time_sbatch(slurm: Slurm, n: int = 100, gres: str | None = None) -> Measured
     asked = () if gres is None else (f"--gres={gres}",)
     samples = tuple(_timed(lambda: slurm.sbatch(*asked, "--wrap=true")) for _ in range(n))
     _await("the queue to be empty", lambda: slurm.unended() == 0, ARRAY_LIMIT_SECONDS)
-    return Measured(f"sbatch {gres or 'plain'}", " ".join(("sbatch", *asked, "--wrap=true")), samples)
+    return Measured(
+        f"sbatch {gres or 'plain'}", " ".join(("sbatch", *asked, "--wrap=true")), samples
+    )
 
 
 def time_array(slurm: Slurm, n: int = 1000, gres: str = "gpu:1") -> Measured:
-    """Wall time from submitting one array of n jobs until all have ended; one sample. Fails if any job did."""
+    """Wall time from submitting one array of n jobs until all have ended; one sample. Fails if any
+    job did."""
     job_ids: list[int] = []
 
     def submit_and_wait() -> None:
@@ -227,7 +252,8 @@ def _missing() -> list[str]:
 
 @contextlib.contextmanager
 def _daemons_stay_stopped() -> Iterator[None]:
-    """Let packages be installed without starting their services: nothing may run that we do not stop."""
+    """Let packages be installed without starting their services: nothing may run that we do not
+    stop."""
     if NO_START_POLICY.exists():
         yield
         return
@@ -244,7 +270,9 @@ def _configure(workdir: Path, gpus: int, cpus: int, tuning: Tuning) -> Slurm:
         (workdir / name).mkdir(mode=0o755)
     shards = gpus * SHARES_PER_GPU
     for index in range(gpus):
-        (workdir / "dev" / f"gpu{index}").symlink_to("/dev/null")  # slurmd wants device nodes, opens none
+        (workdir / "dev" / f"gpu{index}").symlink_to(
+            "/dev/null"
+        )  # slurmd wants device nodes, opens none
     (workdir / "etc/gres.conf").write_text(
         f"Name=gpu File={workdir}/dev/gpu[0-{gpus - 1}]\nName=shard Count={shards}\n"
     )
@@ -281,13 +309,25 @@ def _munge(slurm: Slurm) -> Iterator[None]:
     home = slurm.workdir / "munge"
     (home / "key").touch(mode=0o600)
     (home / "key").write_bytes(os.urandom(128))
-    files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+    files = {
+        "key-file": "key",
+        "socket": "socket",
+        "pid-file": "pid",
+        "log-file": "log",
+        "seed-file": "seed",
+    }
     options = [f"--{option}={home / name}" for option, name in files.items()]
     # --force: other users need not reach the socket, so closed parent directories are well.
     with _daemon(slurm, "munged", "--foreground", "--force", *options) as process:
-        _await("munged's socket", lambda: (home / "socket").exists() or _ended(process), READY_LIMIT_SECONDS)
+        _await(
+            "munged's socket",
+            lambda: (home / "socket").exists() or _ended(process),
+            READY_LIMIT_SECONDS,
+        )
         if _ended(process):
-            raise PeerFailedError(f"munged ended: {(slurm.workdir / 'munged.out').read_text(errors='replace')}")
+            raise PeerFailedError(
+                f"munged ended: {(slurm.workdir / 'munged.out').read_text(errors='replace')}"
+            )
         yield
 
 
@@ -311,7 +351,9 @@ def _daemon(slurm: Slurm, program: str, *options: str) -> Iterator[subprocess.Po
     try:
         yield process
         if _ended(process):
-            raise PeerFailedError(f"{program} ended by itself: {output.read_text(errors='replace')}")
+            raise PeerFailedError(
+                f"{program} ended by itself: {output.read_text(errors='replace')}"
+            )
     finally:
         stop_surely(process, (signal.SIGTERM,))
 
@@ -327,10 +369,14 @@ def _await_node(slurm: Slurm, daemon: str, holds: Callable[[str], bool]) -> None
         _await(f"{daemon} to be ready", lambda: holds(_node_state(slurm)), READY_LIMIT_SECONDS)
     except PeerFailedError as failure:
         words = (slurm.workdir / f"{daemon}.log").read_text(errors="replace")
-        raise PeerFailedError(f"{failure}; the node is {_node_state(slurm)}; {daemon} says:\n{words}") from None
+        raise PeerFailedError(
+            f"{failure}; the node is {_node_state(slurm)}; {daemon} says:\n{words}"
+        ) from None
 
 
-def _await(what: str, holds: Callable[[], bool], limit_seconds: float, every_seconds: float = 0.05) -> None:
+def _await(
+    what: str, holds: Callable[[], bool], limit_seconds: float, every_seconds: float = 0.05
+) -> None:
     deadline = time.monotonic() + limit_seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -346,13 +392,15 @@ def _kill_leftovers(workdir: Path) -> None:
 
 
 def leftovers(workdir: Path) -> list[int]:
-    """Processes of the cluster in `workdir`: their environment names its slurm.conf, or their command line it."""
+    """Processes of the cluster in `workdir`: their environment names its slurm.conf, or their
+    command line it."""
     directory = os.fsencode(workdir.resolve())
     environment = b"SLURM_CONF=" + os.fsencode(workdir.resolve() / "etc/slurm.conf")
     return [
         pid
         for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-        if pid != os.getpid() and (environment in _proc(pid, "environ") or directory in _proc(pid, "cmdline"))
+        if pid != os.getpid()
+        and (environment in _proc(pid, "environ") or directory in _proc(pid, "cmdline"))
     ]
 
 

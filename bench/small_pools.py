@@ -1,9 +1,10 @@
 """Pools of 2 to 10 nodes, and claims of every kind: what a laboratory has, and no published trace.
 
-Everything about a pool is drawn from its number: nodes of 1 to 16 cards of one to four models; 5 to 999
-sizes of shares of six distributions; shares beside whole cards; claims that name models; processors and
-main memory plenty, scarce or not known; shares that ask for memory of cards; claims in random order, in
-runs of equal ones, or sorted. A pool is the same for every seed; the seed draws the claims and their order.
+Everything about a pool is drawn from its number: nodes of 1 to 16 cards of one to four models; 5 to
+999 sizes of shares of six distributions; shares beside whole cards; claims that name models;
+processors and main memory plenty, scarce or not known; shares that ask for memory of cards; claims
+in random order, in runs of equal ones, or sorted. A pool is the same for every seed; the seed draws
+the claims and their order.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +15,8 @@ import numpy as np
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
-from gpupool.scheduling.snapshot import Cards, Hosts
-from gpupool.simulation.openb import Pods
+from gpupool.scheduling.snapshot.cards import CardTable, HostColumns
+from gpupool.simulation.traces.openb import PodList
 
 CASES = {"2 and 3 nodes": (2, 3), "5 to 10 nodes": (5, 8, 10)}
 """By name how many nodes its pools have."""
@@ -35,9 +36,11 @@ _CORES, _HOST_GIB = 12, 64
 
 @dataclass(frozen=True)
 class SmallPool:
-    """`sizes` and their `weights` are of shares; `whole`, `named` and `served` are parts of claims or compute.
+    """`sizes` and their `weights` are of shares; `whole`, `named` and `served` are parts of claims
+    or compute.
 
-    `cores` and `gib` are asked for per whole card, in parts of what a host has of it; 0: hosts are not known.
+    `cores` and `gib` are asked for per whole card, in parts of what a host has of it; 0: hosts are
+    not known.
     """
 
     number: int
@@ -63,7 +66,9 @@ def drawn(number: int) -> SmallPool:
     nodes = _nodes(chance)
     most = max(cards for _, cards in nodes)
     name = chance.choice(tuple(DISTRIBUTIONS))
-    sizes, weights = DISTRIBUTIONS[name](chance, chance.choice((5, 7, 9, 12, 20, 40, 80, 150, 300, 600, 999)))
+    sizes, weights = DISTRIBUTIONS[name](
+        chance, chance.choice((5, 7, 9, 12, 20, 40, 80, 150, 300, 600, 999))
+    )
     whole = chance.choice((0.0, 0.0, chance.uniform(0.05, 0.7), chance.uniform(0.05, 0.7)))
     models = {model for model, _ in nodes}
     hosts = chance.choice((0.0, 1.0, 1.0))
@@ -85,7 +90,7 @@ def drawn(number: int) -> SmallPool:
     )
 
 
-def pool(family: SmallPool) -> Cards:
+def pool(family: SmallPool) -> CardTable:
     counts = np.array([cards for _, cards in family.nodes])
     node = np.repeat(np.arange(len(counts)), counts)
     model = np.repeat([model for model, _ in family.nodes], counts)
@@ -93,9 +98,9 @@ def pool(family: SmallPool) -> Cards:
     if family.cores:
         cpu = counts * _CORES * 1000
         memory = counts * _HOST_GIB * GIB
-        hosts = Hosts(cpu, memory, cpu.copy(), memory.copy())
+        hosts = HostColumns(cpu, memory, cpu.copy(), memory.copy())
     size = np.array(MEMORY_GIB, dtype=np.int64)[model] * GIB * bool(family.served)
-    return Cards(
+    return CardTable(
         uuids=tuple(f"card-{n}" for n in range(len(node))),
         models=MODELS,
         nodes=tuple(f"node-{n}" for n in range(len(counts))),
@@ -111,7 +116,7 @@ def pool(family: SmallPool) -> Cards:
     )
 
 
-def made(family: SmallPool, seed: int) -> tuple[Pods, list[int]]:
+def made(family: SmallPool, seed: int) -> tuple[PodList, list[int]]:
     """Shapes and how often each came, and the order in which they arrive."""
     chance = Random(f"{family.number}/{seed}")
     limit = WHOLE * sum(cards for _, cards in family.nodes) * ASKED_PCT // 100
@@ -127,7 +132,7 @@ def made(family: SmallPool, seed: int) -> tuple[Pods, list[int]]:
     numbers = {shape: number for number, shape in enumerate(dict.fromkeys(claims))}
     of = [numbers[shape] for shape in claims]
     names = tuple(f"claim-{n:06}" for n in range(len(claims)))
-    return Pods(names, tuple(numbers), np.array(of, dtype=np.int64)), of
+    return PodList(names, tuple(numbers), np.array(of, dtype=np.int64)), of
 
 
 def _nodes(chance: Random) -> tuple[tuple[int, int], ...]:

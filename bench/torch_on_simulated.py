@@ -1,8 +1,10 @@
-"""Unmodified PyTorch on simulated cards, under shares: `python -m bench.torch_on_simulated [--report FILE]`.
+"""Unmodified PyTorch on simulated cards, under shares: `python -m bench.torch_on_simulated
+[--report FILE]`.
 
-Makes an environment of its own in .tools/torch (PyTorch's CUDA build, 5 GB, fetched once), starts a pool of simulated
-cards, runs each step of bench/torch_steps.py as a job, and prints a table. Exits with 1 when a step was not as it
-should be. What a simulated card does not do (kernels' results, cuBLAS, cuDNN, NCCL) is not tried.
+Makes an environment of its own in .tools/torch (PyTorch's CUDA build, 5 GB, fetched once), starts a
+pool of simulated cards, runs each step of bench/torch_steps.py as a job, and prints a table. Exits
+with 1 when a step was not as it should be. What a simulated card does not do (kernels' results,
+cuBLAS, cuDNN, NCCL) is not tried.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ SIM = "2xL40S"
 GIB = 1 << 30
 SHARE = ("--gpu", "0.3", "--memory", "8GiB")
 RUNTIME = "LD_PRELOAD=libcudart.so.13"
-"""PyTorch finds the vendor's runtime by a path of its own (DT_RPATH); by this name ours is there before it."""
+"""PyTorch finds the vendor's runtime by a path of its own (DT_RPATH); by this name ours is there
+before it."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,25 @@ class Torch:
     pool: Pool
     python: Path
 
-    def words(self, claim: tuple[str, ...], *step: str, environ: Mapping[str, str] | None = None) -> list[str]:
+    def words(
+        self, claim: tuple[str, ...], *step: str, environ: Mapping[str, str] | None = None
+    ) -> list[str]:
         variables = [RUNTIME, *(f"{name}={value}" for name, value in (environ or {}).items())]
-        return [GPUPOOL, "run", *claim, "--", "env", *variables, str(self.python), str(STEPS), *step]
+        return [
+            GPUPOOL,
+            "run",
+            *claim,
+            "--",
+            "env",
+            *variables,
+            str(self.python),
+            str(STEPS),
+            *step,
+        ]
 
-    def run(self, claim: tuple[str, ...], *step: str, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def run(
+        self, claim: tuple[str, ...], *step: str, environ: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         """What the step printed. Raises CommandFailedError with its words."""
         printed = command(self.pool.env, self.words(claim, *step, environ=environ)).splitlines()
         found: dict[str, Any] = json.loads(printed[-1])
@@ -113,8 +130,16 @@ Step = Callable[[Torch], tuple[str, str, bool]]
 
 def sees_its_share(torch: Torch) -> tuple[str, str, bool]:
     seen = torch.run(SHARE, "sight")
-    good = seen["devices"] == 1 and seen["total"] == seen["property"] == 8 * GIB and 0 < seen["free"] < 8 * GIB
-    return "1 card of 8.00 GiB", f"{seen['devices']} card of {gib(seen['total'])}, {gib(seen['free'])} free", good
+    good = (
+        seen["devices"] == 1
+        and seen["total"] == seen["property"] == 8 * GIB
+        and 0 < seen["free"] < 8 * GIB
+    )
+    return (
+        "1 card of 8.00 GiB",
+        f"{seen['devices']} card of {gib(seen['total'])}, {gib(seen['free'])} free",
+        good,
+    )
 
 
 def allocates(torch: Torch) -> tuple[str, str, bool]:
@@ -131,34 +156,57 @@ def is_refused_at_the_share(torch: Torch) -> tuple[str, str, bool]:
 
 
 def with_segments_that_expand(torch: Torch) -> tuple[str, str, bool]:
-    return refused(torch.run(SHARE, "fill", environ={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}))
+    return refused(
+        torch.run(SHARE, "fill", environ={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
+    )
 
 
 def with_the_drivers_pools(torch: Torch) -> tuple[str, str, bool]:
-    return refused(torch.run(SHARE, "fill", environ={"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}), pools=True)
+    return refused(
+        torch.run(SHARE, "fill", environ={"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+        pools=True,
+    )
 
 
 def refused(seen: dict[str, Any], pools: bool = False) -> tuple[str, str, bool]:
-    """OutOfMemoryError within a gibibyte below the share, and everything given back. The pools' text has no figures."""
+    """OutOfMemoryError within a gibibyte below the share, and everything given back. The pools'
+    text has no figures."""
     told = "8.00 GiB" in seen["message"] or pools
-    good = 7 * GIB <= seen["bytes"] < 8 * GIB and seen["free_after"] >= 7 * GIB and bool(seen["message"]) and told
-    return "OutOfMemoryError below 8.00 GiB", f"after {gib(seen['bytes'])}: {seen['message'][:150]}", good
+    good = (
+        7 * GIB <= seen["bytes"] < 8 * GIB
+        and seen["free_after"] >= 7 * GIB
+        and bool(seen["message"])
+        and told
+    )
+    return (
+        "OutOfMemoryError below 8.00 GiB",
+        f"after {gib(seen['bytes'])}: {seen['message'][:150]}",
+        good,
+    )
 
 
 def two_tenants_on_one_card(torch: Torch) -> tuple[str, str, bool]:
     """Each fills its own share while the other holds: neither sees the other's bytes."""
     small, large = ("--gpu", "0.3", "--memory", "8GiB"), ("--gpu", "0.6", "--memory", "30GiB")
-    with torch.waiting(small, "hold", str(4 * GIB)) as one, torch.waiting(large, "hold", str(20 * GIB)) as two:
+    with (
+        torch.waiting(small, "hold", str(4 * GIB)) as one,
+        torch.waiting(large, "hold", str(20 * GIB)) as two,
+    ):
         totals = [one.said()["total"], two.said()["total"]]
         more = [one.let_go()["more"], two.let_go()["more"]]
-    good = totals == [8 * GIB, 30 * GIB] and 3 * GIB <= more[0] < 4 * GIB and 9 * GIB <= more[1] < 10 * GIB
+    good = (
+        totals == [8 * GIB, 30 * GIB]
+        and 3 * GIB <= more[0] < 4 * GIB
+        and 9 * GIB <= more[1] < 10 * GIB
+    )
     seen = f"{gib(totals[0])} and {gib(totals[1])}; {gib(more[0])} and {gib(more[1])} more"
     return "8.00 GiB with 4 held, 30.00 with 20", seen, good
 
 
 def two_tenants_share_the_cards_time(torch: Torch) -> tuple[str, str, bool]:
-    """Both launch without a pause for four seconds; what each got done in the middle of them. By the wall clock: the
-    processors are shared too, so the bound is wide; the exact figures are those on the virtual clock.
+    """Both launch without a pause for four seconds; what each got done in the middle of them. By
+    the wall clock: the processors are shared too, so the bound is wide; the exact figures are those
+    on the virtual clock.
     """
     claims = (("--gpu", "0.3", "--memory", "8GiB"), ("--gpu", "0.6", "--memory", "30GiB"))
     with torch.waiting(claims[0], "work", "4") as one, torch.waiting(claims[1], "work", "4") as two:
@@ -173,7 +221,11 @@ def two_tenants_share_the_cards_time(torch: Torch) -> tuple[str, str, bool]:
 
 def copies_are_exact(torch: Torch) -> tuple[str, str, bool]:
     seen = torch.run(SHARE, "copies")
-    return "plain, pinned, on the card", ", ".join(name for name, same in seen.items() if same), all(seen.values())
+    return (
+        "plain, pinned, on the card",
+        ", ".join(name for name, same in seen.items() if same),
+        all(seen.values()),
+    )
 
 
 def streams_take_time(torch: Torch) -> tuple[str, str, bool]:
@@ -190,7 +242,11 @@ def graphs_replay(torch: Torch) -> tuple[str, str, bool]:
 
 def trains(torch: Torch) -> tuple[str, str, bool]:
     seen = torch.run(SHARE, "training")
-    return "20 steps of autograd and SGD", f"gradient of {seen['gradient']}", seen["gradient"] == [100_000]
+    return (
+        "20 steps of autograd and SGD",
+        f"gradient of {seen['gradient']}",
+        seen["gradient"] == [100_000],
+    )
 
 
 def a_whole_card(torch: Torch) -> tuple[str, str, bool]:
@@ -217,14 +273,24 @@ def make_environment() -> Path:
         "-c",
         "import importlib.metadata as m; print('torch==' + m.version('torch').partition('+')[0])",
     ]
-    if python.exists() and subprocess.run(probe, capture_output=True, text=True).stdout.strip() == TORCH:
+    if (
+        python.exists()
+        and subprocess.run(probe, capture_output=True, text=True).stdout.strip() == TORCH
+    ):
         return python
     uv = subprocess.run(
-        [sys.executable, "-I", "-S", ROOT / "tools/get_uv.py"], capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-S", ROOT / "tools/get_uv.py"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.strip()
     print(f"{TORCH} into {ENVIRONMENT.relative_to(ROOT)}: 5 GB", file=sys.stderr)
-    subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, ENVIRONMENT], check=True)
-    subprocess.run([uv, "pip", "install", "--quiet", "--python", python, TORCH, "numpy"], check=True)
+    subprocess.run(
+        [uv, "venv", "--quiet", "--clear", "--python", sys.executable, ENVIRONMENT], check=True
+    )
+    subprocess.run(
+        [uv, "pip", "install", "--quiet", "--python", python, TORCH, "numpy"], check=True
+    )
     return python
 
 
@@ -239,7 +305,9 @@ def attempt(step: Step, torch: Torch) -> Outcome:
 
 def page(outcomes: list[Outcome]) -> str:
     """The record: where, what, and each step."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
     today = datetime.datetime.now(datetime.UTC).date()
     lines = [
         f"# PyTorch on simulated cards, {today}",
@@ -253,14 +321,18 @@ def page(outcomes: list[Outcome]) -> str:
     ]
     for o in outcomes:
         verdict = "holds" if o.good else "**failed**"
-        lines.append(f"| {o.step} | {o.expected} | {o.seen.replace('|', '/')} | {o.seconds:.1f} | {verdict} |")
+        lines.append(
+            f"| {o.step} | {o.expected} | {o.seen.replace('|', '/')} | {o.seconds:.1f} | {verdict} |"
+        )
     return "\n".join([*lines, ""])
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.torch_on_simulated", description=__doc__)
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the table there as well")
-    parser.add_argument("--only", metavar="WORD", default="", help="steps whose name has this in it")
+    parser.add_argument(
+        "--only", metavar="WORD", default="", help="steps whose name has this in it"
+    )
     asked = parser.parse_args(arguments)
     python = make_environment()
     outcomes = []

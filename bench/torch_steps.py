@@ -1,7 +1,9 @@
-"""Unmodified PyTorch, one step of it: `torch_steps.py STEP [WORDS]` prints what it saw as one JSON object.
+"""Unmodified PyTorch, one step of it: `torch_steps.py STEP [WORDS]` prints what it saw as one JSON
+object.
 
-Run by bench/torch_on_simulated.py with the Python of PyTorch's own environment, inside a job of a pool. Simulated
-kernels do not compute, so nothing here looks at a kernel's results, and no tensor that a kernel wrote is printed.
+Run by bench/torch_on_simulated.py with the Python of PyTorch's own environment, inside a job of a
+pool. Simulated kernels do not compute, so nothing here looks at a kernel's results, and no tensor
+that a kernel wrote is printed.
 """
 
 import json
@@ -49,11 +51,17 @@ def fill(chunk: int = CHUNK) -> dict[str, Any]:
     got = len(held) * chunk
     held.clear()
     CUDA.empty_cache()
-    return {"bytes": got, "message": message, "free_after": CUDA.mem_get_info()[0], "again": empty(chunk).numel()}
+    return {
+        "bytes": got,
+        "message": message,
+        "free_after": CUDA.mem_get_info()[0],
+        "again": empty(chunk).numel(),
+    }
 
 
 def hold(number: str) -> dict[str, Any]:
-    """As many bytes as were asked, said at once, kept until standard input ends; then how much more there was."""
+    """As many bytes as were asked, said at once, kept until standard input ends; then how much more
+    there was."""
     held = empty(int(number))
     print(json.dumps({"held": held.numel(), "total": CUDA.mem_get_info()[1]}), flush=True)
     sys.stdin.read()
@@ -97,11 +105,16 @@ def graphs() -> dict[str, Any]:
     for _ in range(100):
         graph.replay()
     CUDA.synchronize()
-    return {"captured": captured, "replayed": bool((target.cpu() == host).all()), "seconds": time.monotonic() - start}
+    return {
+        "captured": captured,
+        "replayed": bool((target.cpu() == host).all()),
+        "seconds": time.monotonic() - start,
+    }
 
 
 def work(seconds: str) -> dict[str, Any]:
-    """Kernels one after another for that long, said when it begins; how many were done in the middle half of it."""
+    """Kernels one after another for that long, said when it begins; how many were done in the
+    middle half of it."""
     tensor = torch.ones(64 << 20, device="cuda")
     tensor.mul_(2)
     CUDA.synchronize()
@@ -130,7 +143,8 @@ def training() -> dict[str, Any]:
 
 
 STEPS: dict[str, Callable[..., dict[str, Any]]] = {
-    step.__name__: step for step in (sight, memory, fill, hold, copies, streams, graphs, work, training)
+    step.__name__: step
+    for step in (sight, memory, fill, hold, copies, streams, graphs, work, training)
 }
 
 if __name__ == "__main__":

@@ -8,18 +8,25 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.support.postgres_fixtures", "tests.unit.native.kernel_fixtures"]
 
-# How long an example takes says how busy the machine is: the first text that is drawn alone may take a second there.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says how busy the machine is: the first text that is drawn alone may
+# take a second there.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")
 
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-    # Programs under test inherit what is ignored, and a runner in the background of a script ignores Ctrl-C.
+    # Programs under test inherit what is ignored, and a runner in the background of a script
+    # ignores Ctrl-C.
     if signal.getsignal(_number) == signal.SIG_IGN:
-        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+        signal.signal(
+            _number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
+        )
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Half as many again as there are processors: many tests wait for programs that they started."""
+    """Half as many again as there are processors: many tests wait for programs that they
+    started."""
     return (os.cpu_count() or 1) * 3 // 2
 
 

@@ -1,7 +1,8 @@
-"""What the Helm chart puts into a cluster, from `install.objects`, so that both ways of installing are one.
+"""What the Helm chart puts into a cluster, from `install.objects`, so that both ways of installing
+are one.
 
-The namespace is the release's: a word that stands for it is replaced when the chart is rendered. The namespace itself
-is helm's to make (`--create-namespace`).
+The namespace is the release's: a word that stands for it is replaced when the chart is rendered.
+The namespace itself is helm's to make (`--create-namespace`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any
 import yaml
 from generated import ROOT, write_or_check
 
-from gpupool.kubernetes import install, schemas
+from gpupool.kubernetes.manifests import crds, install
 
 CHART = ROOT / "deploy" / "helm" / "gpupool"
 VALUES = "values.schema.json"
 NAMESPACE = "THE-NAMESPACE-OF-THE-RELEASE"
-MADE = "# Made by `make docs` from gpupool/kubernetes/install.py; change that instead.\n"
+MADE = "# Made by `make docs` from gpupool/kubernetes/manifests/install.py; change that instead.\n"
 
 
 def files() -> dict[str, str]:
@@ -34,21 +35,27 @@ def files() -> dict[str, str]:
 
 
 def _values() -> str:
-    """The values' schema, written by hand but for the settings, which are those of a PoolSettings object."""
+    """The values' schema, written by hand but for the settings, which are those of a PoolSettings
+    object."""
     schema = json.loads((CHART / VALUES).read_text())
-    (version,) = schemas.pool_settings()["spec"]["versions"]
-    schema["properties"]["settings"] = _closed(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
+    (version,) = crds.pool_settings()["spec"]["versions"]
+    schema["properties"]["settings"] = _closed(
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    )
     return json.dumps(schema, indent=2) + "\n"
 
 
 def _closed(part: Any) -> Any:
-    """As JSON Schema has it: without Kubernetes' own words, and a property that is not named is refused."""
+    """As JSON Schema has it: without Kubernetes' own words, and a property that is not named is
+    refused."""
     if isinstance(part, list):
         return [_closed(one) for one in part]
     if not isinstance(part, dict):
         return part
     closed = {"additionalProperties": False} if "properties" in part else {}
-    kept = {name: _closed(one) for name, one in part.items() if not name.startswith("x-kubernetes-")}
+    kept = {
+        name: _closed(one) for name, one in part.items() if not name.startswith("x-kubernetes-")
+    }
     return kept | closed
 
 

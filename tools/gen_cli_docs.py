@@ -1,4 +1,5 @@
-"""Writes docs/reference/cli.md from the parsers themselves. `--check` only says whether it is current."""
+"""Writes docs/reference/cli.md from the parsers themselves. `--check` only says whether it is
+current."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ import sys
 
 from generated import ROOT, write_or_check
 
-from gpupool.cli.commands import GROUPS
-from gpupool.cli.help import command_help, exit_codes, overview
-from gpupool.cli.parser import command_parser
+from gpupool.terminal.commands import GROUPS
+from gpupool.terminal.help import format_command_help, format_exit_codes, format_overview
+from gpupool.terminal.parser import build_parser
 
 TARGET = ROOT / "docs" / "reference" / "cli.md"
 
@@ -42,7 +43,7 @@ Errors go to stderr as `gpupool: GP-nnnn: what happened`, then indented what to 
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD.format(codes=exit_codes(), overview=overview())]
+    parts = [HEAD.format(codes=format_exit_codes(), overview=format_overview())]
     for title, commands in GROUPS:
         parts.append(f"## {title}\n")
         for name, _ in commands:
@@ -51,10 +52,13 @@ def page() -> str:
 
 
 def _command(name: str) -> list[str]:
-    parser = command_parser(name)
-    parts = [f"### gpupool {name}\n", f"```\n{command_help(parser)}\n```\n"]
+    parser = build_parser(name)
+    parts = [f"### gpupool {name}\n", f"```\n{format_command_help(parser)}\n```\n"]
     if parser.children is not None:
-        parts += [f"```\n{command_help(child)}\n```\n" for child in parser.children.choices.values()]
+        parts += [
+            f"```\n{format_command_help(child)}\n```\n"
+            for child in parser.children.choices.values()
+        ]
     return parts
 
 

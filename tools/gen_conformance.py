@@ -1,4 +1,5 @@
-"""Writes docs/reference/conformance.md from the cases and their endings. `--check` only says whether it is current."""
+"""Writes docs/reference/conformance.md from the cases and their endings. `--check` only says
+whether it is current."""
 
 from __future__ import annotations
 
@@ -38,7 +39,12 @@ def page() -> str:
     """The whole page."""
     found = list(all_examined())
     rows = [f"| {_title(one.suite)} | {one.total} | {_counts(one)} |" for one in found]
-    parts = [HEAD, "| scheduler | cases | equal | argued | outside | different |", "|---|---|---|---|---|---|", *rows]
+    parts = [
+        HEAD,
+        "| scheduler | cases | equal | argued | outside | different |",
+        "|---|---|---|---|---|---|",
+        *rows,
+    ]
     for one in found:
         parts += _suite(one)
     return "\n".join([*parts, ""])
@@ -49,7 +55,9 @@ def _title(suite: str) -> str:
 
 
 def _counts(found: Found) -> str:
-    return f"{found.equal} | {found.argued.total()} | {found.outside.total()} | {len(found.different)}"
+    return (
+        f"{found.equal} | {found.argued.total()} | {found.outside.total()} | {len(found.different)}"
+    )
 
 
 def _suite(found: Found) -> Iterator[str]:

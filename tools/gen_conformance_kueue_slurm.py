@@ -1,4 +1,5 @@
-"""The page of what Kueue's tables and Slurm's documents say, and where gpupool differs. Run by `make docs`."""
+"""The page of what Kueue's tables and Slurm's documents say, and where gpupool differs. Run by
+`make docs`."""
 
 from __future__ import annotations
 
@@ -32,7 +33,16 @@ def page() -> str:
     parts = [HEAD, *summary(every)]
     for suite in SUITES:
         mine = [one for one in every if one.suite == suite]
-        parts += ["", f"## {TITLES[suite]}", "", *sourced(suite), "", *differences(suite, mine), "", *outside(mine)]
+        parts += [
+            "",
+            f"## {TITLES[suite]}",
+            "",
+            *sourced(suite),
+            "",
+            *differences(suite, mine),
+            "",
+            *outside(mine),
+        ]
     return "\n".join([*parts, ""])
 
 
@@ -108,7 +118,9 @@ def said(outcome: Mapping[str, Any]) -> str:
     """`evicts a, b; starts c`, or what room there is."""
     if "room" in outcome:
         each = outcome["room"].items()
-        return "room " + ", ".join(f"{tenant} {amount}" for tenant, left in each for amount in left.values())
+        return "room " + ", ".join(
+            f"{tenant} {amount}" for tenant, left in each for amount in left.values()
+        )
     found = [f"evicts {', '.join(outcome['evicted'])}"] if outcome["evicted"] else []
     placed = outcome.get("placed", ())
     on = placed.items() if isinstance(placed, Mapping) else ((name, "") for name in placed)

@@ -1,4 +1,5 @@
-"""Writes docs/reference/dialects.md from the dialects' own tables. `--check` only says whether it is current."""
+"""Writes docs/reference/dialects.md from the dialects' own tables. `--check` only says whether it
+is current."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from collections.abc import Iterable
 
 from generated import ROOT, write_or_check
 
-from gpupool.dialects import dstack, lsf, slurm
-from gpupool.dialects.contract import Name
+from gpupool.dialects.batch import dstack, lsf, slurm
+from gpupool.dialects.contract import KnownWord
 from gpupool.dialects.facts import MEANINGS
-from gpupool.dialects.registry import DIALECTS, SCHEDULERS
+from gpupool.dialects.manifests.registry import DIALECTS, SCHEDULERS
 
 TARGET = ROOT / "docs" / "reference" / "dialects.md"
 
@@ -27,11 +28,29 @@ def page() -> str:
     """The whole page."""
     parts = [HEAD]
     for one in DIALECTS:
-        parts += [f"## {one.title}\n", f"`{one.name}`. Source: {_link(one.source)}\n", *_table(one.names), ""]
+        parts += [
+            f"## {one.title}\n",
+            f"`{one.name}`. Source: {_link(one.source)}\n",
+            *_table(one.names),
+            "",
+        ]
     for other in (slurm, lsf, dstack):
-        parts += [f"## {other.TITLE}\n", f"Source: {_link(other.SOURCE)}\n", *_table(other.NAMES), ""]
-    parts += ["## Facts about nodes\n", "For `--node-facts FILE`; `labels:` may hold a node's labels as well.\n"]
-    parts += ["| fact | says |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in MEANINGS.items()), ""]
+        parts += [
+            f"## {other.TITLE}\n",
+            f"Source: {_link(other.SOURCE)}\n",
+            *_table(other.NAMES),
+            "",
+        ]
+    parts += [
+        "## Facts about nodes\n",
+        "For `--node-facts FILE`; `labels:` may hold a node's labels as well.\n",
+    ]
+    parts += [
+        "| fact | says |",
+        "|---|---|",
+        *(f"| `{name}` | {text} |" for name, text in MEANINGS.items()),
+        "",
+    ]
     schedulers = ", ".join(f"`{name}`" for name in SCHEDULERS)
     parts += [
         "## Schedulers\n",
@@ -41,10 +60,14 @@ def page() -> str:
 
 
 def _link(source: str) -> str:
-    return f"<{source}>" if source.startswith("http") else f"[{source}](../{source.removeprefix('docs/')})"
+    return (
+        f"<{source}>"
+        if source.startswith("http")
+        else f"[{source}](../{source.removeprefix('docs/')})"
+    )
 
 
-def _table(names: Iterable[Name]) -> list[str]:
+def _table(names: Iterable[KnownWord]) -> list[str]:
     rows = [f"| `{name.key}` | {name.where} | {name.values} | {name.meaning} |" for name in names]
     return ["| word | place | values | means |", "|---|---|---|---|", *rows]
 

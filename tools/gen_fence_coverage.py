@@ -1,4 +1,5 @@
-"""The page of what the fence does with every driver and NVML function, from its tables. Run by `make docs`."""
+"""The page of what the fence does with every driver and NVML function, from its tables. Run by
+`make docs`."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from generated import ROOT, write_or_check
 
 SPEC = ROOT / "native" / "fence" / "spec"
 PAGE = ROOT / "docs" / "reference" / "fence-coverage.md"
-TABLES = {"The CUDA driver (`libcuda.so.1`)": "driver.tsv", "NVML (`libnvidia-ml.so.1`)": "nvml.tsv"}
+TABLES = {
+    "The CUDA driver (`libcuda.so.1`)": "driver.tsv",
+    "NVML (`libnvidia-ml.so.1`)": "nvml.tsv",
+}
 MEANINGS = {
     "account": "its memory is reserved before the driver is asked, and given back when it is freed",
     "throttle": "it waits until the share may use the card, and its GPU time is measured",
@@ -55,7 +59,11 @@ def page() -> str:
 def section(title: str, rows: Sequence[Row]) -> Iterator[str]:
     counts = Counter(row.klass for row in rows)
     yield from ("", f"## {title}", "", "| class | symbols | what happens |", "|---|---|---|")
-    yield from (f"| {klass} | {counts[klass]} | {meaning} |" for klass, meaning in MEANINGS.items() if counts[klass])
+    yield from (
+        f"| {klass} | {counts[klass]} | {meaning} |"
+        for klass, meaning in MEANINGS.items()
+        if counts[klass]
+    )
     yield f"| | {len(rows)} | |"
     for klass in MEANINGS:
         of_class = [row for row in rows if row.klass == klass]

@@ -1,9 +1,10 @@
 """Print the path of a `uv` to use, fetching the pinned one into .tools/ when none is at hand.
 
-Standard library only and no venv: this is the first thing that runs in a fresh clone, on whatever Python the machine
-has. A `uv` on PATH that is recent enough is taken as it is. Otherwise the machine's pip gets the pinned wheel, from
-wherever it is set up to get packages (its own configuration, or UV_DEFAULT_INDEX, UV_INDEX_URL and UV_FIND_LINKS),
-checks it against the sums below, and its one program is put into place in one step.
+Standard library only and no venv: this is the first thing that runs in a fresh clone, on whatever
+Python the machine has. A `uv` on PATH that is recent enough is taken as it is. Otherwise the
+machine's pip gets the pinned wheel, from wherever it is set up to get packages (its own
+configuration, or UV_DEFAULT_INDEX, UV_INDEX_URL and UV_FIND_LINKS), checks it against the sums
+below, and its one program is put into place in one step.
 
     python3 tools/get_uv.py [--into .tools]
 """
@@ -41,8 +42,12 @@ class NoUv(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--into", default=".tools", help="where the fetched program lives (default: .tools)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--into", default=".tools", help="where the fetched program lives (default: .tools)"
+    )
     into = os.path.abspath(parser.parse_args(arguments).into)
     try:
         print(find(into) or fetch(into, os.environ))
@@ -64,7 +69,9 @@ def find(into: str) -> str | None:
 def version_of(program: str) -> tuple[int, ...]:
     """What `uv --version` says; () where it does not run or says something else."""
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+        said = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ()
     match = re.match(r"uv (\d+)\.(\d+)\.(\d+)", said.stdout)
@@ -75,42 +82,65 @@ def fetch(into: str, environ: Mapping[str, str]) -> str:
     """Have pip get the pinned wheel, unpack `uv` from it; returns the program's path."""
     machine = platform.machine()
     if sys.platform != "linux" or machine not in WHEELS:
-        raise NoUv(f"no pinned uv for {sys.platform} {machine}; install uv {VERSION} yourself, then try again")
+        raise NoUv(
+            f"no pinned uv for {sys.platform} {machine}; install uv {VERSION} yourself, then try again"
+        )
     with tempfile.TemporaryDirectory() as place:
         return unpack(download(place, environ), into)
 
 
 def download(place: str, environ: Mapping[str, str]) -> bytes:
-    """The wheel as pip finds it: by this machine's index, proxy, certificates and folders. pip checks the sum."""
+    """The wheel as pip finds it: by this machine's index, proxy, certificates and folders. pip
+    checks the sum."""
     asked = os.path.join(place, "uv.txt")
     with open(asked, "w", encoding="utf-8") as file:
         sums = " ".join(f"--hash=sha256:{sha256}" for sha256 in WHEELS.values())
         file.write(f"uv=={VERSION} {sums}\n")
-    words = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
+    words = [
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary=:all:",
+    ]
     words += ["--require-hashes", "--dest", place, "--requirement", asked, *options(environ)]
-    done = subprocess.run([*pip(environ), *words], capture_output=True, text=True, env=dict(environ))
+    done = subprocess.run(
+        [*pip(environ), *words], capture_output=True, text=True, env=dict(environ)
+    )
     wheels = [name for name in os.listdir(place) if name.endswith(".whl")]
     if done.returncode != 0 or len(wheels) != 1:
-        raise NoUv(f"pip could not get uv {VERSION}: {without_logins(done.stderr.strip())}\n{WHAT_TO_DO}")
+        raise NoUv(
+            f"pip could not get uv {VERSION}: {without_logins(done.stderr.strip())}\n{WHAT_TO_DO}"
+        )
     with open(os.path.join(place, wheels[0]), "rb") as wheel:
         return wheel.read()
 
 
 def options(environ: Mapping[str, str]) -> list[str]:
-    """What uv's own variables say of where packages are, in pip's words; pip's are pip's to read."""
+    """What uv's own variables say of where packages are, in pip's words; pip's are pip's to
+    read."""
     index = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL")
     folders = re.split(r"[\s,]+", environ.get("UV_FIND_LINKS", ""))
     found = [f"--find-links={folder}" for folder in folders if folder]
     if index and environ.get("SSL_CERT_FILE") and not environ.get("PIP_CERT"):
         found.append(f"--cert={environ['SSL_CERT_FILE']}")
-    return [*found, f"--index-url={re.sub(r'^[A-Za-z0-9._-]+=(?=https?:)', '', index)}"] if index else found
+    return (
+        [*found, f"--index-url={re.sub(r'^[A-Za-z0-9._-]+=(?=https?:)', '', index)}"]
+        if index
+        else found
+    )
 
 
 def pip(environ: Mapping[str, str]) -> list[str]:
     """A pip that runs: this Python's, or one on PATH."""
     for words in ([sys.executable, "-m", "pip"], ["pip3"], ["pip"]):
         try:
-            if subprocess.run([*words, "--version"], capture_output=True, env=dict(environ)).returncode == 0:
+            if (
+                subprocess.run(
+                    [*words, "--version"], capture_output=True, env=dict(environ)
+                ).returncode
+                == 0
+            ):
                 return words
         except OSError:
             continue
@@ -126,7 +156,10 @@ def unpack(wheel: bytes, into: str) -> str:
     """Put the wheel's `uv` at into/uv in one step: another `make` may be doing the same."""
     os.makedirs(into, exist_ok=True)
     program = os.path.join(into, "uv")
-    with zipfile.ZipFile(io.BytesIO(wheel)) as archive, tempfile.NamedTemporaryFile(dir=into) as part:
+    with (
+        zipfile.ZipFile(io.BytesIO(wheel)) as archive,
+        tempfile.NamedTemporaryFile(dir=into) as part,
+    ):
         part.write(archive.read(f"uv-{VERSION}.data/scripts/uv"))
         part.flush()
         os.fchmod(part.fileno(), 0o755)

@@ -1,4 +1,5 @@
-"""Everything that the tests, benches and the guard's questions for a real card need, for a machine without a network.
+"""Everything that the tests, benches and the guard's questions for a real card need, for a machine
+without a network.
 
     python tools/make_gpu_bundle.py dist/gpu-bundle.tar.gz        # here, over the network: make gpu-bundle
 
@@ -6,8 +7,9 @@ There, with Python 3.12 on x86-64 and an NVIDIA driver, one command; each takes 
 
     tar xzf gpu-bundle.tar.gz && sh gpu-bundle/run.sh test OUT    # or bench, guard, simulated
 
-Results are written to OUT as they come, so a run that is cut off leaves what it had. `simulated` runs the tests of
-shares on a simulated card, which shows that the bundle is whole. Nothing is compiled or fetched there.
+Results are written to OUT as they come, so a run that is cut off leaves what it had. `simulated`
+runs the tests of shares on a simulated card, which shows that the bundle is whole. Nothing is
+compiled or fetched there.
 """
 
 from __future__ import annotations
@@ -29,7 +31,13 @@ MOST_BYTES: Final = 60 << 20
 TESTS: Final = ("pytest", "pytest-xdist", "hypothesis")
 #: Of the tree: what the tests and benches for a card import or compile.
 TREE: Final = ("pyproject.toml", "LICENSE", "bench", "tests", "native")
-NOT_OF_TREE: Final = ("tests/kubernetes/", "tests/golden/", "tests/fuzz/corpus/", "bench/results/", "bench/kubernetes/")
+NOT_OF_TREE: Final = (
+    "tests/kubernetes/",
+    "tests/golden/",
+    "tests/fuzz/corpus/",
+    "bench/results/",
+    "bench/kubernetes/",
+)
 
 RUN: Final = """#!/bin/sh
 # sh run.sh test|bench|guard|simulated OUT: one part, results in OUT as they come. Unpacks itself the first time.
@@ -58,7 +66,9 @@ esac
 
 
 def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path, help="the archive to write")
     asked = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="gpupool-gpu-bundle-") as temporary:
@@ -87,7 +97,12 @@ def gather(wheels: Path, temporary: Path) -> None:
     _uv(*plain, "--no-dev", "--output-file", str(wanted))
     _uv("build", "--quiet", "--wheel", "--all-packages", "--out-dir", str(wheels))
     platforms = [f"--platform=manylinux{one}_x86_64" for one in ("_2_28", "_2_17", "2014")]
-    target = (*platforms, "--only-binary=:all:", f"--python-version={VERSION}", "--implementation=cp")
+    target = (
+        *platforms,
+        "--only-binary=:all:",
+        f"--python-version={VERSION}",
+        "--implementation=cp",
+    )
     _uv(
         *("tool", "run", "pip", "download", "--quiet", *target, "--constraint", str(locked)),
         *("--requirement", str(wanted), *TESTS, "pip", "--dest", str(wheels)),
@@ -96,14 +111,20 @@ def gather(wheels: Path, temporary: Path) -> None:
 
 def _uv(*words: str) -> None:
     found = subprocess.run(
-        [sys.executable, "-I", "-S", ROOT / "tools/get_uv.py"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-I", "-S", ROOT / "tools/get_uv.py"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     subprocess.run([found.stdout.split()[-1], *words], cwd=ROOT, check=True)
 
 
 def copy_tree(folder: Path) -> None:
     """What git knows of it, as it stands in the working tree."""
-    listed = subprocess.run(["git", "ls-files", *TREE], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", *TREE], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    )
     for name in listed.stdout.splitlines():
         if name.startswith(NOT_OF_TREE) or not (ROOT / name).is_file():
             continue

@@ -1,12 +1,14 @@
-"""The container image without a network, a registry or a daemon: a base's files, and wheels installed on top of them.
+"""The container image without a network, a registry or a daemon: a base's files, and wheels
+installed on top of them.
 
     python tools/make_image.py gather WHEELS           # where there is a network: every wheel that uv.lock names
     python tools/make_image.py make --rootfs base.tar --wheels WHEELS --name gpupool/gpupool:0.2.0 --out image.tar
     ctr -n k8s.io images import image.tar              # or: skopeo copy oci-archive:image.tar docker://…
 
-The base is the root filesystem of anything with glibc and Python 3.11 or newer, e.g. what `podman export` writes of
-python:3.12-slim, or `mmdebstrap --variant=extract --include=python3-minimal,libpython3-stdlib bookworm base.tar`. The
-image is an OCI archive of two layers (opencontainers/image-spec, image-layout.md): the same content, the same bytes.
+The base is the root filesystem of anything with glibc and Python 3.11 or newer, e.g. what `podman
+export` writes of python:3.12-slim, or `mmdebstrap --variant=extract
+--include=python3-minimal,libpython3-stdlib bookworm base.tar`. The image is an OCI archive of two
+layers (opencontainers/image-spec, image-layout.md): the same content, the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 SITE = "opt/gpupool"
-"""Where the wheels are installed; found by PYTHONPATH, so that the base's own packages stay as they are."""
+"""Where the wheels are installed; found by PYTHONPATH, so that the base's own packages stay as they
+are."""
 LEAST = (3, 11)
 USER = "65532"
 OCI = "application/vnd.oci.image"
@@ -40,13 +43,32 @@ CHUNK = 1 << 20
 
 
 def gather(wheels: Path, version: str) -> None:
-    """Every wheel that the image needs: of others by the hashes of uv.lock, ours from here; over the network."""
+    """Every wheel that the image needs: of others by the hashes of uv.lock, ours from here; over
+    the network."""
     wheels.mkdir(parents=True, exist_ok=True)
     wanted = ("--no-dev", "--no-emit-workspace", "--extra", "kubernetes")
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         _uv("export", "--quiet", "--frozen", "--no-annotate", *wanted, "--output-file", file.name)
-        asked = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--python-version", version)
-        _uv("tool", "run", "pip", "download", "--quiet", *asked, "--requirement", file.name, "--dest", str(wheels))
+        asked = (
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "--python-version",
+            version,
+        )
+        _uv(
+            "tool",
+            "run",
+            "pip",
+            "download",
+            "--quiet",
+            *asked,
+            "--requirement",
+            file.name,
+            "--dest",
+            str(wheels),
+        )
     _uv("build", "--quiet", "--wheel", "--all-packages", "--out-dir", str(wheels))
 
 
@@ -59,8 +81,20 @@ def make(rootfs: Path, wheels: Path, name: str, out: Path) -> None:
         interpreter, minor, folders = _looked_at(base)
         site = work / "site"
         wanted = ("--python-version", f"3.{minor}", "--target", str(site), "gpupool[kubernetes]")
-        _uv("pip", "install", "--quiet", "--offline", "--no-index", "--no-build", "--find-links", str(wheels), *wanted)
-        shutil.rmtree(site / "bin", ignore_errors=True)  # they begin with the path of this machine's Python
+        _uv(
+            "pip",
+            "install",
+            "--quiet",
+            "--offline",
+            "--no-index",
+            "--no-build",
+            "--find-links",
+            str(wheels),
+            *wanted,
+        )
+        shutil.rmtree(
+            site / "bin", ignore_errors=True
+        )  # they begin with the path of this machine's Python
         if sys.version_info[1] == minor:
             _compile(site)
         with tarfile.open(added, "w") as tar:
@@ -96,11 +130,17 @@ def _looked_at(base: Path) -> tuple[str, int, set[str]]:
         with tarfile.open(base, "r:") as tar:
             found = {member.name.removeprefix("./").rstrip("/"): member.isdir() for member in tar}
     except tarfile.TarError as error:
-        raise SystemExit(f"the base is no tar, or compressed otherwise than by gzip: {error}") from None
+        raise SystemExit(
+            f"the base is no tar, or compressed otherwise than by gzip: {error}"
+        ) from None
     loaders = [match[3] for name in found if (match := LIBC.fullmatch(name))]
     if "ld-linux" not in loaders:
-        raise SystemExit(f"the base has no glibc (found: {', '.join(sorted(set(loaders))) or 'no loader'})")
-    pythons = sorted((int(match[2]), name) for name in found if (match := INTERPRETER.fullmatch(name)))
+        raise SystemExit(
+            f"the base has no glibc (found: {', '.join(sorted(set(loaders))) or 'no loader'})"
+        )
+    pythons = sorted(
+        (int(match[2]), name) for name in found if (match := INTERPRETER.fullmatch(name))
+    )
     if not pythons or pythons[-1][0] < LEAST[1]:
         have = ", ".join(name for _, name in pythons) or "none"
         raise SystemExit(
@@ -110,9 +150,22 @@ def _looked_at(base: Path) -> tuple[str, int, set[str]]:
 
 
 def _compile(site: Path) -> None:
-    """Compiled here, since the image's user may write nothing; without times, so that the bytes stay the same."""
-    words = ["-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", str(site)]
-    subprocess.run([sys.executable, *words, "-p", f"/{SITE}", str(site)], check=False)  # some packages hold old syntax
+    """Compiled here, since the image's user may write nothing; without times, so that the bytes
+    stay the same."""
+    words = [
+        "-m",
+        "compileall",
+        "-q",
+        "-j",
+        "0",
+        "--invalidation-mode",
+        "unchecked-hash",
+        "-s",
+        str(site),
+    ]
+    subprocess.run(
+        [sys.executable, *words, "-p", f"/{SITE}", str(site)], check=False
+    )  # some packages hold old syntax
 
 
 def _entries(
@@ -140,7 +193,10 @@ def _entries(
             info.type, info.mode = tarfile.DIRTYPE, 0o755
             yield info, None
         else:
-            info.size, info.mode = path.stat().st_size, 0o755 if path.stat().st_mode & 0o100 else 0o644
+            info.size, info.mode = (
+                path.stat().st_size,
+                0o755 if path.stat().st_mode & 0o100 else 0o644,
+            )
             with path.open("rb") as file:
                 yield info, file
 
@@ -173,7 +229,10 @@ def _write(out: Path, name: str, layers: list[Path], work: Path) -> None:
             "layers": [_descriptor("layer.v1.tar", layer) for layer in layers],
         },
     )
-    named = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
+    named = {
+        "io.containerd.image.name": name,
+        "org.opencontainers.image.ref.name": name.rpartition(":")[2],
+    }
     entry = {**_descriptor("manifest.v1+json", manifest), "annotations": named, "platform": machine}
     index = {"schemaVersion": 2, "mediaType": f"{OCI}.index.v1+json", "manifests": [entry]}
     new = out.with_name(f"{out.name}.new")
@@ -183,7 +242,10 @@ def _write(out: Path, name: str, layers: list[Path], work: Path) -> None:
             info.size = blob.stat().st_size
             with blob.open("rb") as file:
                 tar.addfile(info, file)
-        for place, content in (("oci-layout", {"imageLayoutVersion": "1.0.0"}), ("index.json", index)):
+        for place, content in (
+            ("oci-layout", {"imageLayoutVersion": "1.0.0"}),
+            ("index.json", index),
+        ):
             text = json.dumps(content, sort_keys=True).encode()
             info = tarfile.TarInfo(place)
             info.size = len(text)
@@ -199,7 +261,11 @@ def _blob(work: Path, content: dict[str, Any]) -> Path:
 
 
 def _descriptor(kind: str, blob: Path) -> dict[str, Any]:
-    return {"mediaType": f"{OCI}.{kind}", "digest": f"sha256:{_digest(blob)}", "size": blob.stat().st_size}
+    return {
+        "mediaType": f"{OCI}.{kind}",
+        "digest": f"sha256:{_digest(blob)}",
+        "size": blob.stat().st_size,
+    }
 
 
 def _digest(path: Path) -> str:
@@ -208,14 +274,28 @@ def _digest(path: Path) -> str:
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parts = parser.add_subparsers(dest="part", required=True)
-    gathers = parts.add_parser("gather", help="wheels of what gpupool needs, into a folder; needs the network")
+    gathers = parts.add_parser(
+        "gather", help="wheels of what gpupool needs, into a folder; needs the network"
+    )
     gathers.add_argument("wheels", type=Path)
-    gathers.add_argument("--python-version", default=f"{LEAST[0]}.{LEAST[1]}", help="the base's; default: %(default)s")
-    makes = parts.add_parser("make", help="the image, from a base's files and a folder of wheels; needs no network")
-    makes.add_argument("--rootfs", type=Path, required=True, metavar="TAR", help="of the base; may be gzipped")
-    makes.add_argument("--wheels", type=Path, required=True, metavar="DIR", help="as `gather` left them")
+    gathers.add_argument(
+        "--python-version",
+        default=f"{LEAST[0]}.{LEAST[1]}",
+        help="the base's; default: %(default)s",
+    )
+    makes = parts.add_parser(
+        "make", help="the image, from a base's files and a folder of wheels; needs no network"
+    )
+    makes.add_argument(
+        "--rootfs", type=Path, required=True, metavar="TAR", help="of the base; may be gzipped"
+    )
+    makes.add_argument(
+        "--wheels", type=Path, required=True, metavar="DIR", help="as `gather` left them"
+    )
     makes.add_argument("--name", required=True, help="e.g. registry.example/gpupool:0.2.0")
     makes.add_argument("--out", type=Path, required=True, metavar="TAR")
     options = parser.parse_args(words)

@@ -22,9 +22,13 @@ from gpupool.store.database import connect, sqlite_url
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("message", nargs="?", default="The first schema")
-    parser.add_argument("--initial", action="store_true", help="replace revision 0001 instead of adding one")
+    parser.add_argument(
+        "--initial", action="store_true", help="replace revision 0001 instead of adding one"
+    )
     args = parser.parse_args()
     if args.initial:
         _remove_initial()
@@ -37,7 +41,9 @@ def main() -> int:
 def _remove_initial() -> None:
     known = known_revisions()
     if len(known) > 1:
-        sys.exit(f"revisions {known[1]} to {known[-1]} build on the first one; add a revision instead")
+        sys.exit(
+            f"revisions {known[1]} to {known[-1]} build on the first one; add a revision instead"
+        )
     for old in (MIGRATIONS / "versions").glob("0001_*.py"):
         old.unlink()
 
@@ -56,7 +62,9 @@ def _write(message: str) -> None:
             made = command.revision(config, message, autogenerate=True, rev_id=number)
         engine.dispose()
     path = Path(made.path)  # type: ignore[union-attr]  # one message makes one revision
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if "# ###" not in line))
+    path.write_text(
+        "".join(line for line in path.read_text().splitlines(True) if "# ###" not in line)
+    )
     for step in (["format", "-q"], ["check", "--fix", "-q"], ["format", "-q"]):
         subprocess.run([str(Path(sys.executable).with_name("ruff")), *step, str(path)], check=True)
     print(path)

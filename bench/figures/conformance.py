@@ -1,4 +1,5 @@
-"""Cases of KAI-Scheduler, Kueue and Slurm on the engine: how many end as there; random lives that come to no rest."""
+"""Cases of KAI-Scheduler, Kueue and Slurm on the engine: how many end as there; random lives that
+come to no rest."""
 
 from __future__ import annotations
 
@@ -41,10 +42,18 @@ def run(out: Path) -> list[Row]:
 def _lives(out: Path) -> Row:
     """Random lives with guarantees, of which none may break."""
     with get_context("spawn").Pool(os.cpu_count()) as workers:
-        found = [broken for part in workers.imap(_part, range(SEED, SEED + LIVES, AT_ONCE)) for broken in part]
-    (out / "conformance-lives.json").write_text(json.dumps([[one.seed, one.sentence] for one in found]) + "\n")
+        found = [
+            broken
+            for part in workers.imap(_part, range(SEED, SEED + LIVES, AT_ONCE))
+            for broken in part
+        ]
+    (out / "conformance-lives.json").write_text(
+        json.dumps([[one.seed, one.sentence] for one in found]) + "\n"
+    )
     note = f"of {LIVES} lives from seed {SEED} on: each event comes to rest; claims in guarantees start after one round"
-    return Row("random lives that break", "", len(found), COMMAND, limit=0, note=f"{note}{_seeds(found)}")
+    return Row(
+        "random lives that break", "", len(found), COMMAND, limit=0, note=f"{note}{_seeds(found)}"
+    )
 
 
 def _part(first: int) -> list[Broken]:
@@ -62,6 +71,19 @@ def _rows(found: Found) -> list[Row]:
     outside = f"{note}; {found.outside.total()} of these ask for what gpupool does not have"
     return [
         Row(f"{name}: equal", "", found.equal, COMMAND, note=note),
-        Row(f"{name}: argued", "", found.argued.total() + found.outside.total(), COMMAND, note=outside),
-        Row(f"{name}: different", "", len(found.different), COMMAND, limit=0, note="; ".join(found.different)[:500]),
+        Row(
+            f"{name}: argued",
+            "",
+            found.argued.total() + found.outside.total(),
+            COMMAND,
+            note=outside,
+        ),
+        Row(
+            f"{name}: different",
+            "",
+            len(found.different),
+            COMMAND,
+            limit=0,
+            note="; ".join(found.different)[:500],
+        ),
     ]

@@ -1,9 +1,10 @@
 """Submissions a second with every answer on disk, beside one flush a commit and none at all.
 
-A real pool for each way, in turns, on the disk of BENCH_DISK (default: the temporary directory); clients in
-processes of their own send one job after the other over the pool's socket, and begin when all are ready. The one card
-is taken, so that jobs wait and nothing but the submission is measured. What else runs on the machine takes from a rate;
-the server's processor time for a submission hardly changes with it.
+A real pool for each way, in turns, on the disk of BENCH_DISK (default: the temporary directory);
+clients in processes of their own send one job after the other over the pool's socket, and begin
+when all are ready. The one card is taken, so that jobs wait and nothing but the submission is
+measured. What else runs on the machine takes from a rate; the server's processor time for a
+submission hardly changes with it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ TURNS = 3
 SECONDS = 6.0
 CLIENTS = 8
 """Processes that submit at once, each over a connection of its own."""
-WAYS = {"group": "answers after a flush for many", "each": "a flush for each commit", "none": "no flush, as at 48bd9b7"}
+WAYS = {
+    "group": "answers after a flush for many",
+    "each": "a flush for each commit",
+    "none": "no flush, as at 48bd9b7",
+}
 LEAST = 0.9
 
 
@@ -46,7 +51,9 @@ def run(out: Path) -> list[Row]:
     rates = {way: [one.rate for one in measured] for way, measured in found.items()}
     costs = {way: [one.cpu_seconds for one in measured] for way, measured in found.items()}
     rows = [_row(f"submissions from {CLIENTS} clients", "a second", rates, way) for way in WAYS]
-    return rows + [_row("the server's processor time for one of them", "s", costs, way) for way in WAYS]
+    return rows + [
+        _row("the server's processor time for one of them", "s", costs, way) for way in WAYS
+    ]
 
 
 def _row(figure: str, unit: str, found: dict[str, list[float]], way: str) -> Row:
@@ -81,7 +88,9 @@ def _clients(pool: FaultPool) -> Measured:
     assert server is not None
     command = [sys.executable, "-m", "bench.figures.durability", str(pool.paths.root), str(SECONDS)]
     pipe = subprocess.PIPE
-    clients = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(CLIENTS)]
+    clients = [
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(CLIENTS)
+    ]
     for client in clients:
         assert client.stdout is not None
         assert client.stdout.readline() == "ready\n"
@@ -99,7 +108,8 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _submit_for(state_dir: str, seconds: float) -> int:
-    """Be ready, and when told submit one job after the other for so long; how many were answered."""
+    """Be ready, and when told submit one job after the other for so long; how many were
+    answered."""
     pool = Pool(state_dir)
     pool.submit(["true"], gpu=1.0)
     print("ready", flush=True)

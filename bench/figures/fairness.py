@@ -1,4 +1,5 @@
-"""Card-time of three tenants by weight in a full pool; reclaims that a guaranteed claim waits for. Virtual time."""
+"""Card-time of three tenants by weight in a full pool; reclaims that a guaranteed claim waits for.
+Virtual time."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from pathlib import Path
 
 from bench.rows import Row
 from gpupool.base.units import GIB
+from gpupool.base.units import NANOS_PER_SECOND as NS
 from gpupool.model.claim import Shape
-from gpupool.model.quota import GPU, UNLIMITED, WEIGHT, Amount, Limit, Quota
-from gpupool.scheduling.board import Board
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import ClassKey, Snapshot, TenantView
-from gpupool.simulation.trace import NS, Node
-from gpupool.simulation.world import Job, World, columns_of
+from gpupool.model.quota import GPU, UNLIMITED, WEIGHT, Quota, QuotaLimit, ResourceAmount
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.snapshot.claims import ClassKey
+from gpupool.scheduling.snapshot.snapshot import Snapshot, TenantView
+from gpupool.scheduling.workspace.planning_state import PlanningState
+from gpupool.simulation.replay.world import SimulatedJob, SimulatedPool, build_card_table
+from gpupool.simulation.traces.trace import TraceNode
 
 NAME = "fairness"
 WEIGHTS: Mapping[str, int] = {"one": 1, "two": 2, "three": 3}
@@ -37,7 +40,12 @@ def run(out: Path) -> list[Row]:
     rows = [_share_row(name, [found[name] for found in shares.values()]) for name in WEIGHTS]
     worst = max(max(each) for each in waits)
     note = f"{sum(map(len, waits))} claims inside a nominal quota of 4 cards; half of all claims are not preemptible"
-    return [*rows, Row("reclaims a guaranteed claim waits for, at most", "", worst, COMMAND, limit=1, note=note)]
+    return [
+        *rows,
+        Row(
+            "reclaims a guaranteed claim waits for, at most", "", worst, COMMAND, limit=1, note=note
+        ),
+    ]
 
 
 def _share_row(name: str, parts: list[float]) -> Row:
@@ -56,25 +64,36 @@ def _share_row(name: str, parts: list[float]) -> Row:
 
 
 def card_time(seed: int) -> dict[str, float]:
-    """Each tenant's part of the card-time in the window; all have jobs of 20 minutes to 4 hours waiting always."""
-    draw, tenants = random.Random(seed), {n: _view(UNLIMITED, weight) for n, weight in WEIGHTS.items()}
-    world = World(Snapshot(0, columns_of(_nodes(NODES)), tenants, ()))
-    board, held, ends = Board(world.snapshot(0)), dict.fromkeys(WEIGHTS, 0), list[tuple[int, str]]()
+    """Each tenant's part of the card-time in the window; all have jobs of 20 minutes to 4 hours
+    waiting always."""
+    draw, tenants = (
+        random.Random(seed),
+        {n: _view(UNLIMITED, weight) for n, weight in WEIGHTS.items()},
+    )
+    world = SimulatedPool(Snapshot(0, build_card_table(_nodes(NODES)), tenants, ()))
+    board, held, ends = (
+        PlanningState(world.take_snapshot(0)),
+        dict.fromkeys(WEIGHTS, 0),
+        list[tuple[int, str]](),
+    )
     now, number = 0, 0
     while now < WINDOW_S:
         for name in WEIGHTS:
-            waits = sum(job.key.tenant == name for job in world.waiting())
-            fresh = [_job(name, number + n, now, draw.choice((1, 1, 1, 2))) for n in range(QUEUED - waits)]
+            waits = sum(job.key.tenant == name for job in world.list_waiting())
+            fresh = [
+                _job(name, number + n, now, draw.choice((1, 1, 1, 2)))
+                for n in range(QUEUED - waits)
+            ]
             number += len(fresh)
-            world.enqueue(fresh)
-        for placement in cycle(world.snapshot(now * NS), now * NS, board=board).placements:
-            job = world.place(placement, now * NS)
+            world.enqueue_jobs(fresh)
+        for placement in cycle(world.take_snapshot(now * NS), now * NS, board=board).placements:
+            job = world.place_job(placement, now * NS)
             end = now + draw.randint(1200, 14_400)
             held[job.key.tenant] += job.shape.count * (min(end, WINDOW_S) - now)
             heapq.heappush(ends, (end, job.id))
         now = ends[0][0]
         while ends and ends[0][0] == now:
-            world.give_back(heapq.heappop(ends)[1], now * NS)
+            world.release_job(heapq.heappop(ends)[1], now * NS)
     return {name: seconds / sum(held.values()) for name, seconds in held.items()}
 
 
@@ -85,56 +104,67 @@ def reclaims(seed: int) -> list[int]:
     """
     draw = random.Random(seed)
     tenants = {"guest": _view(_cards(4)), "ours": _view(_cards(4))}
-    world = World(Snapshot(0, columns_of(_nodes(1)), tenants, ()))
+    world = SimulatedPool(Snapshot(0, build_card_table(_nodes(1)), tenants, ()))
     found = []
     for turn in range(ROUNDS):
         now = turn * 3600
-        for job in [job for job in world.running.values() if job.key.tenant == "ours" and draw.random() < 0.6]:
-            world.give_back(job.id, now * NS)
-        world.enqueue(
-            [_job("guest", 100 * turn + n, now, draw.choice((1, 2)), preemptible=n % 2 == 0) for n in range(8)]
+        for job in [
+            job
+            for job in world.running.values()
+            if job.key.tenant == "ours" and draw.random() < 0.6
+        ]:
+            world.release_job(job.id, now * NS)
+        world.enqueue_jobs(
+            [
+                _job("guest", 100 * turn + n, now, draw.choice((1, 2)), preemptible=n % 2 == 0)
+                for n in range(8)
+            ]
         )
         _place(world, now)
         room = 4 - world.tenants["ours"].held.gpu_milli // 1000
         if room:
-            ours = _job("ours", turn, now + 1, draw.randint(1, room), preemptible=draw.random() < 0.5)
-            world.enqueue([ours])
+            ours = _job(
+                "ours", turn, now + 1, draw.randint(1, room), preemptible=draw.random() < 0.5
+            )
+            world.enqueue_jobs([ours])
             found.append(_until_it_sits(world, ours, now + 600))
     return found
 
 
-def _until_it_sits(world: World, job: Job, now: int) -> int:
+def _until_it_sits(world: SimulatedPool, job: SimulatedJob, now: int) -> int:
     for waited in range(10):
         gone = _place(world, now)
         if job.id in world.running:
             return waited
         for name in gone:
-            victim = world.give_back(name, now * NS)
-            world.enqueue([replace(victim, run=None)], again=True)
+            victim = world.release_job(name, now * NS)
+            world.enqueue_jobs([replace(victim, run=None)], again=True)
     raise RuntimeError(f"{job.id} waits in spite of its guarantee")
 
 
-def _place(world: World, now: int) -> list[str]:
+def _place(world: SimulatedPool, now: int) -> list[str]:
     """One cycle; the jobs that it tells to leave."""
-    plan = cycle(world.snapshot(now * NS), now * NS)
+    plan = cycle(world.take_snapshot(now * NS), now * NS)
     for placement in plan.placements:
-        world.place(placement, now * NS)
+        world.place_job(placement, now * NS)
     return [eviction.job for eviction in plan.evictions]
 
 
-def _nodes(count: int) -> list[Node]:
-    return [Node(f"n{n}", (("H200", 140 * GIB),) * CARDS) for n in range(count)]
+def _nodes(count: int) -> list[TraceNode]:
+    return [TraceNode(f"n{n}", (("H200", 140 * GIB),) * CARDS) for n in range(count)]
 
 
 def _view(quota: Quota, weight: int = 1) -> TenantView:
-    return TenantView(quota, Amount(), weight_milli=weight * WEIGHT)
+    return TenantView(quota, ResourceAmount(), weight_milli=weight * WEIGHT)
 
 
 def _cards(nominal: int) -> Quota:
-    return Quota.of({GPU: Limit(nominal * 1000)})
+    return Quota.from_limits({GPU: QuotaLimit(nominal * 1000)})
 
 
-def _job(tenant: str, number: int, now: int, count: int, *, preemptible: bool = True) -> Job:
+def _job(
+    tenant: str, number: int, now: int, count: int, *, preemptible: bool = True
+) -> SimulatedJob:
     shape = Shape(1000, count=count)
     key = ClassKey(tenant, 0, shape, preemptible=preemptible)
-    return Job(f"{tenant}-{number:06}", key, shape, now * NS, None, None, preemptible)
+    return SimulatedJob(f"{tenant}-{number:06}", key, shape, now * NS, None, None, preemptible)

@@ -1,4 +1,5 @@
-"""How exactly shares of a card's time hold: the shipped code on virtual time, and real processes on the wall clock."""
+"""How exactly shares of a card's time hold: the shipped code on virtual time, and real processes on
+the wall clock."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.rows import Row
-from tests.support.compute import LONG_WORK, SMALL, WORK, Outcome, Tenant, build_simulation, jain, simulate
+from tests.support.compute import (
+    LONG_WORK,
+    SMALL,
+    WORK,
+    Outcome,
+    Tenant,
+    build_simulation,
+    jain,
+    simulate,
+)
 from tests.support.fenced_card import Arbiter, Card, build_load, run_together
 
 NAME = "fence-compute"
@@ -18,7 +28,8 @@ ALL_WORK = {**WORK, **LONG_WORK}
 
 
 def run(out: Path) -> list[Row]:
-    """Virtual time: the worst of all shares beside one that wants the rest. Wall clock: what this machine had."""
+    """Virtual time: the worst of all shares beside one that wants the rest. Wall clock: what this
+    machine had."""
     with tempfile.TemporaryDirectory() as folder:
         program = build_simulation(Path(folder))
         rows = [row for name, work in ALL_WORK.items() for row in _accuracy(program, name, work)]
@@ -38,12 +49,17 @@ def _accuracy(program: Path, name: str, work: str) -> Iterator[Row]:
         outcomes.append((share, simulate(program, tenants, 10.6)))
     windows = ((1000, 3.0), (10_000, 1.0))
     for window, limit in windows:
-        worst = max(outcome.worst_error("a", share, window, SETTLED_MS) for share, outcome in outcomes)
+        worst = max(
+            outcome.worst_error("a", share, window, SETTLED_MS) for share, outcome in outcomes
+        )
         yield _row(f"{name}: worst error over {window // 1000} s", "points", worst, limit)
     lost = max(1 - outcome.share("a", SETTLED_MS) / share for share, outcome in outcomes)
     yield _row(f"{name}: most of the entitled time not had", "%", max(0.0, 100 * lost), 3)
     off = max(
-        abs(outcome.share("b", SETTLED_MS) / outcome.share("a", SETTLED_MS) * share / (1 - share) - 1)
+        abs(
+            outcome.share("b", SETTLED_MS) / outcome.share("a", SETTLED_MS) * share / (1 - share)
+            - 1
+        )
         for share, outcome in outcomes
     )
     yield _row(f"{name}: ratio of two tenants, worst error", "%", 100 * off, 5)
@@ -54,7 +70,13 @@ def _equal(program: Path) -> Iterator[Row]:
         outcome = simulate(program, [Tenant(f"t{i}", 0.125, work=work) for i in range(8)], 10.6)
         shares = [outcome.share(f"t{i}", SETTLED_MS) for i in range(8)]
         unfair = 1 - jain(shares)
-        yield _row(f"8 equal tenants, {name}: 1 - Jain's index", "", unfair, 0.02, f"together {sum(shares):.3f}")
+        yield _row(
+            f"8 equal tenants, {name}: 1 - Jain's index",
+            "",
+            unfair,
+            0.02,
+            f"together {sum(shares):.3f}",
+        )
 
 
 def _borrowed(program: Path) -> Iterator[Row]:
@@ -62,8 +84,13 @@ def _borrowed(program: Path) -> Iterator[Row]:
         alone = simulate(program, [Tenant("a", 0.2, "burst", work)], 4)
         bare = simulate(program, [Tenant("a", 1.0, "fixed", work)], 4)
         lost = 1 - alone.share("a", SETTLED_MS) / bare.share("a", SETTLED_MS)
-        yield _row(f"a lone burst tenant, {name}: not had of the card", "%", max(0.0, 100 * lost), 3)
-        tenants = [Tenant("a", 0.2, "burst", work), Tenant("b", 0.8, "burst", SMALL, "start_ms=2000")]
+        yield _row(
+            f"a lone burst tenant, {name}: not had of the card", "%", max(0.0, 100 * lost), 3
+        )
+        tenants = [
+            Tenant("a", 0.2, "burst", work),
+            Tenant("b", 0.8, "burst", SMALL, "start_ms=2000"),
+        ]
         waited = simulate(program, tenants, 4).first_use_ms("b", 2000, 0.5)
         yield _row(f"a lone burst tenant, {name}: gives back after", "ms", waited, 200)
 
@@ -71,7 +98,9 @@ def _borrowed(program: Path) -> Iterator[Row]:
 def _killed(program: Path) -> Row:
     worst = 0.0
     for moment in range(2000, 2040, 4):
-        outcome = simulate(program, [Tenant("a", 0.3), Tenant("b", 0.7, "burst")], 3, [f"at {moment} kill a"])
+        outcome = simulate(
+            program, [Tenant("a", 0.3), Tenant("b", 0.7, "burst")], 3, [f"at {moment} kill a"]
+        )
         idle = 1 - outcome.share("a", 2000, 2100) - outcome.share("b", 2000, 2100)
         worst = max(worst, 100 * idle)
     return _row("a killed holder: card time nobody had", "ms", worst, 10)
@@ -95,8 +124,12 @@ def _wall_clock(directory: Path) -> Iterator[Row]:
         for kernel, us in (("step_us_50", 50), ("step_ms_5", 5_000)):
             done = run_together(load, card, shares, kernel, 3, 0, 0, "kernel")
             parts = [each["launches"] * us * 1e3 / each["done_ns"] for each in done]
-            error = 100 * max(abs(part - milli / 1000) for part, milli in zip(parts, (one, other), strict=True))
+            error = 100 * max(
+                abs(part - milli / 1000) for part, milli in zip(parts, (one, other), strict=True)
+            )
             note = f"had {parts[0]:.3f} and {parts[1]:.3f}, together {sum(parts):.3f}"
-            name = f"wall clock, {kernel}, {one / 10:.0f} % beside {other / 10:.0f} %: error over 3 s"
+            name = (
+                f"wall clock, {kernel}, {one / 10:.0f} % beside {other / 10:.0f} %: error over 3 s"
+            )
             yield _row(name, "points", error, None, note)
     arbiter.close()

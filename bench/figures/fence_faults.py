@@ -1,4 +1,5 @@
-"""A thousand kills, resizes and ends among fenced jobs at work on one simulated card, and every promise checked."""
+"""A thousand kills, resizes and ends among fenced jobs at work on one simulated card, and every
+promise checked."""
 
 import os
 import random
@@ -18,7 +19,8 @@ CLEARED_MS = 100.0
 
 
 def run(out: Path) -> list[Row]:
-    """`BENCH_KILLS` and `BENCH_SEED` choose how many and which; what was broken goes to fence-faults-broken.txt."""
+    """`BENCH_KILLS` and `BENCH_SEED` choose how many and which; what was broken goes to
+    fence-faults-broken.txt."""
     wanted = int(os.environ.get("BENCH_KILLS") or STEPS)
     seed = int(os.environ.get("BENCH_SEED") or random.SystemRandom().randrange(1 << 31))
     total, broken, began = FenceCounts(), list[str](), time.monotonic()
@@ -33,9 +35,21 @@ def run(out: Path) -> list[Row]:
     note = f"{total}; {time.monotonic() - began:.0f} s"
     slowest = max(total.cleared, default=0.0) * 1000
     return [
-        Row("fence faults: kills, resizes and ends, all checked after each", "", _steps(total), command, note=note),
+        Row(
+            "fence faults: kills, resizes and ends, all checked after each",
+            "",
+            _steps(total),
+            command,
+            note=note,
+        ),
         Row("fence faults: pools with a broken promise", "", len(broken), command, limit=0),
-        Row("fence faults: slowest ledger to forget a dead process", "ms", slowest, command, limit=CLEARED_MS),
+        Row(
+            "fence faults: slowest ledger to forget a dead process",
+            "ms",
+            slowest,
+            command,
+            limit=CLEARED_MS,
+        ),
     ]
 
 

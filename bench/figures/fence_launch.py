@@ -1,4 +1,5 @@
-"""What the fence adds to a launch: instructions (valgrind) and nanoseconds, without a limit and with one."""
+"""What the fence adds to a launch: instructions (valgrind) and nanoseconds, without a limit and
+with one."""
 
 from __future__ import annotations
 
@@ -8,10 +9,21 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Set
 from pathlib import Path
 
+import gpupool_native
 from bench.rows import Row
-from tests.support.fenced_card import Arbiter, Card, Share, build_load, build_quick_driver, finish, running
+from tests.support.fenced_card import (
+    DRIVER,
+    Arbiter,
+    Card,
+    Share,
+    build_load,
+    build_quick_driver,
+    finish,
+    running,
+)
 
 NAME = "fence-launch"
 COMMAND = "python -m bench fence-launch"
@@ -31,9 +43,11 @@ LOOPS = (
 
 
 def run(out: Path) -> list[Row]:
-    """Nanoseconds beside the simulated driver, and the instructions of the fence alone, on a driver that does nothing.
+    """Nanoseconds beside the simulated driver, and the instructions of the fence alone, on a driver
+    that does nothing.
 
-    The medians are of single launches, with and without a fence in turns, since the machine may change meanwhile.
+    The medians are of single launches, with and without a fence in turns, since the machine may
+    change meanwhile.
     """
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
@@ -73,12 +87,24 @@ class _Bench:
             note = f"{median:.0f} ns a launch, {bare:.0f} ns without a fence"
             samples = tuple(each - bare for each in times)
             text = f"launch, {figure}, {name}: added, median"
-            rows.append(Row(text, "ns", max(0.0, median - bare), COMMAND, limit=limit_ns, samples=samples, note=note))
+            rows.append(
+                Row(
+                    text,
+                    "ns",
+                    max(0.0, median - bare),
+                    COMMAND,
+                    limit=limit_ns,
+                    samples=samples,
+                    note=note,
+                )
+            )
         return rows
 
     def _median_ns(self, share: Share | None, kernel: str, sync_every: int) -> float:
         launches = LAUNCHES if sync_every > 1 else LAUNCHES // 4
-        with running(self.load, share, self.card, kernel, 0, launches, sync_every, "kernel") as process:
+        with running(
+            self.load, share, self.card, kernel, 0, launches, sync_every, "kernel"
+        ) as process:
             return float(finish(process)["median_ns"])
 
     def instructions(self) -> list[Row]:
@@ -90,29 +116,95 @@ class _Bench:
                 continue
             figure = f"launch, own part, {name}: added instructions of the launching thread"
             counts = tuple(instructions(self.load, self.card, share) - bare for _ in range(COUNTS))
-            rows.append(Row(figure, "", statistics.median(counts), COMMAND, samples=counts, note=f"{bare:.0f} without"))
+            rows.append(
+                Row(
+                    figure,
+                    "",
+                    statistics.median(counts),
+                    COMMAND,
+                    samples=counts,
+                    note=f"{bare:.0f} without",
+                )
+            )
         return rows
 
 
 def instructions(load: Path, card: Card, share: Share | None, *, fair: bool = True) -> float:
-    """Of the launching thread for one more launch: the slope between two counts, so that starting cancels out.
+    """Count the launching thread's instructions for one more launch, less those of the driver.
 
-    Valgrind runs one thread at a time, in turns if `fair`; if not, the process's other threads hardly run.
+    The result is the slope between two counts, so that starting cancels out. What the thread does
+    inside the driver is left out: on a loaded machine valgrind makes each launch so slow that the
+    fence closes a batch, by the clock, every few launches, and the simulated driver's events then
+    cost more than the fence itself.
+
+    Args:
+        load: the program that launches.
+        card: the card with its driver.
+        share: the share whose fence is counted; None for the program without a fence.
+        fair: whether valgrind, which runs one thread at a time, gives them turns; if not, the
+            other threads of the process hardly run.
     """
-    few, many = (_counted(load, card, share, count, fair) for count in COUNTED)
+    few, many = (_count(load, card, share, launches, fair) for launches in COUNTED)
     return (many - few) / (COUNTED[1] - COUNTED[0])
 
 
-def _counted(load: Path, card: Card, share: Share | None, launches: int, fair: bool) -> int:
+def _count(load: Path, card: Card, share: Share | None, launches: int, fair: bool) -> int:
     """`--separate-threads` writes a file for each thread; the first is the program's own."""
     environment = share.environment if share else card.bare()
+    drivers = {str(path.resolve()) for path in (card.driver, gpupool_native.simgpu_dir() / DRIVER)}
     with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--fair-sched={'yes' if fair else 'no'}"]
+        command = [
+            "valgrind",
+            "--tool=callgrind",
+            "--separate-threads=yes",
+            f"--fair-sched={'yes' if fair else 'no'}",
+        ]
         command += [f"--callgrind-out-file={folder}/out"]
         command += [str(load), "step_us_1", "0", str(launches), "100", "kernel"]
         subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120)
-        text = (Path(folder) / "out-01").read_text()
-    found = re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
-    if found is None:
-        raise RuntimeError(f"callgrind wrote no total: {os.linesep.join(text.splitlines()[:5])}")
-    return int(found[1])
+        return count_outside((Path(folder) / "out-01").read_text(), drivers)
+
+
+def count_outside(profile: str, libraries: Set[str]) -> int:
+    """Count the instructions of a callgrind profile that ran neither in these libraries nor below
+    a call into them.
+
+    The profile lists, after `ob=` (the library), the cost of each line, and after `cob=` (the
+    library called) and `calls=` the cost of a call with all that ran below it. A name is written
+    out once and abbreviated to its number afterwards.
+
+    Args:
+        profile: what callgrind wrote for one thread.
+        libraries: paths as the profile writes them.
+
+    Raises:
+        RuntimeError: the profile has no total.
+    """
+    names: dict[str, str] = {}
+    caller = callee = ""
+    is_call = False
+    total = None
+    inside = 0
+    for line in profile.splitlines():
+        key, _, value = line.partition("=")
+        if key in ("ob", "cob"):
+            number, _, name = value.partition(" ")
+            name = names.setdefault(number, name)
+            caller, callee = (name, name) if key == "ob" else (caller, name)
+        elif key == "calls":
+            is_call = True
+        elif line[:1] in tuple("0123456789+-*"):
+            if is_call:
+                inside += int(line.split()[1]) if _is_entry(caller, callee, libraries) else 0
+                callee = caller  # holds until the next call names its own
+            is_call = False
+        elif match := re.match(r"(?:summary|totals): (\d+)", line):
+            total = int(match[1])
+    if total is None:
+        start = os.linesep.join(profile.splitlines()[:5])
+        raise RuntimeError(f"callgrind wrote no total: {start}")
+    return total - inside
+
+
+def _is_entry(caller: str, callee: str, libraries: Set[str]) -> bool:
+    return callee in libraries and caller not in libraries

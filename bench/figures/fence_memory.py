@@ -1,4 +1,5 @@
-"""The fence's memory: nothing over the limit in races, exact ledgers after kills, and how long 256 processes wait."""
+"""The fence's memory: nothing over the limit in races, exact ledgers after kills, and how long 256
+processes wait."""
 
 import contextlib
 import dataclasses
@@ -45,7 +46,9 @@ def run(out: Path) -> list[Row]:
 
 
 def _numbers(*command: object) -> list[int]:
-    done = subprocess.run([*map(str, command)], text=True, stdout=subprocess.PIPE, timeout=300, check=False)
+    done = subprocess.run(
+        [*map(str, command)], text=True, stdout=subprocess.PIPE, timeout=300, check=False
+    )
     return [int(word) for word in done.stdout.split()]
 
 
@@ -55,18 +58,34 @@ def _race(storm: Path, region: Path) -> list[Row]:
     )
     note = f"{granted} granted, {refused} refused, {racing} tries again, most held {most} of {LEDGER_LIMIT}"
     return [
-        Row(f"fence: bytes over the limit, {RACERS} processes racing", "B", over, COMMAND, limit=0, note=note),
+        Row(
+            f"fence: bytes over the limit, {RACERS} processes racing",
+            "B",
+            over,
+            COMMAND,
+            limit=0,
+            note=note,
+        ),
         Row("fence: reservations refused that nobody had decided", "", undecided, COMMAND, limit=0),
     ]
 
 
 def _kills(storm: Path, region: Path) -> list[Row]:
-    kills, rounds, steps, slowest_us, wrong = _numbers(storm, "kill", usage_file(region), KILLED, KILLS, 1_000_000)
+    kills, rounds, steps, slowest_us, wrong = _numbers(
+        storm, "kill", usage_file(region), KILLED, KILLS, 1_000_000
+    )
     note = f"{kills} kills of {KILLED} processes in {rounds} rounds, at {steps} of {STEPS} steps"
     return [
         Row("fence: entries that were wrong after kills", "", wrong, COMMAND, limit=0, note=note),
         Row("fence: steps at which nobody was killed", "", STEPS - steps, COMMAND, limit=0),
-        Row("fence: ledger exact after the last kill", "s", slowest_us / 1e6, COMMAND, limit=0.1, note="slowest round"),
+        Row(
+            "fence: ledger exact after the last kill",
+            "s",
+            slowest_us / 1e6,
+            COMMAND,
+            limit=0.1,
+            note="slowest round",
+        ),
     ]
 
 
@@ -82,7 +101,17 @@ def _slots(storm: Path, region: Path) -> list[Row]:
 
 def _program(target: Path, *options: str) -> Path:
     source, driver = HERE / "fence_alloc_storm.c", gpupool_native.simgpu_dir() / "libcuda.so.1"
-    command = [compiler(), "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", str(source), str(driver), "-lpthread", *options]
+    command = [
+        compiler(),
+        "-std=gnu11",
+        "-D_GNU_SOURCE",
+        "-O1",
+        "-g",
+        str(source),
+        str(driver),
+        "-lpthread",
+        *options,
+    ]
     subprocess.run([*command, "-o", str(target)], check=True)
     return target
 
@@ -106,9 +135,11 @@ def _environment(house: House, base: Path | None) -> dict[str, str]:
 
 
 def _programs_race(program: Path, folder: Path) -> list[Row]:
-    """On a card that has not a byte more than the share: were too much granted once, the driver itself would refuse.
+    """On a card that has not a byte more than the share: were too much granted once, the driver
+    itself would refuse.
 
-    All ways to get memory but pools, which the driver may fill in larger steps than it was asked for.
+    All ways to get memory but pools, which the driver may fill in larger steps than it was asked
+    for.
     """
     folder.mkdir()
     limit = 4096 * MIB
@@ -137,7 +168,13 @@ def _programs_race(program: Path, folder: Path) -> list[Row]:
             limit=0,
             note=f"{granted} allocations, {by_the_fence} refused by the fence",
         ),
-        Row("fence: bytes in the ledger after all have ended", "B", _left(house, base), COMMAND, limit=0),
+        Row(
+            "fence: bytes in the ledger after all have ended",
+            "B",
+            _left(house, base),
+            COMMAND,
+            limit=0,
+        ),
     ]
 
 
@@ -153,11 +190,14 @@ def _left(house: House, base: Path) -> int:
 
 
 def _init(program: Path, folder: Path, programs: int) -> list[Row]:
-    """Seconds that pass depend on whatever else runs on the machine; processor time says what the fence adds."""
+    """Seconds that pass depend on whatever else runs on the machine; processor time says what the
+    fence adds."""
     with _house(folder) as house:
         base = house.share(1 << 30, slots=1024)
         _init_times(program, _environment(house, base), programs)  # the page cache is warm for both
-        found = [_init_times(program, _environment(house, where), programs) for where in (base, None)]
+        found = [
+            _init_times(program, _environment(house, where), programs) for where in (base, None)
+        ]
     (fenced, fenced_cpu), (bare, bare_cpu) = (tuple(zip(*times, strict=True)) for times in found)
     note = f"sum of {programs} cuInit at one moment on {os.cpu_count()} cores; slowest {max(fenced) / 1e6:.1f} ms"
     figure = f"fence: {programs} programs initialise at one moment, summed"
@@ -178,11 +218,17 @@ def _init(program: Path, folder: Path, programs: int) -> list[Row]:
     ]
 
 
-def _init_times(program: Path, environment: Mapping[str, str], programs: int) -> list[tuple[int, int]]:
+def _init_times(
+    program: Path, environment: Mapping[str, str], programs: int
+) -> list[tuple[int, int]]:
     """Of each program the time that cuInit took and its processor time, ns."""
     running = [
         subprocess.Popen(
-            [str(program), "init"], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [str(program), "init"],
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         for _ in range(programs)
     ]
@@ -221,7 +267,8 @@ def _pair(program: Path, folder: Path) -> Row:
 
 
 def _sanitized(folder: Path, sanitizer: str) -> Row:
-    """Threads, forks and spawned programs for some seconds; a report or a wrong answer is one fault at least."""
+    """Threads, forks and spawned programs for some seconds; a report or a wrong answer is one fault
+    at least."""
     template = _sanitized_template(folder / sanitizer, sanitizer)
     program = _program(folder / f"storm-{sanitizer}", f"-fsanitize={sanitizer}")
     with _house(folder / f"house-{sanitizer}") as house:
@@ -240,11 +287,20 @@ def _sanitized(folder: Path, sanitizer: str) -> Row:
     if reports:
         print(done.stderr[:4000], file=sys.stderr)
     figure = f"fence: faults under -fsanitize={sanitizer}, 6 threads, 20 children"
-    return Row(figure, "", reports, COMMAND, limit=0, note=done.stdout.strip().replace("\n", "; ")[-60:])
+    return Row(
+        figure, "", reports, COMMAND, limit=0, note=done.stdout.strip().replace("\n", "; ")[-60:]
+    )
 
 
 def _sanitized_template(build: Path, sanitizer: str) -> Path:
-    configure = ["cmake", "-S", str(ROOT / "native"), "-B", str(build), f"-DCMAKE_C_FLAGS=-fsanitize={sanitizer} -g"]
+    configure = [
+        "cmake",
+        "-S",
+        str(ROOT / "native"),
+        "-B",
+        str(build),
+        f"-DCMAKE_C_FLAGS=-fsanitize={sanitizer} -g",
+    ]
     for command in (
         [*configure, f"-DGPUPOOL_HEADERS_PYTHON={sys.executable}"],
         ["cmake", "--build", str(build), "-j2", "--target", "fence_cuda"],

@@ -1,7 +1,9 @@
-"""Ours beside HAMi-core and beside no fence, on a simulated card: launches, memory, starts, shares of time.
+"""Ours beside HAMi-core and beside no fence, on a simulated card: launches, memory, starts, shares
+of time.
 
-Every figure has two rows: the peer of one is the bare driver, of the other HAMi-core (`--` where GPUPOOL_BENCH_HAMI
-names none). All sides run the same program on the same kind of card in the same run.
+Every figure has two rows: the peer of one is the bare driver, of the other HAMi-core (`--` where
+GPUPOOL_BENCH_HAMI names none). All sides run the same program on the same kind of card in the same
+run.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ import gpupool_native
 from bench import hami_peer
 from bench.hami_peer import PeerMissingError
 from bench.rows import Row
-from gpupool.probes.simgpu import SimulatedCard, SimulatedMachine
+from gpupool.probes.simgpu import SimulatedMachine
+from gpupool.probes.simgpu_file import SimulatedCard
 from tests.support.fenced_card import Arbiter, Card, build_load
 from tests.unit.native.fence_house import make_house
 from tests.unit.native.fence_share import HERE
@@ -45,7 +48,8 @@ START_LIMIT_SECONDS = 40
 
 @dataclass(frozen=True)
 class Work:
-    """What `fence_load` launches. Blocks grow with a kernel's time, since HAMi-core counts time in blocks."""
+    """What `fence_load` launches. Blocks grow with a kernel's time, since HAMi-core counts time in
+    blocks."""
 
     name: str
     kernel: str
@@ -67,7 +71,13 @@ def run(out: Path) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="gpupool-peer-") as name:
         bench = Bench(Path(name), _peer())
         with contextlib.closing(bench):
-            return [*_launches(bench), *_memory(bench), *_shares(bench), *_two_tenants(bench), *_starts(bench)]
+            return [
+                *_launches(bench),
+                *_memory(bench),
+                *_shares(bench),
+                *_two_tenants(bench),
+                *_starts(bench),
+            ]
 
 
 def _peer() -> hami_peer.Peer | None:
@@ -113,14 +123,20 @@ class Bench:
         if side == PEER:
             assert self.peer
             limit = percent % 100  # its word for the whole card is none
-            return card.bare() | self.peer.environment(card.directory / f"cache{number}", percent=limit)
+            return card.bare() | self.peer.environment(
+                card.directory / f"cache{number}", percent=limit
+            )
         return card.bare()
 
     def memory(self, side: str, bytes_: int) -> tuple[Environment, Path, SimulatedCard]:
-        """A new card and a limit of memory on it; the machine's file to read what the card has given."""
+        """A new card and a limit of memory on it; the machine's file to read what the card has
+        given."""
         folder = self.new()
         house = make_house(folder)
-        own = {"LD_LIBRARY_PATH": str(gpupool_native.simgpu_dir()), "GPUPOOL_SIMGPU": str(house.machine)}
+        own = {
+            "LD_LIBRARY_PATH": str(gpupool_native.simgpu_dir()),
+            "GPUPOOL_SIMGPU": str(house.machine),
+        }
         if side == OURS:
             own["LD_LIBRARY_PATH"] = str(house.share(bytes_, slots=1024) / "stand-in")
         elif side == PEER:
@@ -143,13 +159,22 @@ def _beside(figure: str, unit: str, found: Mapping[str, float | None], note: str
     if ours is None:
         raise RuntimeError(f"{figure}: ours was not measured")
     return [
-        Row(f"{figure} | {side}", unit, ours, COMMAND, peer=found.get(side), peer_command=side, note=note)
+        Row(
+            f"{figure} | {side}",
+            unit,
+            ours,
+            COMMAND,
+            peer=found.get(side),
+            peer_command=side,
+            note=note,
+        )
         for side in (BARE, PEER)
     ]
 
 
 def _each(bench: Bench, figure: str, measure: Callable[[str], float]) -> dict[str, float | None]:
-    """Every side in turn. Where HAMi-core fails, that is said and its figure unknown; elsewhere it is an error."""
+    """Every side in turn. Where HAMi-core fails, that is said and its figure unknown; elsewhere it
+    is an error."""
     found: dict[str, float | None] = {}
     for side in bench.sides():
         try:
@@ -166,17 +191,22 @@ def _each(bench: Bench, figure: str, measure: Callable[[str], float]) -> dict[st
 
 
 def _launches(bench: Bench) -> Iterator[Row]:
-    """Without and with a limit on time, of which nobody here comes near: one block each, a card of its own."""
+    """Without and with a limit on time, of which nobody here comes near: one block each, a card of
+    its own."""
     for name, percent, sharing in (
         ("no limit on time", 100, "fixed"),
         ("a limit on time that does not bind", 90, "burst"),
     ):
-        places = {side: bench.tenant(side, Card(bench.new()), percent, sharing) for side in bench.sides()}
+        places = {
+            side: bench.tenant(side, Card(bench.new()), percent, sharing) for side in bench.sides()
+        }
         samples: dict[str, list[float]] = {side: [] for side in places}
         for _ in range(LAUNCH_RUNS):
             for side, environment in places.items():
                 samples[side].append(_median_launch_ns(bench, environment))
-        found: dict[str, float | None] = {side: statistics.median(each) for side, each in samples.items()}
+        found: dict[str, float | None] = {
+            side: statistics.median(each) for side, each in samples.items()
+        }
         yield from _beside(f"a launch, {name}: median", "ns", found)
     pair = _each(bench, "allocation", lambda side: _pair_ns(bench, side))
     yield from _beside("cuMemAlloc and cuMemFree of 4 KiB below a limit: median", "ns", pair)
@@ -190,11 +220,15 @@ def _median_launch_ns(bench: Bench, environment: Environment) -> float:
 
 def _pair_ns(bench: Bench, side: str) -> float:
     environment, _, _ = bench.memory(side, LIMIT_BYTES)
-    return statistics.median(float(_output([bench.storm, "pair", "20000"], environment)) for _ in range(3))
+    return statistics.median(
+        float(_output([bench.storm, "pair", "20000"], environment)) for _ in range(3)
+    )
 
 
 def _output(command: Sequence[str | Path], environment: Environment) -> str:
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr[-300:]}")
     return done.stdout
@@ -204,12 +238,18 @@ def _output(command: Sequence[str | Path], environment: Environment) -> str:
 
 
 def _memory(bench: Bench) -> Iterator[Row]:
-    """Every process takes what it gets and holds it, so the card's own count is exact; the worst of some rounds.
+    """Every process takes what it gets and holds it, so the card's own count is exact; the worst of
+    some rounds.
 
-    The card has four times the limit. A limit that is kept leaves nothing over it, the contexts included: that is what
-    a smaller card would do. The second row counts only what the programs asked for.
+    The card has four times the limit. A limit that is kept leaves nothing over it, the contexts
+    included: that is what a smaller card would do. The second row counts only what the programs
+    asked for.
     """
-    for name, ways in (("cuMemAlloc alone", 1), ("also managed and cuMemCreate", 3), ("also arrays", 4)):
+    for name, ways in (
+        ("cuMemAlloc alone", 1),
+        ("also managed and cuMemCreate", 3),
+        ("also arrays", 4),
+    ):
         figure = f"memory, {RACERS} processes racing, {name}"
         asked: dict[str, float | None] = {}
 
@@ -224,16 +264,19 @@ def _memory(bench: Bench) -> Iterator[Row]:
 
 
 def _held(bench: Bench, side: str, ways: int) -> tuple[float, float]:
-    """MiB beyond the limit when all hold what they got: on the card, and what the programs had asked for."""
+    """MiB beyond the limit when all hold what they got: on the card, and what the programs had
+    asked for."""
     environment, machine, card = bench.memory(side, LIMIT_BYTES)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with _started([str(bench.fill), str(PIECE_MIB), str(ways)], RACERS, environment, pipes) as running:
+    with _started(
+        [str(bench.fill), str(PIECE_MIB), str(ways)], RACERS, environment, pipes
+    ) as running:
         began = [_line(process) for process in running]
         for process in running:
             print(file=process.stdin, flush=True)
         told = [_line(process) for process in running]
         with SimulatedMachine(machine) as exact:
-            whole = sum(use.memory_bytes for use in exact.processes(card.uuid))
+            whole = sum(use.memory_bytes for use in exact.list_processes(card.uuid))
     if any(line != ["0"] for line in began) or any(line[1:] != [OUT_OF_MEMORY] for line in told):
         raise RuntimeError(f"a program that fills the card said {began} and {told}")
     return (whole - LIMIT_BYTES) / MIB, (sum(int(line[0]) for line in told) - LIMIT_BYTES) / MIB
@@ -248,7 +291,8 @@ def _line(process: subprocess.Popen[str]) -> list[str]:
 def _started(
     words: Sequence[str], many: int, environment: Environment, pipes: Mapping[str, int]
 ) -> Iterator[list[subprocess.Popen[str]]]:
-    """So many of a program; whatever still runs is killed at the end, or after START_LIMIT_SECONDS."""
+    """So many of a program; whatever still runs is killed at the end, or after
+    START_LIMIT_SECONDS."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | dict(pipes)
     running: list[subprocess.Popen[str]] = [
         subprocess.Popen(words, env=environment, text=True, **quiet)  # type: ignore[call-overload]
@@ -278,7 +322,9 @@ def _starts(bench: Bench) -> Iterator[Row]:
     for many in NEWCOMERS:
         slowest: dict[str, float | None] = {}
 
-        def measure(side: str, many: int = many, slowest: dict[str, float | None] = slowest) -> float:
+        def measure(
+            side: str, many: int = many, slowest: dict[str, float | None] = slowest
+        ) -> float:
             took = _init_seconds(bench, side, many)
             slowest[side] = max(took)
             return sum(took)
@@ -297,7 +343,9 @@ def _init_seconds(bench: Bench, side: str, many: int) -> list[float]:
         answers = [_line(process) for process in running]
     failed = [answer for answer in answers if not answer or answer[0] != "0"]
     if failed:
-        raise RuntimeError(f"{len(failed)} of {many} did not initialise within {START_LIMIT_SECONDS} s: {failed[0]}")
+        raise RuntimeError(
+            f"{len(failed)} of {many} did not initialise within {START_LIMIT_SECONDS} s: {failed[0]}"
+        )
     return [int(answer[1]) / 1e9 for answer in answers]
 
 
@@ -305,10 +353,15 @@ def _init_seconds(bench: Bench, side: str, many: int) -> list[float]:
 
 
 def _shares(bench: Bench) -> Iterator[Row]:
-    """One tenant with the card to itself and a fixed share. Ours and HAMi-core at once, each on a card of its own."""
+    """One tenant with the card to itself and a fixed share. Ours and HAMi-core at once, each on a
+    card of its own."""
     for work in (SMALL, GRAPHS, LONG):
         bare = _had(bench, [(Card(bench.new()), BARE, [100])], work)[0][0]
-        errors: dict[str, list[float]] = {BARE: [abs(bare - percent) for percent in SHARES], OURS: [], PEER: []}
+        errors: dict[str, list[float]] = {
+            BARE: [abs(bare - percent) for percent in SHARES],
+            OURS: [],
+            PEER: [],
+        }
         got = []
         for percent in SHARES:
             sides = bench.sides()[1:]
@@ -319,9 +372,15 @@ def _shares(bench: Bench) -> Iterator[Row]:
         note = f"percent had of percent asked: {', '.join(got)}; {BARE}: {bare:.1f}"
         print(f"{work.name}: {note}", file=sys.stderr)
         worst: dict[str, float | None] = {side: max(each) for side, each in errors.items() if each}
-        mean: dict[str, float | None] = {side: statistics.mean(each) for side, each in errors.items() if each}
-        yield from _beside(f"shares of 10-90 %, {work.name}: worst error over 4 s", "points", worst, note)
-        yield from _beside(f"shares of 10-90 %, {work.name}: mean error over 4 s", "points", mean, note)
+        mean: dict[str, float | None] = {
+            side: statistics.mean(each) for side, each in errors.items() if each
+        }
+        yield from _beside(
+            f"shares of 10-90 %, {work.name}: worst error over 4 s", "points", worst, note
+        )
+        yield from _beside(
+            f"shares of 10-90 %, {work.name}: mean error over 4 s", "points", mean, note
+        )
 
 
 def _two_tenants(bench: Bench) -> Iterator[Row]:
@@ -341,12 +400,18 @@ def _two_tenants(bench: Bench) -> Iterator[Row]:
         yield from _beside(f"two tenants 1:3, {work.name}: card time nobody had", "%", idle, note)
 
 
-def _had(bench: Bench, cards: Sequence[tuple[Card, str, Sequence[int]]], work: Work) -> list[list[float]]:
-    """For each card and each tenant on it: percent of the window in which the card ran its work, after settling."""
+def _had(
+    bench: Bench, cards: Sequence[tuple[Card, str, Sequence[int]]], work: Work
+) -> list[list[float]]:
+    """For each card and each tenant on it: percent of the window in which the card ran its work,
+    after settling."""
     words = [str(bench.load), *work.words(SETTLE_SECONDS + WINDOW_SECONDS + 1)]
     with contextlib.ExitStack() as stack:
         tenants = [
-            [stack.enter_context(_started(words, 1, bench.tenant(side, card, percent), {}))[0] for percent in asked]
+            [
+                stack.enter_context(_started(words, 1, bench.tenant(side, card, percent), {}))[0]
+                for percent in asked
+            ]
             for card, side, asked in cards
         ]
         time.sleep(SETTLE_SECONDS)
@@ -354,11 +419,14 @@ def _had(bench: Bench, cards: Sequence[tuple[Card, str, Sequence[int]]], work: W
         time.sleep(WINDOW_SECONDS)
         seconds, after = time.monotonic() - began, [_gpu_ns(card) for card, _, _ in cards]
         return [
-            [(now.get(process.pid, 0) - then.get(process.pid, 0)) / seconds / 1e7 for process in processes]
+            [
+                (now.get(process.pid, 0) - then.get(process.pid, 0)) / seconds / 1e7
+                for process in processes
+            ]
             for processes, then, now in zip(tenants, before, after, strict=True)
         ]
 
 
 def _gpu_ns(card: Card) -> dict[int, int]:
     with SimulatedMachine(card.machine) as machine:
-        return {use.pid: use.gpu_ns for use in machine.processes(card.card.uuid)}
+        return {use.pid: use.gpu_ns for use in machine.list_processes(card.card.uuid)}

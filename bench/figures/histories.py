@@ -1,4 +1,5 @@
-"""Two hundred histories of concurrent requests under kills, pauses and clock steps, each checked for an order."""
+"""Two hundred histories of concurrent requests under kills, pauses and clock steps, each checked
+for an order."""
 
 import os
 import random
@@ -17,8 +18,8 @@ HISTORIES = 200
 
 
 def run(out: Path) -> list[Row]:
-    """`BENCH_HISTORIES` and `BENCH_SEED` choose how many and which. What was done so far is in histories.md in `out`,
-    what was broken in histories-broken.txt.
+    """`BENCH_HISTORIES` and `BENCH_SEED` choose how many and which. What was done so far is in
+    histories.md in `out`, what was broken in histories-broken.txt.
     """
     wanted = int(os.environ.get("BENCH_HISTORIES") or HISTORIES)
     seed = int(os.environ.get("BENCH_SEED") or random.SystemRandom().randrange(1 << 31))
@@ -31,7 +32,9 @@ def run(out: Path) -> list[Row]:
         except Broken as error:
             broken.append(str(error))
             (out / "histories-broken.txt").write_text("\n\n".join(broken))
-        (out / "histories.md").write_text(record(number + 1, broken, total, seed, time.monotonic() - began))
+        (out / "histories.md").write_text(
+            record(number + 1, broken, total, seed, time.monotonic() - began)
+        )
     command = f"BENCH_HISTORIES={wanted} BENCH_SEED={seed} python -m bench {NAME}"
     note = f"{total}; {time.monotonic() - began:.0f} s"
     return [

@@ -17,10 +17,13 @@ QUIET_SECONDS = 3.0
 """A pool that is this long without a wake-up has settled."""
 SETTLE_LIMIT_SECONDS = 120.0
 LOOK_SECONDS = 0.05
-"""How often the counters are read, from outside; what wakes within a second of a wake-up belongs to it."""
+"""How often the counters are read, from outside; what wakes within a second of a wake-up belongs to
+it."""
 TOGETHER_SECONDS = 1.0
 RSS_LIMIT_MIB = 150.0
-COMMAND = f"gpupool up -d --sim {SIM}; voluntary context switches of every thread over {SECONDS:.0f} s"
+COMMAND = (
+    f"gpupool up -d --sim {SIM}; voluntary context switches of every thread over {SECONDS:.0f} s"
+)
 
 Switches = Mapping[int, int]
 
@@ -47,8 +50,16 @@ def run(out: Path) -> list[Row]:
     other = beyond_heartbeats(bursts)
     return [
         Row("idle: resident memory", "MiB", rss, COMMAND, limit=RSS_LIMIT_MIB),
-        Row("idle: times it woke, with heartbeats", "", len(bursts), COMMAND, limit=SECONDS // HEARTBEAT_SECONDS + 1),
-        Row("idle: wake-ups beyond heartbeats", "", sum(b.wakeups for b in other), COMMAND, limit=0),
+        Row(
+            "idle: times it woke, with heartbeats",
+            "",
+            len(bursts),
+            COMMAND,
+            limit=SECONDS // HEARTBEAT_SECONDS + 1,
+        ),
+        Row(
+            "idle: wake-ups beyond heartbeats", "", sum(b.wakeups for b in other), COMMAND, limit=0
+        ),
         Row(
             "idle: thread wake-ups in a heartbeat",
             "",
@@ -79,14 +90,19 @@ def watch(pid: int, seconds: float) -> list[Burst]:
     while (at := time.monotonic() - began) < seconds:
         time.sleep(LOOK_SECONDS)
         now = switches(pid)
-        woken = {tid: count - before.get(tid, 0) for tid, count in now.items() if count != before.get(tid, 0)}
+        woken = {
+            tid: count - before.get(tid, 0)
+            for tid, count in now.items()
+            if count != before.get(tid, 0)
+        }
         before = now
         if woken and (not bursts or at - bursts[-1].last > TOGETHER_SECONDS):
             bursts.append(Burst(at, at, woken))
         elif woken:
             bursts[-1].last = at
             bursts[-1].threads = {
-                tid: bursts[-1].threads.get(tid, 0) + woken.get(tid, 0) for tid in {*bursts[-1].threads, *woken}
+                tid: bursts[-1].threads.get(tid, 0) + woken.get(tid, 0)
+                for tid in {*bursts[-1].threads, *woken}
             }
     return bursts
 
@@ -94,7 +110,8 @@ def watch(pid: int, seconds: float) -> list[Burst]:
 def beyond_heartbeats(bursts: Sequence[Burst]) -> list[Burst]:
     """Bursts that come too soon after one that may have been a heartbeat.
 
-    Which of several is the heartbeat is not known from outside; the reading that leaves the fewest is taken.
+    Which of several is the heartbeat is not known from outside; the reading that leaves the fewest
+    is taken.
     """
     readings = [_too_soon(bursts, first) for first in range(len(bursts))]
     return min(readings, key=len, default=[])
@@ -113,7 +130,10 @@ def _too_soon(bursts: Sequence[Burst], first: int) -> list[Burst]:
 
 def switches(pid: int) -> Switches:
     """Voluntary context switches by thread: each is a sleep that something will end."""
-    return {int(task.name): _status(task, "voluntary_ctxt_switches") for task in Path(f"/proc/{pid}/task").iterdir()}
+    return {
+        int(task.name): _status(task, "voluntary_ctxt_switches")
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    }
 
 
 def rss_mib(pid: int) -> float:
@@ -133,7 +153,10 @@ def _told(pid: int, bursts: Sequence[Burst]) -> str:
     lines = [f"{len(bursts)} bursts of wake-ups in {SECONDS:.0f} s"]
     for burst in bursts:
         lines.append(f"at {burst.began:.2f} s, over {burst.last - burst.began:.2f} s:")
-        lines += [f"  thread {tid} {_sleeps_in(pid, tid)}: {n}" for tid, n in sorted(burst.threads.items())]
+        lines += [
+            f"  thread {tid} {_sleeps_in(pid, tid)}: {n}"
+            for tid, n in sorted(burst.threads.items())
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,5 @@
-"""Binds a second beside the stock scheduler, writes a pod, admission, a gang, a large pool: a real control plane."""
+"""Binds a second beside the stock scheduler, writes a pod, admission, a gang, a large pool: a real
+control plane."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""A thousand kill -9 of controller, webhook, scheduler, API server and etcd at every row of the failure table."""
+"""A thousand kill -9 of controller, webhook, scheduler, API server and etcd at every row of the
+failure table."""
 
 import os
 import random
@@ -20,7 +21,8 @@ PER_RIG = 100
 
 
 def run(out: Path) -> list[Row]:
-    """`BENCH_ROUNDS`, `BENCH_SEED` and `BENCH_MINUTES` (no new rounds after them) choose; the record goes to `out`."""
+    """`BENCH_ROUNDS`, `BENCH_SEED` and `BENCH_MINUTES` (no new rounds after them) choose; the
+    record goes to `out`."""
     wanted, seed, minutes = _wanted()
     total, broken = Counts(), []
     began = time.monotonic()
@@ -33,11 +35,19 @@ def run(out: Path) -> list[Row]:
             total.add(error.counts)
             broken.append(f"rig {number} (seed {seed + number}): {error}")
             (out / "kubernetes-faults-broken.txt").write_text("\n\n".join(broken))
-        (out / "kubernetes-faults.md").write_text(record(total, seed, broken, time.monotonic() - began))
+        (out / "kubernetes-faults.md").write_text(
+            record(total, seed, broken, time.monotonic() - began)
+        )
     command = f"BENCH_ROUNDS={wanted} BENCH_SEED={seed} python -m bench {NAME}"
     done = sum(total.rounds.values())
     return [
-        Row("faults on a cluster: rounds after which everything was checked", "", done, command, note=str(total)),
+        Row(
+            "faults on a cluster: rounds after which everything was checked",
+            "",
+            done,
+            command,
+            note=str(total),
+        ),
         Row("faults on a cluster: truths that did not hold", "", len(broken), command, limit=0),
     ]
 
@@ -45,11 +55,18 @@ def run(out: Path) -> list[Row]:
 def _wanted() -> tuple[int, int, float]:
     seed = os.environ.get("BENCH_SEED")
     chosen = int(seed) if seed else random.SystemRandom().randrange(1 << 31)
-    return int(os.environ.get("BENCH_ROUNDS") or ROUNDS), chosen, float(os.environ.get("BENCH_MINUTES") or "inf")
+    return (
+        int(os.environ.get("BENCH_ROUNDS") or ROUNDS),
+        chosen,
+        float(os.environ.get("BENCH_MINUTES") or "inf"),
+    )
 
 
 def _one_rig(seed: int, rounds: int, until: float) -> Counts:
-    with tempfile.TemporaryDirectory(prefix="gpupool-kubernetes-faults-") as place, session_cluster(_said) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="gpupool-kubernetes-faults-") as place,
+        session_cluster(_said) as cluster,
+    ):
         counts = run_campaign(cluster, Path(place), seed, rounds, ROWS, until, _said)
     print(f"seed {seed}: {counts}", flush=True)
     return counts

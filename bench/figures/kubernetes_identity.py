@@ -1,4 +1,5 @@
-"""64 pods at once on a real kubelet, round after round: who saw another's card, also while parts are killed."""
+"""64 pods at once on a real kubelet, round after round: who saw another's card, also while parts
+are killed."""
 
 import datetime
 import os
@@ -11,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.rows import Row
-from gpupool.kubernetes import ledger, names
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.node import NAME as NODE
@@ -26,7 +28,8 @@ PODS = f"/api/v1/namespaces/{SPACE}/pods"
 
 
 def run(out: Path) -> list[Row]:
-    """`BENCH_ROUNDS`, `BENCH_KILLED_ROUNDS`, `BENCH_SEED` choose how many; the record goes to identity.md in `out`."""
+    """`BENCH_ROUNDS`, `BENCH_KILLED_ROUNDS`, `BENCH_SEED` choose how many; the record goes to
+    identity.md in `out`."""
     rounds = int(os.environ.get("BENCH_ROUNDS") or ROUNDS)
     killed = int(os.environ.get("BENCH_KILLED_ROUNDS") or KILLED_ROUNDS)
     seed = int(os.environ.get("BENCH_SEED") or random.SystemRandom().randrange(1 << 31))
@@ -36,7 +39,9 @@ def run(out: Path) -> list[Row]:
     def note(seen: Seen, more: Seen) -> None:
         """A round is over: the record is whole whenever the run ends."""
         seen.add(more)
-        (out / "identity.md").write_text(record(quiet, disturbed, command, time.monotonic() - started))
+        (out / "identity.md").write_text(
+            record(quiet, disturbed, command, time.monotonic() - started)
+        )
         print(f"{seen.rounds} rounds: {seen}", flush=True)
 
     with _pool() as (cluster, pool, parts):
@@ -47,15 +52,30 @@ def run(out: Path) -> list[Row]:
             note(disturbed, round_of_jobs(pool, PODS, turn, disturbing))
     kills = sum(disturbed.killed.values())
     return [
-        Row(f"{NAME}: wrong cards in {rounds} rounds of 64 pods", "", len(quiet.wrong), command, limit=0),
-        Row(f"{NAME}: wrong cards in {killed} rounds, {kills} kills", "", len(disturbed.wrong), command, limit=0),
+        Row(
+            f"{NAME}: wrong cards in {rounds} rounds of 64 pods",
+            "",
+            len(quiet.wrong),
+            command,
+            limit=0,
+        ),
+        Row(
+            f"{NAME}: wrong cards in {killed} rounds, {kills} kills",
+            "",
+            len(disturbed.wrong),
+            command,
+            limit=0,
+        ),
     ]
 
 
 @contextmanager
 def _pool() -> Iterator[tuple[Cluster, ClusterPool, NodeParts]]:
     """A cluster with one real node that is adopted; all of it ends with the block."""
-    with tempfile.TemporaryDirectory(prefix="gpupool-identity-") as place, session_cluster(print) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="gpupool-identity-") as place,
+        session_cluster(print) as cluster,
+    ):
         node = cluster.add_real_node(print)
         with ClusterPool(cluster, Path(place)) as pool:
             pool.start()

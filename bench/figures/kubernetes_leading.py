@@ -1,4 +1,5 @@
-"""Two controllers: how long nobody leads after the leader was killed, and after it was told to end."""
+"""Two controllers: how long nobody leads after the leader was killed, and after it was told to
+end."""
 
 import signal
 import statistics
@@ -8,7 +9,7 @@ import time
 from pathlib import Path
 
 from bench.rows import Row
-from gpupool.kubernetes.leader import Terms
+from gpupool.kubernetes.client.leader_election import LeaseTimes
 from tests.support.cluster.session import session_cluster
 from tests.support.cluster_pool import ClusterPool
 from tests.support.kube_faults.replicas import Replica, Replicas, doors_of
@@ -29,16 +30,23 @@ def run(out: Path) -> list[Row]:
         replicas = Replicas(pool, doors, Path(place))
         killed = [_takes(pool, replicas, signal.SIGKILL) for _ in range(TIMES)]
         ended = [_takes(pool, replicas, signal.SIGTERM) for _ in range(TIMES)]
-    terms = Terms()
+    terms = LeaseTimes()
     command = f"python -m bench {NAME}"
     return [
-        _row("nobody leads after kill -9 of the leader", killed, terms.lease + 2 * terms.every, command),
+        _row(
+            "nobody leads after kill -9 of the leader",
+            killed,
+            terms.lease + 2 * terms.every,
+            command,
+        ),
         _row("nobody leads after the leader was told to end", ended, 2 * terms.every, command),
     ]
 
 
 def _row(figure: str, samples: list[float], limit: float, command: str) -> Row:
-    return Row(figure, "s", statistics.median(samples), command, limit=limit, samples=tuple(samples))
+    return Row(
+        figure, "s", statistics.median(samples), command, limit=limit, samples=tuple(samples)
+    )
 
 
 def _takes(pool: ClusterPool, replicas: Replicas, number: signal.Signals) -> float:

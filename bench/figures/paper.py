@@ -1,8 +1,10 @@
-"""The table of "Beware of Fragmentation" (ATC 2023): ours beside the authors' results, every list and every policy.
+"""The table of "Beware of Fragmentation" (ATC 2023): ours beside the authors' results, every list
+and every policy.
 
-The lists and the published results (means and standard deviations of ten seeds) are read from a folder: GPUPOOL_OPENB,
-else `shared/data/openb` beside the checkout. A list without a published result, a level that was not reached or a
-folder without lists breaks the bench: nothing is left out in silence.
+The lists and the published results (means and standard deviations of ten seeds) are read from a
+folder: GPUPOOL_OPENB, else `shared/data/openb` beside the checkout. A list without a published
+result, a level that was not reached or a folder without lists breaks the bench: nothing is left out
+in silence.
 """
 
 import csv
@@ -16,10 +18,11 @@ from math import sqrt
 from pathlib import Path
 
 from bench.rows import Row
-from gpupool.scheduling import kernel
-from gpupool.simulation.foreknowledge import ORACLE
-from gpupool.simulation.protocol import FIRST_SEED, Level
-from gpupool.simulation.protocol import run as run_protocol
+from gpupool.scheduling.filtering import native_library
+from gpupool.simulation.replay.demand_levels import DemandLevel
+from gpupool.simulation.replay.foreknowledge import ORACLE
+from gpupool.simulation.replay.protocol import FIRST_SEED
+from gpupool.simulation.replay.protocol import run_protocol as run_protocol
 
 NAME = "paper"
 SEEDS = range(FIRST_SEED, FIRST_SEED + 10)
@@ -50,7 +53,7 @@ _COLUMNS = {
 Published = Mapping[tuple[str, str, int], Mapping[str, str]]
 """Lines of the summary by list, the authors' name of the policy, and arrived percent."""
 
-Ours = Mapping[tuple[str, int], list[Level]]
+Ours = Mapping[tuple[str, int], list[DemandLevel]]
 """Levels of all seeds by policy and arrived percent."""
 
 
@@ -71,7 +74,7 @@ def run(out: Path) -> list[Row]:
     with suppress(ImportError):  # without it NumPy decides the same, only later
         from gpupool_native import kernel_path
 
-        kernel.adopt(kernel_path())
+        native_library.adopt_native_library(kernel_path())
     rows: list[Row] = []
     for workload in workloads(folder):
         ours = _ours(folder, workload)
@@ -84,7 +87,9 @@ def data_folder() -> Path:
     beside = Path(__file__).resolve().parents[3] / "shared" / "data" / "openb"
     folder = Path(os.environ.get("GPUPOOL_OPENB", beside))
     if not folder.is_dir():
-        raise FileNotFoundError(f"the openb trace is not in {folder}; set GPUPOOL_OPENB to its folder")
+        raise FileNotFoundError(
+            f"the openb trace is not in {folder}; set GPUPOOL_OPENB to its folder"
+        )
     return folder
 
 
@@ -92,7 +97,9 @@ def workloads(folder: Path) -> list[str]:
     """The lists of the folder, the main one first. Raises FileNotFoundError where there is none."""
     found = sorted(path.stem.removeprefix(_PREFIX) for path in folder.glob(f"{_PREFIX}*.csv"))
     if MAIN_LIST not in found:
-        raise FileNotFoundError(f"{folder} has no {_PREFIX}{MAIN_LIST}.csv; it has {len(found)} other lists")
+        raise FileNotFoundError(
+            f"{folder} has no {_PREFIX}{MAIN_LIST}.csv; it has {len(found)} other lists"
+        )
     return [MAIN_LIST, *(name for name in found if name != MAIN_LIST)]
 
 
@@ -109,15 +116,23 @@ def cells(workload: str) -> Iterator[Cell]:
 
 def _published(path: Path) -> Published:
     with path.open(newline="", encoding="utf-8") as file:
-        return {(row["workload"], row["policy"], int(row["arrived_pct"])): row for row in csv.DictReader(file)}
+        return {
+            (row["workload"], row["policy"], int(row["arrived_pct"])): row
+            for row in csv.DictReader(file)
+        }
 
 
 def _ours(folder: Path, workload: str) -> Ours:
     def told(done: int, of: int, _result: object) -> None:
-        print(f"\r{NAME}: {workload} {done} of {of}", end="" if done < of else "\n", file=sys.stderr, flush=True)
+        print(
+            f"\r{NAME}: {workload} {done} of {of}",
+            end="" if done < of else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
 
     lists = folder / f"{_PREFIX}{workload}.csv", folder / "openb_node_list_gpu_node.csv"
-    found: dict[tuple[str, int], list[Level]] = {}
+    found: dict[tuple[str, int], list[DemandLevel]] = {}
     for result in run_protocol(*lists, tuple(POLICIES), SEEDS, told, knowledge=ORACLE):
         for level in result.levels:
             found.setdefault((result.policy, level.arrived_pct), []).append(level)
@@ -131,7 +146,9 @@ def _row(cell: Cell, ours: Ours, published: Published) -> Row:
     values = [getattr(level, name) for level in ours.get((cell.policy, cell.arrived), [])]
     if theirs is None or len(values) != len(SEEDS) or None in values:
         lacking = "published result" if theirs is None else f"result of ours for {len(SEEDS)} seeds"
-        raise LookupError(f"no {lacking}: {cell.workload}, {cell.policy}, {cell.what} at {cell.arrived} % arrived")
+        raise LookupError(
+            f"no {lacking}: {cell.workload}, {cell.policy}, {cell.what} at {cell.arrived} % arrived"
+        )
     return Row(
         f"{cell.workload}: {cell.policy}, {cell.what} at {cell.arrived} % arrived",
         "%",
@@ -139,7 +156,9 @@ def _row(cell: Cell, ours: Ours, published: Published) -> Row:
         f"gpupool simulate {_PREFIX}{cell.workload}.csv --protocol fgd --policy {cell.policy} --seeds {len(SEEDS)}",
         peer=float(theirs[mean]),
         peer_command="the authors' published results",
-        limit_apart=_SLACK + 3 * float(theirs[deviation]) * sqrt(2 / 10) if cell.slack is None else cell.slack,
+        limit_apart=_SLACK + 3 * float(theirs[deviation]) * sqrt(2 / 10)
+        if cell.slack is None
+        else cell.slack,
         samples=_samples(values),
     )
 

@@ -1,4 +1,5 @@
-"""Partitions: what a stream of claims gets of eight cut cards by the scheduler's rule, and by the lowest free place."""
+"""Partitions: what a stream of claims gets of eight cut cards by the scheduler's rule, and by the
+lowest free place."""
 
 from pathlib import Path
 
@@ -15,7 +16,8 @@ def run(out: Path) -> list[Row]:
 
 
 def _rows(mix: str) -> list[Row]:
-    """Claims that found no place, and compute-time that was placed; both against first fit on the same claims."""
+    """Claims that found no place, and compute-time that was placed; both against first fit on the
+    same claims."""
     ours = [accepted(mix, Rule.BEST, seed) for seed in SEEDS]
     first = [accepted(mix, Rule.FIRST_FIT, seed) for seed in SEEDS]
     lost = [tuple(100 * (1 - one.placed / one.came) for one in lives) for lives in (ours, first)]

@@ -1,7 +1,8 @@
-"""Acknowledged writes and seen events that are lost at 1,000 power cuts, with group commit and without any flush.
+"""Acknowledged writes and seen events that are lost at 1,000 power cuts, with group commit and
+without any flush.
 
-A pool under load is recorded (tests/support/power_loss); after each cut a disk is made that POSIX allows, and the
-database on it is opened and compared with what clients were told.
+A pool under load is recorded (tests/support/power_loss); after each cut a disk is made that POSIX
+allows, and the database on it is opened and compared with what clients were told.
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ def run(out: Path) -> list[Row]:
         (out / f"power-loss-{sync}.txt").write_text("\n".join(broken) + "\n")
         note = f"{sum(looked for _, looked in verdicts):,} acknowledgements looked for"
         rows.append(
-            Row(f"promises broken at {cuts:,} power cuts, {sync}", "", len(broken), COMMAND, limit=limit, note=note)
+            Row(
+                f"promises broken at {cuts:,} power cuts, {sync}",
+                "",
+                len(broken),
+                COMMAND,
+                limit=limit,
+                note=note,
+            )
         )
     return rows
 

@@ -1,10 +1,12 @@
-"""Promised starts and estimates beside several tenants, priorities, gangs, quotas: kept, broken, how sure they were.
+"""Promised starts and estimates beside several tenants, priorities, gangs, quotas: kept, broken,
+how sure they were.
 
-Lives of the shipped cycle on a virtual clock (`gpupool.simulation`): made-up traces with many jobs that have to wait,
-three tenants of weights 1:2:3, three priorities of which the lowest may be preempted, gangs, and limits of one to four
-times the run time. In every third life each tenant is guaranteed a quarter of the pool and may borrow; in every fourth
-a part of the jobs names no limit. Lives go on until so many starts were promised. A start is a promise where
-`explain` says "at the latest"; every other start that cards are kept for is told with its chance.
+Lives of the shipped cycle on a virtual clock (`gpupool.simulation`): made-up traces with many jobs
+that have to wait, three tenants of weights 1:2:3, three priorities of which the lowest may be
+preempted, gangs, and limits of one to four times the run time. In every third life each tenant is
+guaranteed a quarter of the pool and may borrow; in every fourth a part of the jobs names no limit.
+Lives go on until so many starts were promised. A start is a promise where `explain` says "at the
+latest"; every other start that cards are kept for is told with its chance.
 """
 
 from __future__ import annotations
@@ -17,13 +19,19 @@ from pathlib import Path
 
 from bench.rows import Row
 from gpupool.base.units import GIB
-from gpupool.model.quota import UNLIMITED, WEIGHT, Amount, Quota
-from gpupool.scheduling.foretold import ESTIMATE, PROMISE, Ended, by_tenth, off_pct
-from gpupool.scheduling.snapshot import Snapshot, TenantView
-from gpupool.simulation.replay import Replay
-from gpupool.simulation.synthetic import Parameters, generate
-from gpupool.simulation.trace import Node
-from gpupool.simulation.world import World, columns_of
+from gpupool.model.quota import UNLIMITED, WEIGHT, Quota, ResourceAmount
+from gpupool.scheduling.snapshot.snapshot import Snapshot, TenantView
+from gpupool.scheduling.timeline.start_records import (
+    ESTIMATE,
+    PROMISE,
+    ForecastOutcome,
+    compute_calibration_error_pct,
+    group_by_tenth,
+)
+from gpupool.simulation.replay.replay import Replay
+from gpupool.simulation.replay.world import SimulatedPool, build_card_table
+from gpupool.simulation.traces.synthetic import TraceParameters, generate_trace
+from gpupool.simulation.traces.trace import TraceNode
 
 NAME = "promises"
 COMMAND = "python -m bench promises"
@@ -32,7 +40,7 @@ SURE = 200
 """With so many estimates the standard error of a tenth is 3.5 points at most."""
 PROCESSES = 2
 FIRST_SEED = 42
-BUSY = Parameters(
+BUSY = TraceParameters(
     days=2,
     cards=32,
     load_pct=90,
@@ -47,7 +55,9 @@ BUSY = Parameters(
     high_pct=5,
     tenants=3,
 )
-POOL = [Node(f"n{number}", (("H200", 140 * GIB),) * BUSY.cards_per_node) for number in range(4)]
+POOL = [
+    TraceNode(f"n{number}", (("H200", 140 * GIB),) * BUSY.cards_per_node) for number in range(4)
+]
 GUARANTEED = Quota(nominal_milli=8000, borrowing_milli=16000)
 
 
@@ -59,7 +69,7 @@ class Life:
     jobs: int
     kept: int
     broken: int
-    estimates: tuple[Ended, ...]
+    estimates: tuple[ForecastOutcome, ...]
     estimated: tuple[int, int]
     seconds: float
     """Of processor time."""
@@ -80,7 +90,9 @@ def note(out: Path, one: Life) -> None:
     """A line for each life as it ends: a run of minutes that is cut off leaves what it found."""
     with (out / "promises-lives.txt").open("a") as file:
         came, missed = one.estimated
-        file.write(f"seed {one.seed}: {one.jobs} jobs, promises {one.kept} kept {one.broken} broken, ")
+        file.write(
+            f"seed {one.seed}: {one.jobs} jobs, promises {one.kept} kept {one.broken} broken, "
+        )
         file.write(f"estimates {came} true {missed} false, {one.seconds:.1f} s of processor time\n")
 
 
@@ -88,17 +100,26 @@ def live(seed: int) -> Life:
     began = time.process_time()
     days = 1 if seed % 3 == 0 else BUSY.days
     limits = 70 if seed % 4 == 0 else BUSY.limit_pct
-    trace = generate(replace(BUSY, seed=seed, days=days, limit_pct=limits))
+    trace = generate_trace(replace(BUSY, seed=seed, days=days, limit_pct=limits))
     quota = GUARANTEED if seed % 3 == 0 else UNLIMITED
     tenants = {
-        name: TenantView(quota, Amount(), weight_milli=weight * WEIGHT) for name, weight in trace.weights.items()
+        name: TenantView(quota, ResourceAmount(), weight_milli=weight * WEIGHT)
+        for name, weight in trace.weights.items()
     }
-    replay = Replay(World(Snapshot(0, columns_of(POOL), tenants, ())))
-    replay.run(trace.arrivals)
-    kept, broken = replay.foretold.total(PROMISE)
-    estimates = tuple(one for one in replay.ended if one.told.sort != PROMISE)
+    replay = Replay(SimulatedPool(Snapshot(0, build_card_table(POOL), tenants, ())))
+    replay.play_arrivals(trace.arrivals)
+    kept, broken = replay.start_forecasts.count_outcomes(PROMISE)
+    estimates = tuple(one for one in replay.forecast_outcomes if one.told.sort != PROMISE)
     spent = time.process_time() - began
-    return Life(seed, len(trace.arrivals), kept, broken, estimates, replay.foretold.total(ESTIMATE), spent)
+    return Life(
+        seed,
+        len(trace.arrivals),
+        kept,
+        broken,
+        estimates,
+        replay.start_forecasts.count_outcomes(ESTIMATE),
+        spent,
+    )
 
 
 def rows(lives: Sequence[Life]) -> list[Row]:
@@ -107,7 +128,7 @@ def rows(lives: Sequence[Life]) -> list[Row]:
     told = [ended for one in lives for ended in one.estimates if ended.told.chance_pct is not None]
     broken = sum(one.broken for one in lives)
     note = f"of {promised} promised, {sum(one.jobs for one in lives)} jobs, {len(lives)} lives"
-    off = off_pct(told)
+    off = compute_calibration_error_pct(told)
     return [
         Row("promised starts that were broken", "starts", broken, COMMAND, limit=0, note=note),
         Row("starts that were promised", "starts", promised, COMMAND),
@@ -120,7 +141,7 @@ def rows(lives: Sequence[Life]) -> list[Row]:
             limit=5,
             note=f"mean over tenths of the chance, of {len(told)} estimates that were told with one",
         ),
-        *(_tenth(tenth, each) for tenth, each in by_tenth(told).items()),
+        *(_tenth(tenth, each) for tenth, each in group_by_tenth(told).items()),
     ]
 
 
@@ -134,5 +155,6 @@ def _tenth(tenth: int, each: Sequence[tuple[int, bool]]) -> Row:
         round(off, 2),
         COMMAND,
         limit=5 if number >= SURE else None,
-        note=f"{came:.1f} % of {number} came true" + ("" if number >= SURE else f"; no limit below {SURE}"),
+        note=f"{came:.1f} % of {number} came true"
+        + ("" if number >= SURE else f"; no limit below {SURE}"),
     )

@@ -1,4 +1,5 @@
-"""A pool of 10,000 simulated cards stays as quick with 100,000 jobs as with 100: statements, rows, times."""
+"""A pool of 10,000 simulated cards stays as quick with 100,000 jobs as with 100: statements, rows,
+times."""
 
 import json
 import math
@@ -12,12 +13,12 @@ from pathlib import Path
 from bench.counting import counting, query_plans
 from bench.large_pool import LargePool, large_pool
 from bench.rows import Row
-from gpupool.allocations.job_pages import Filter
+from gpupool.allocations.views.job_pages import JobFilter
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
 from gpupool.model.tenant import Principal
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import Waiting
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.snapshot.claims import WaitingClass
 from gpupool.wire.fleet import WorkOut
 
 NAME = "scale"
@@ -25,9 +26,11 @@ SPEC = "1250x8xH200"
 SIZES = (100, 1_000, 10_000, 100_000)
 TIMES = 21
 PAGE = 20
-"""Jobs on a page: so few that a user's page is full when the pool has had no more than a hundred."""
+"""Jobs on a page: so few that a user's page is full when the pool has had no more than a
+hundred."""
 MAY_GROW = 1.25
-"""Of SQLite's steps: B-trees get deeper. A table that is read whole shows as a factor of a hundred and more."""
+"""Of SQLite's steps: B-trees get deeper. A table that is read whole shows as a factor of a hundred
+and more."""
 
 
 @dataclass(frozen=True)
@@ -43,24 +46,34 @@ class Cost:
 
 
 def run(out: Path) -> list[Row]:
-    with tempfile.TemporaryDirectory(prefix="gpupool-scale-") as directory, large_pool(Path(directory), SPEC) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="gpupool-scale-") as directory,
+        large_pool(Path(directory), SPEC) as pool,
+    ):
         found = measure(pool, SIZES)
     (out / "scale-counts.json").write_text(
-        json.dumps({what: {n: asdict(cost) for n, cost in by.items()} for what, by in found.items()}, indent=1) + "\n"
+        json.dumps(
+            {what: {n: asdict(cost) for n, cost in by.items()} for what, by in found.items()},
+            indent=1,
+        )
+        + "\n"
     )
     return [row for what, by_size in found.items() for row in _rows(what, by_size)]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What is measured is `act`; it returns how many cards it looked at. `before` and `after` are not counted."""
+    """What is measured is `act`; it returns how many cards it looked at. `before` and `after` are
+    not counted."""
 
     act: Callable[[], int]
     before: Callable[[], object] = lambda: None
     after: Callable[[], object] = lambda: None
 
 
-def measure(pool: LargePool, sizes: tuple[int, ...], times: int = TIMES) -> dict[str, dict[int, Cost]]:
+def measure(
+    pool: LargePool, sizes: tuple[int, ...], times: int = TIMES
+) -> dict[str, dict[int, Cost]]:
     """Every operation at every size: by operation, then by number of jobs."""
     found: dict[str, dict[int, Cost]] = {}
     for size in sizes:
@@ -76,11 +89,11 @@ def operations(pool: LargePool) -> Mapping[str, Operation]:
     allocations, begun = pool.services.allocations, list[WorkOut]()
 
     def page_of_jobs(caller: Principal) -> int:
-        assert len(allocations.list_jobs(caller, Filter(), None, PAGE).items) == PAGE
+        assert len(allocations.jobs.list_jobs(caller, JobFilter(), None, PAGE).items) == PAGE
         return 0
 
     def named(caller: Principal) -> int:
-        assert allocations.job("train-0", caller).state == "running"
+        assert allocations.jobs.get_job("train-0", caller).state == "running"
         return 0
 
     def page_of_cards() -> int:
@@ -113,8 +126,8 @@ def operations(pool: LargePool) -> Mapping[str, Operation]:
 
 def _plan(pool: LargePool) -> int:
     """Snapshot to plan, for one claim that fits, beside everything that waits."""
-    claim = Waiting("default", 0, Shape(300, 8 * GIB), ("j-the-new-one",), 1, 1)
-    snapshot = pool.services.allocations.mirror.snapshot(extra=claim)
+    claim = WaitingClass("default", 0, Shape(300, 8 * GIB), ("j-the-new-one",), 1, 1)
+    snapshot = pool.services.allocations.cache.build_snapshot(extra=claim)
     plan = cycle(snapshot, now_ns=1, board=pool.board(snapshot))
     assert [placement.job for placement in plan.placements] == ["j-the-new-one"]
     return plan.effort.rows
@@ -143,7 +156,8 @@ def _once(operation: Operation) -> float:
 def may_look(what: str, times: float) -> float:
     """By what factor the cards looked at may grow when there are so many times the jobs.
 
-    A plan halves the ends of what runs to find the start that it promises to the head; nothing else looks at more.
+    A plan halves the ends of what runs to find the start that it promises to the head; nothing else
+    looks at more.
     """
     return max(1.0, math.log2(times)) if what == "plan for one claim" else 1.0
 
@@ -155,10 +169,22 @@ def _rows(what: str, by_size: Mapping[int, Cost]) -> list[Row]:
         "statements": (first.statements, last.statements, 1.0),
         "rows": (first.rows, last.rows, 1.0),
         "steps of SQLite": (first.steps, last.steps, MAY_GROW),
-        "cards looked at": (first.cards_looked_at, last.cards_looked_at, may_look(what, max(by_size) / min(by_size))),
+        "cards looked at": (
+            first.cards_looked_at,
+            last.cards_looked_at,
+            may_look(what, max(by_size) / min(by_size)),
+        ),
     }
     rows = [
-        Row(f"{what}: {unit}", "", float(many), command, float(few), "the same with 100 jobs", limit_ratio=limit)
+        Row(
+            f"{what}: {unit}",
+            "",
+            float(many),
+            command,
+            float(few),
+            "the same with 100 jobs",
+            limit_ratio=limit,
+        )
         for unit, (few, many, limit) in counted.items()
         if few or many
     ]

@@ -1,8 +1,9 @@
-"""Decisions in one process: a gang of 512, why a gang cannot run, 4,000 jobs on 500 nodes, 10,000 running jobs.
+"""Decisions in one process: a gang of 512, why a gang cannot run, 4,000 jobs on 500 nodes, 10,000
+running jobs.
 
-The peer's figures are not measured here: they are those of the sample report of KAI-Scheduler's own scale test
-(github.com/kai-scheduler/KAI-Scheduler, 2026-07-03), and include its API server and binding. Ours are decisions alone:
-snapshot to plan, and applying each plan to the next snapshot.
+The peer's figures are not measured here: they are those of the sample report of KAI-Scheduler's own
+scale test (github.com/kai-scheduler/KAI-Scheduler, 2026-07-03), and include its API server and
+binding. Ours are decisions alone: snapshot to plan, and applying each plan to the next snapshot.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from pathlib import Path
 from bench.rows import Row, median_row
 from bench.running_pool import RunningPool
 from gpupool.base.units import WHOLE
-from gpupool.model.claim import Shape, Within
-from gpupool.model.gang import Gang, Group, Role
-from gpupool.scheduling.board import Board
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.explain import explain
-from gpupool.scheduling.snapshot import Cards, Running, Snapshot, Waiting
+from gpupool.model.claim import Shape, TopologyConstraint
+from gpupool.model.gang import Gang, GangGroup, GangRole
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.explain.explain import explain_claim
+from gpupool.scheduling.snapshot.cards import CardTable
+from gpupool.scheduling.snapshot.claims import RunningJob, WaitingClass
+from gpupool.scheduling.snapshot.snapshot import Snapshot
+from gpupool.scheduling.workspace.planning_state import PlanningState
 from tests.support.gang_builders import occupied, racked, running
 from tests.support.scheduling_builders import apply, cards, snapshot, tenant, waiting, whole
 
@@ -43,18 +46,21 @@ def run(out: Path) -> list[Row]:
     ]
 
 
-def _row(figure: str, act: Callable[[], object], peer: float, limit: float, times: int = TIMES) -> Row:
+def _row(
+    figure: str, act: Callable[[], object], peer: float, limit: float, times: int = TIMES
+) -> Row:
     samples = [_seconds(act) for _ in range(times)]
     row = median_row(figure, COMMAND, samples, limit=limit, note="processor time")
     return replace(row, peer=peer, peer_command=PEER)
 
 
 def _beside_running() -> list[Row]:
-    """A plan on the board that lives on, after one job ended and one came, beside the same plan from nothing."""
+    """A plan on the board that lives on, after one job ended and one came, beside the same plan
+    from nothing."""
     rows = []
     for size in RUNNING:
         pool = RunningPool(size)
-        boards = Board(pool.snapshot()), None
+        boards = PlanningState(pool.snapshot()), None
         mine, anew = list[float](), list[float]()
         for _ in range(TIMES * 2):
             pool.turn_over()
@@ -83,17 +89,17 @@ def _seconds(act: Callable[[], object]) -> float:
     return time.thread_time() - began
 
 
-def _gang(name: str, size: int, within: Within, at: int = 0) -> Waiting:
+def _gang(name: str, size: int, within: TopologyConstraint, at: int = 0) -> WaitingClass:
     shape = Shape(WHOLE, None, 8)
     members = tuple(f"{name}-{n}" for n in range(size))
-    root = Group("all", (Role("worker", shape, size, size),), within)
-    return Waiting("nlp", 0, shape, members, size, at, gang=Gang(name, root, members))
+    root = GangGroup("all", (GangRole("worker", shape, size, size),), within)
+    return WaitingClass("nlp", 0, shape, members, size, at, gang=Gang(name, root, members))
 
 
 def _gang_of_512(level: str | None) -> Callable[[], None]:
     blocks, racks = tuple(0 for _ in range(512)), tuple(n // 16 for n in range(512))
     pool = racked("512x8xH100", block=blocks, rack=racks)
-    before = snapshot(pool, _gang("big", 512, Within(level)))
+    before = snapshot(pool, _gang("big", 512, TopologyConstraint(level)))
 
     def act() -> None:
         assert len(cycle(before, 0).placements) == 512
@@ -102,20 +108,25 @@ def _gang_of_512(level: str | None) -> Callable[[], None]:
 
 
 def _cannot_run() -> Callable[[], None]:
-    """One cycle over the whole queue from nothing, every card held by a job of its own: the sentence for who asks."""
+    """One cycle over the whole queue from nothing, every card held by a job of its own: the
+    sentence for who asks."""
     pool = cards("500x8xH100")
     jobs = tuple(_job(pool, n) for n in range(len(pool)))
-    gangs = [_gang(f"g{n}", 10, Within(), at=n) for n in range(4000)]
-    before = replace(snapshot(occupied(pool, *jobs), *gangs, tenants={"other": tenant()}), running=jobs)
+    gangs = [_gang(f"g{n}", 10, TopologyConstraint(), at=n) for n in range(4000)]
+    before = replace(
+        snapshot(occupied(pool, *jobs), *gangs, tenants={"other": tenant()}), running=jobs
+    )
 
     def act() -> None:
-        answer = explain(before, gangs[-1], HOUR)
-        assert answer.sentence.startswith("10 of role worker must start together and none finds room")
+        answer = explain_claim(before, gangs[-1], HOUR)
+        assert answer.sentence.startswith(
+            "10 of role worker must start together and none finds room"
+        )
 
     return act
 
 
-def _job(pool: Cards, n: int) -> Running:
+def _job(pool: CardTable, n: int) -> RunningJob:
     """Of every second the end is known."""
     job = running(pool, f"r{n}", pool.uuids[n], want=whole(), since=n)
     return replace(job, ends_ns=2 * HOUR + n) if n % 2 else job
@@ -125,7 +136,7 @@ def _fill() -> None:
     """All 4,000 jobs as the pool does it: plans of at most 64, each applied before the next."""
     left = [f"j{n:04}" for n in range(4000)]
     now: Snapshot = snapshot("500x8xH100", waiting(*left[:HEADS], want=whole(), count=len(left)))
-    board, placed = Board(now), 0
+    board, placed = PlanningState(now), 0
     while True:
         plan = cycle(now, 0, limit=HEADS, board=board)
         if not plan.placements:

@@ -1,7 +1,9 @@
-"""Attached runs, single submissions and arrays beside Slurm's srun, sbatch and arrays, on one machine in one run.
+"""Attached runs, single submissions and arrays beside Slurm's srun, sbatch and arrays, on one
+machine in one run.
 
-Both stand beside each other all the time and take turns (ours, Slurm, ours, Slurm, …), so that what drifts on the
-machine drifts for both. Each has eight cards; a share is a tenth of one, for which Slurm's word is a shard.
+Both stand beside each other all the time and take turns (ours, Slurm, ours, Slurm, …), so that what
+drifts on the machine drifts for both. Each has eight cards; a share is a tenth of one, for which
+Slurm's word is a shard.
 """
 
 import contextlib
@@ -29,7 +31,8 @@ TWICE, FASTER = 2.0, 1.0
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured. Submissions come in batches, after each of which the queue is left to empty."""
+    """How much is measured. Submissions come in batches, after each of which the queue is left to
+    empty."""
 
     runs: int = 30
     batches: int = 10
@@ -57,7 +60,8 @@ class Ours:
         self.pool.gpupool("submit", *SHARE, "--", "true")
 
     def array(self, jobs: int) -> float:
-        """Seconds from submitting an array until all its jobs have ended; fails if any did not end well."""
+        """Seconds from submitting an array until all its jobs have ended; fails if any did not end
+        well."""
         began = time.perf_counter()
         name = self.pool.gpupool("submit", "--array", str(jobs), *SHARE, "--", "true").strip()
         self.drain()
@@ -69,7 +73,11 @@ class Ours:
 
     def drain(self) -> None:
         """Wait until nothing lives, asking as often as Slurm's queue is asked."""
-        await_empty(lambda: bool(self.client.api.request("GET", "jobs", query={"live": True, "limit": 1})["items"]))
+        await_empty(
+            lambda: bool(
+                self.client.api.request("GET", "jobs", query={"live": True, "limit": 1})["items"]
+            )
+        )
 
 
 def await_empty(is_any_left: Callable[[], bool]) -> None:
@@ -87,7 +95,11 @@ def measure(ours: Ours, sizes: Sizes) -> list[Row]:
         rows += [run_row(ours, slurm, sizes), submit_row(ours, slurm, sizes)]
         rows += array_rows(ours, slurm, sizes, ("shard:1", "gpu:1"))
     with peer(Tuning.DEFAULT) as slurm:
-        rows += array_rows(ours, slurm, Sizes(array=sizes.array, rounds=1), ("shard:1",)) if slurm else []
+        rows += (
+            array_rows(ours, slurm, Sizes(array=sizes.array, rounds=1), ("shard:1",))
+            if slurm
+            else []
+        )
     return rows
 
 
@@ -107,7 +119,9 @@ def peer(tuning: Tuning) -> Iterator[Slurm | None]:
 
 def run_row(ours: Ours, slurm: Slurm | None, sizes: Sizes) -> Row:
     theirs = None if slurm is None else partial(slurm.srun, "--gres=gpu:1", "true")
-    mine, peers = taking_turns(sizes.runs, timed(ours.run), None if theirs is None else timed(theirs))
+    mine, peers = taking_turns(
+        sizes.runs, timed(ours.run), None if theirs is None else timed(theirs)
+    )
     return median_row(
         "run, attached, 0.1 of a card",
         f"gpupool run {' '.join(SHARE)} -- true",
@@ -127,7 +141,10 @@ def submit_row(ours: Ours, slurm: Slurm | None, sizes: Sizes) -> Row:
             await_empty(lambda: slurm.unended() > 0)
 
     theirs = None if slurm is None else partial(slurm.sbatch, "--wrap=true")
-    batches = timed(ours.submit, sizes.batch), None if theirs is None else timed(theirs, sizes.batch)
+    batches = (
+        timed(ours.submit, sizes.batch),
+        None if theirs is None else timed(theirs, sizes.batch),
+    )
     mine, peers = taking_turns(sizes.batches, *batches, between=empty)
     return Row(
         f"{sizes.batches * sizes.batch} single submits",
@@ -144,7 +161,8 @@ def submit_row(ours: Ours, slurm: Slurm | None, sizes: Sizes) -> Row:
 
 
 def array_rows(ours: Ours, slurm: Slurm | None, sizes: Sizes, kinds: tuple[str, ...]) -> list[Row]:
-    """Ours beside an array of each kind. The kind that is our share's nearest relative is the one to beat."""
+    """Ours beside an array of each kind. The kind that is our share's nearest relative is the one
+    to beat."""
     rows = []
     for kind in kinds:
         theirs = None if slurm is None else partial(_array_seconds, slurm, sizes.array, kind)
@@ -185,7 +203,8 @@ def taking_turns(
     theirs: Callable[[], float] | None,
     between: Callable[[], None] = lambda: None,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Seconds of each: ours, theirs, theirs, ours, ours, …, so that neither always comes after the other."""
+    """Seconds of each: ours, theirs, theirs, ours, ours, …, so that neither always comes after the
+    other."""
     mine, peers = list[float](), list[float]()
     for number in range(rounds):
         turns = [(mine, ours)] if theirs is None else [(mine, ours), (peers, theirs)]

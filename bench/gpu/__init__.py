@@ -1,1 +1,2 @@
-"""Benches for a machine with a real card: `make gpu-bench`. Elsewhere each says why it measures nothing."""
+"""Benches for a machine with a real card: `make gpu-bench`. Elsewhere each says why it measures
+nothing."""

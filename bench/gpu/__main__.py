@@ -1,7 +1,8 @@
-"""`make gpu-bench`: figures of a real card in one JSON file: calibration, launches, shares, verify; HAMi-core beside.
+"""`make gpu-bench`: figures of a real card in one JSON file: calibration, launches, shares, verify;
+HAMi-core beside.
 
-Builds its two small C programs with the machine's compiler, starts a pool of its own on the first card, and leaves
-nothing but the files. `--out DIR` says where (bench/results/gpu).
+Builds its two small C programs with the machine's compiler, starts a pool of its own on the first
+card, and leaves nothing but the files. `--out DIR` says where (bench/results/gpu).
 """
 
 from __future__ import annotations
@@ -26,7 +27,18 @@ from tests.gpu.conftest import why_not
 HERE = Path(__file__).parent
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SECONDS = "10"
-BURN = (sys.executable, "-m", "gpupool.cli.main", "burn", "-o", "json", "--seconds", SECONDS, "--kernel-us", "500")
+BURN = (
+    sys.executable,
+    "-m",
+    "gpupool.cli.main",
+    "burn",
+    "-o",
+    "json",
+    "--seconds",
+    SECONDS,
+    "--kernel-us",
+    "500",
+)
 
 
 def main(words: list[str]) -> int:
@@ -60,7 +72,19 @@ def main(words: list[str]) -> int:
 
 def build(program: Path, *sources: Path) -> Path:
     subprocess.run(
-        ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-o", program, *sources, "-ldl", "-lpthread"], check=True
+        [
+            "cc",
+            "-std=gnu11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-o",
+            program,
+            *sources,
+            "-ldl",
+            "-lpthread",
+        ],
+        check=True,
     )
     return program
 
@@ -79,7 +103,9 @@ def pool() -> Iterator[dict[str, str]]:
             gpupool(env, "down", "--purge", "--yes")
 
 
-def measure(env: dict[str, str], launches: Path, out: Path, note: Callable[[str, Any], None]) -> None:
+def measure(
+    env: dict[str, str], launches: Path, out: Path, note: Callable[[str, Any], None]
+) -> None:
     """Launches in shares with and without a limit, what shares get, and the whole verification."""
     note("launch_no_limit", _in_share(env, "1", str(launches)))
     note("launch_limit", _in_share(env, "0.5", str(launches)))
@@ -92,7 +118,8 @@ def measure(env: dict[str, str], launches: Path, out: Path, note: Callable[[str,
 
 
 def peer(launches: Path) -> dict[str, Any] | None:
-    """The same of HAMi-core on the same card without a pool; None where GPUPOOL_BENCH_HAMI names no library."""
+    """The same of HAMi-core on the same card without a pool; None where GPUPOOL_BENCH_HAMI names no
+    library."""
     try:
         found = hami_peer.find()
     except hami_peer.PeerMissingError as error:

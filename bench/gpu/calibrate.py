@@ -1,7 +1,8 @@
-"""What a card and its driver cost, measured without a fence: the context, the granule, a launch, an event.
+"""What a card and its driver cost, measured without a fence: the context, the granule, a launch, an
+event.
 
-The document is a `calibration.json`, as `gpupool verify --calibrate` makes it and an agent reads it, with more beside
-what the fence charges by. Needs the card for itself.
+The document is a `calibration.json`, as `gpupool verify --calibrate` makes it and an agent reads
+it, with more beside what the fence charges by. Needs the card for itself.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gpupool.burn.costs import measure
-from gpupool.mechanisms.calibration import record
+from gpupool.burn.costs import measure_costs
+from gpupool.mechanisms.calibration import record_figures
 from gpupool.model.catalogue import canonical_model
 
 
 def calibrate(launches: Path, out: Path) -> dict[str, Any]:
-    """Put the first card's figures into the file `out`, and give them. `launches` is bench/gpu/launches.c, compiled.
+    """Put the first card's figures into the file `out`, and give them. `launches` is
+    bench/gpu/launches.c, compiled.
 
-    Raises Unavailable.
+    Raises ServiceUnavailable.
     """
-    driver, costs = measure()
-    identity = driver.identity()
+    driver, costs = measure_costs()
+    identity = driver.describe_card()
     figures = {
         **asdict(costs),
         "total_bytes": identity["memory_bytes"],
@@ -31,5 +33,5 @@ def calibrate(launches: Path, out: Path) -> dict[str, Any]:
         **json.loads(subprocess.run([launches], capture_output=True, text=True, check=True).stdout),
     }
     driver.close()
-    record(out, canonical_model(identity["card"]), figures)
+    record_figures(out, canonical_model(identity["card"]), figures)
     return figures

@@ -29,9 +29,14 @@ PARTS: dict[str, Callable[[BenchPool, Sizes], Awaitable[list[Row]]]] = {
 
 
 async def measured(
-    sizes: Sizes, names: Sequence[str] = tuple(PARTS), profiles: Path | None = None, *, ahead: bool = False
+    sizes: Sizes,
+    names: Sequence[str] = tuple(PARTS),
+    profiles: Path | None = None,
+    *,
+    ahead: bool = False,
 ) -> list[Row]:
-    """Every part on a rig of its own, with as many nodes as it needs. `ahead`: it goes before others of the machine."""
+    """Every part on a rig of its own, with as many nodes as it needs. `ahead`: it goes before
+    others of the machine."""
     found: list[Row] = []
     for part in names:
         nodes = {"gangs": sizes.gang, "many": sizes.many_nodes}.get(part, sizes.nodes)
@@ -49,11 +54,15 @@ async def measured(
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.kubernetes", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; default: all")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; default: all"
+    )
     for one in fields(Sizes):
         parser.add_argument(f"--{one.name.replace('_', '-')}", type=int, default=one.default)
     parser.add_argument("--out", type=Path, help="a file for the rows, as JSON")
-    parser.add_argument("--profiles", type=Path, metavar="FOLDER", help="where `parts` puts profiles; default: none")
+    parser.add_argument(
+        "--profiles", type=Path, metavar="FOLDER", help="where `parts` puts profiles; default: none"
+    )
     parser.add_argument(
         "--ahead",
         action="store_true",
@@ -61,7 +70,11 @@ def main() -> int:
     )
     asked = vars(parser.parse_args())
     ahead = asked.pop("ahead")
-    out, profiles, chosen = asked.pop("out"), asked.pop("profiles"), asked.pop("parts") or list(PARTS)
+    out, profiles, chosen = (
+        asked.pop("out"),
+        asked.pop("profiles"),
+        asked.pop("parts") or list(PARTS),
+    )
     if unknown := sorted(set(chosen) - set(PARTS)):
         parser.error(f"no part named {', '.join(unknown)}; there are: {', '.join(PARTS)}")
     rows = asyncio.run(measured(Sizes(**asked), chosen, profiles, ahead=ahead))

@@ -1,6 +1,8 @@
-"""What admission costs who creates a pod: by our webhook, and by the API server's own policy, beside no asking.
+"""What admission costs who creates a pod: by our webhook, and by the API server's own policy,
+beside no asking.
 
-One at a time and in turn, as dry runs: nothing is stored, so what is compared is the way to the answer.
+One at a time and in turn, as dry runs: nothing is stored, so what is compared is the way to the
+answer.
 """
 
 import statistics
@@ -11,7 +13,7 @@ from bench.kubernetes.rig import PODS, BenchPool, gated, until
 from bench.kubernetes.sizes import Sizes
 from bench.rows import Row
 from gpupool.base.errors import GpupoolError
-from gpupool.kubernetes import names
+from gpupool.kubernetes.resources import names
 
 TWICE = 2.0
 ASKED = {names.GPU_MILLI: "100", names.MEMORY: "4Gi"}
@@ -28,7 +30,9 @@ async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:
             found = await pool.api.create(DRY, _pod("asks", ASKED))
         except GpupoolError:
             return False
-        return any(gate["name"] == names.GATE for gate in found["spec"].get("schedulingGates") or ())
+        return any(
+            gate["name"] == names.GATE for gate in found["spec"].get("schedulingGates") or ()
+        )
 
     pool.pool.start_webhook()
     await until(admitted, "admission by the webhook")

@@ -1,7 +1,7 @@
 """Pods that are bound in a second, by whoever places them.
 
-Preloaded: the pods are there before those who place are let go, so that the rate is that of placing alone. Otherwise
-they are created while they are placed, with a fixed number of requests in flight.
+Preloaded: the pods are there before those who place are let go, so that the rate is that of placing
+alone. Otherwise they are created while they are placed, with a fixed number of requests in flight.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.kubernetes.rig import PODS, cpu_seconds, emptied, spread, told_of_pods
-from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.client.api import KubeApi
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.control import CONTROL_PLANE
 
@@ -25,7 +25,8 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Way:
-    """How pods come to nodes: what such a pod looks like, and which processes have a part in placing it."""
+    """How pods come to nodes: what such a pod looks like, and which processes have a part in
+    placing it."""
 
     name: str
     pod: Callable[[str], Object]
@@ -34,7 +35,8 @@ class Way:
 
 @dataclass(frozen=True)
 class Binds:
-    """One measurement. Waits are from the later of a pod's creation and the placers' start to its binding."""
+    """One measurement. Waits are from the later of a pod's creation and the placers' start to its
+    binding."""
 
     way: str
     pods: int
@@ -44,17 +46,25 @@ class Binds:
     wait_p50_ms: float
     wait_p99_ms: float
     parts_ms: Mapping[str, float]
-    """Medians: from creation to the watch's word of it, from there to the gate's removal, from there to the binding."""
+    """Medians: from creation to the watch's word of it, from there to the gate's removal, from
+    there to the binding."""
     nodes_used: int
     cpu_seconds: Mapping[str, float]
 
 
 async def measure(
-    cluster: Cluster, api: KubeApi, way: Way, pods: int, *, preloaded: bool = False, per_second: float | None = None
+    cluster: Cluster,
+    api: KubeApi,
+    way: Way,
+    pods: int,
+    *,
+    preloaded: bool = False,
+    per_second: float | None = None,
 ) -> Binds:
     """Create the pods, and wait until every one is bound; they stay. The namespace is empty before.
 
-    With `per_second` they come at that rate, whatever becomes of those before; else as fast as the server takes them.
+    With `per_second` they come at that rate, whatever becomes of those before; else as fast as the
+    server takes them.
     """
     await emptied(api)
     version = (await api.get(PODS, limit="1"))["metadata"]["resourceVersion"]
@@ -63,7 +73,9 @@ async def measure(
     seen = asyncio.create_task(_bindings(api, version, pods))
     with _Stopped(list(way.placers.values()) if preloaded else ()) as placers:
         began, before = time.perf_counter(), cpu_seconds(programs)
-        created = await (_create(api, way, pods) if per_second is None else _arrive(api, way, pods, per_second))
+        created = await (
+            _create(api, way, pods) if per_second is None else _arrive(api, way, pods, per_second)
+        )
         made = time.perf_counter()
         if preloaded:
             assert placers.stand_still(), f"somebody let {way.name} go on"
@@ -97,7 +109,9 @@ class _Stopped:
 
     def stand_still(self) -> bool:
         """Whether they do, all of them."""
-        return all(Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T" for pid in self._pids)
+        return all(
+            Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] == "T" for pid in self._pids
+        )
 
     def go_on(self) -> None:
         for pid in self._pids:
@@ -124,7 +138,8 @@ async def _create(api: KubeApi, way: Way, pods: int) -> dict[str, float]:
 
 
 async def _arrive(api: KubeApi, way: Way, pods: int, per_second: float) -> dict[str, float]:
-    """When each pod was asked for; each at its own time, so that a slow answer holds nobody else back."""
+    """When each pod was asked for; each at its own time, so that a slow answer holds nobody else
+    back."""
     created, began = dict[str, float](), time.perf_counter()
 
     async def create(number: int) -> None:

@@ -1,4 +1,5 @@
-"""A gang on as many nodes: from the first of its gates that goes to the last; and how soon a pod says why it waits."""
+"""A gang on as many nodes: from the first of its gates that goes to the last; and how soon a pod
+says why it waits."""
 
 import asyncio
 import statistics
@@ -9,7 +10,7 @@ from typing import Any
 from bench.kubernetes.rig import CARDS, PODS, BenchPool, gated, spread, told_of_pods
 from bench.kubernetes.sizes import Sizes
 from bench.rows import Row
-from gpupool.kubernetes import names
+from gpupool.kubernetes.resources import names
 from tests.support import kube_builders
 
 SECONDS_APART, SECONDS_TO_SAY = 5.0, 2.0
@@ -24,7 +25,13 @@ async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:
     said = [await _why(pool, number) for number in range(ROUNDS)]
     await pool.clear()
     return [
-        Row(f"gang of {sizes.gang}: last gate after the first", "s", apart, sizes.command, limit=SECONDS_APART),
+        Row(
+            f"gang of {sizes.gang}: last gate after the first",
+            "s",
+            apart,
+            sizes.command,
+            limit=SECONDS_APART,
+        ),
         Row(
             "why a pod waits, after its creation",
             "s",
@@ -64,7 +71,9 @@ async def _why(pool: BenchPool, number: int) -> float:
     return moment - began
 
 
-async def _moments(pool: BenchPool, version: str, is_so: Callable[[Object], bool], count: int) -> dict[str, float]:
+async def _moments(
+    pool: BenchPool, version: str, is_so: Callable[[Object], bool], count: int
+) -> dict[str, float]:
     """When it became so of each pod, as the API server told it."""
     found: dict[str, float] = {}
     async for kind, pod in told_of_pods(pool.api, version):
@@ -81,4 +90,7 @@ def _released(pod: Object) -> bool:
 
 def says_why(pod: Object) -> bool:
     conditions = pod["status"].get("conditions") or ()
-    return any(one["type"] == names.CONDITION and str(2 * CARDS) in one.get("message", "") for one in conditions)
+    return any(
+        one["type"] == names.CONDITION and str(2 * CARDS) in one.get("message", "")
+        for one in conditions
+    )

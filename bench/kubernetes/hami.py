@@ -1,4 +1,5 @@
-"""Binds in a second beside HAMi's scheduler extender, the same shares on the same nodes, one after the other."""
+"""Binds in a second beside HAMi's scheduler extender, the same shares on the same nodes, one after
+the other."""
 
 import asyncio
 import json
@@ -18,7 +19,8 @@ TIMES = 10.0
 
 
 async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:
-    """Preloaded. Where there is no HAMi to compare with, the error is the row's note, and is printed."""
+    """Preloaded. Where there is no HAMi to compare with, the error is the row's note, and is
+    printed."""
     scheduler = pool.cluster.processes.running()["kube-scheduler"]
     way = Way("gate", gated, {"kube-scheduler": scheduler, "controller": pool.pid})
     ours = await _rate(pool, way, sizes.hami_pods)
@@ -26,7 +28,9 @@ async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:
     theirs, note = None, ""
     try:
         with tempfile.TemporaryDirectory() as folder:
-            theirs = await _theirs(pool, await asyncio.to_thread(hami_extender.found, Path(folder)), sizes.hami_pods)
+            theirs = await _theirs(
+                pool, await asyncio.to_thread(hami_extender.found, Path(folder)), sizes.hami_pods
+            )
     except PeerMissingError as missing:
         note = f"no HAMi to compare with: {missing}"
         print(note, file=sys.stderr)

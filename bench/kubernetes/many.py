@@ -1,4 +1,5 @@
-"""A large pool: what the controller holds in memory, what a pod costs the API server, how soon a new leader decides."""
+"""A large pool: what the controller holds in memory, what a pod costs the API server, how soon a
+new leader decides."""
 
 import asyncio
 import sys
@@ -10,7 +11,14 @@ from bench.kubernetes.sizes import Sizes
 from bench.rows import Row
 
 SECONDS_TO_DECIDE = 30.0
-WRITES = ("PATCH pods", "PATCH pods/status", "PATCH gpunodes", "PATCH nodes/status", "POST pods/binding", "POST events")
+WRITES = (
+    "PATCH pods",
+    "PATCH pods/status",
+    "PATCH gpunodes",
+    "PATCH nodes/status",
+    "POST pods/binding",
+    "POST events",
+)
 AGENTS = "PATCH gpunodes/status"
 
 
@@ -31,7 +39,10 @@ async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:
     finally:
         agents.cancel()
         await asyncio.gather(agents, return_exceptions=True)
-    ours = [Row(f"{size}: {what} a pod", "", asked[what] / sizes.many_pods, sizes.command) for what in WRITES]
+    ours = [
+        Row(f"{size}: {what} a pod", "", asked[what] / sizes.many_pods, sizes.command)
+        for what in WRITES
+    ]
     return [
         Row(f"{size}: binds while created", "binds/s", found.bound_per_second, sizes.command),
         Row(f"{size}: controller resident", "MiB", memory, sizes.command),
@@ -39,12 +50,15 @@ async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:
         Row(f"{size}: controller's processor", "s", spent, sizes.command),
         *ours,
         Row(f"{size}: agents' {AGENTS} a pod", "", asked[AGENTS] / sizes.many_pods, sizes.command),
-        Row(f"{size}: restart to first decision", "s", began, sizes.command, limit=SECONDS_TO_DECIDE),
+        Row(
+            f"{size}: restart to first decision", "s", began, sizes.command, limit=SECONDS_TO_DECIDE
+        ),
     ]
 
 
 async def _restart(pool: BenchPool) -> float:
-    """kill -9, a pod is created, and from the start of the next controller the seconds until its cards are written."""
+    """kill -9, a pod is created, and from the start of the next controller the seconds until its
+    cards are written."""
     pool.stop()
     await pool.api.create(PODS, gated("after"))
     began = time.perf_counter()

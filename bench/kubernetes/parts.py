@@ -1,9 +1,11 @@
-"""Where a pod's wait and its cost go, at an ordinary rate of arrivals: a turn of each way, looked into.
+"""Where a pod's wait and its cost go, at an ordinary rate of arrivals: a turn of each way, looked
+into.
 
-Told are the parts of the wait, the controller's own parts of it, and what was asked of the API server for a pod by
-verb and resource. With `--profiles FOLDER` both programs are profiled meanwhile: `go tool pprof` reads the API
-server's, the controller's are stacks with their counts, by `py-spy` where that is installed. Profiling itself takes
-processor time, so costs are measured by `waits` and not here.
+Told are the parts of the wait, the controller's own parts of it, and what was asked of the API
+server for a pod by verb and resource. With `--profiles FOLDER` both programs are profiled
+meanwhile: `go tool pprof` reads the API server's, the controller's are stacks with their counts, by
+`py-spy` where that is installed. Profiling itself takes processor time, so costs are measured by
+`waits` and not here.
 """
 
 import asyncio
@@ -23,13 +25,13 @@ from bench.rows import Row
 
 SAMPLES_A_SECOND = 200
 WORK = {
-    "connections": ("http_lines.py", "http_wire.py"),
-    "plans": ("Controller._plan",),
-    "ledgers": ("Writing.write", "Writing._swap"),
-    "releases": ("Releases.",),
-    "events": ("Events.",),
-    "reasons": ("Reasons.",),
-    "watches": ("keep (", "KubeApi.changes"),
+    "connections": ("http_connection.py", "http_pool.py"),
+    "plans": ("Controller._make_plan",),
+    "ledgers": ("LedgerWriter.write_plan", "LedgerWriter._swap_entries"),
+    "releases": ("GateRemoval.",),
+    "events": ("EventWriter.",),
+    "reasons": ("PodConditions.",),
+    "watches": ("watch_objects (", "KubeApi.watch_changes"),
 }
 """Kinds of the controller's work, each by a frame of its stacks; the first that fits counts."""
 IDLE = ("EpollSelector.select", "_worker (concurrent", "Condition.wait (threading")
@@ -42,7 +44,9 @@ async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:
         found = await _looked_into(pool, sizes, Way("plain", plain, scheduler))
         await pool.clear()
     for name, made in WAYS.items():
-        found += await _looked_into(pool, sizes, Way(name, made, {**scheduler, "controller": pool.pid}))
+        found += await _looked_into(
+            pool, sizes, Way(name, made, {**scheduler, "controller": pool.pid})
+        )
         await pool.clear()
     return found
 
@@ -53,9 +57,17 @@ async def _looked_into(pool: BenchPool, sizes: Sizes, way: Way) -> list[Row]:
         made = await measure(pool.cluster, pool.api, way, sizes.pods, per_second=sizes.arrivals)
     asked, waited = await pool.requests() - asked, _since(waited, pool.wait_seconds())
     counted = pool.counts() - counted
-    print(json.dumps({"way": way.name, "parts_ms": made.parts_ms, "cpu": made.cpu_seconds}), file=sys.stderr)
+    print(
+        json.dumps({"way": way.name, "parts_ms": made.parts_ms, "cpu": made.cpu_seconds}),
+        file=sys.stderr,
+    )
     cycles = Row(f"{made.way}: cycles a pod", "", counted["cycles"] / made.pods, sizes.command)
-    return [*_waits(made, waited, sizes), *_requests(made, asked, sizes), cycles, *_work(made, pool.profiles, sizes)]
+    return [
+        *_waits(made, waited, sizes),
+        *_requests(made, asked, sizes),
+        cycles,
+        *_work(made, pool.profiles, sizes),
+    ]
 
 
 def _since(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
@@ -63,7 +75,10 @@ def _since(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, f
 
 
 def _waits(made: Binds, waited: Mapping[str, float], sizes: Sizes) -> list[Row]:
-    outside = [Row(f"{made.way}: {part}, p50", "ms", spent, sizes.command) for part, spent in made.parts_ms.items()]
+    outside = [
+        Row(f"{made.way}: {part}, p50", "ms", spent, sizes.command)
+        for part, spent in made.parts_ms.items()
+    ]
     inside = [
         Row(f"{made.way}: controller, {part}, mean", "ms", 1e3 * spent / made.pods, sizes.command)
         for part, spent in sorted(waited.items())
@@ -73,7 +88,11 @@ def _waits(made: Binds, waited: Mapping[str, float], sizes: Sizes) -> list[Row]:
 
 def _requests(made: Binds, asked: Counter[str], sizes: Sizes) -> list[Row]:
     """Those that are made for pods: what comes once a second or less is nobody's."""
-    often = [(what, n) for what, n in asked.most_common() if n * 20 >= made.pods and not what.startswith("WATCH")]
+    often = [
+        (what, n)
+        for what, n in asked.most_common()
+        if n * 20 >= made.pods and not what.startswith("WATCH")
+    ]
     return [Row(f"{made.way}: {what} a pod", "", n / made.pods, sizes.command) for what, n in often]
 
 
@@ -85,7 +104,10 @@ def _work(made: Binds, profiles: Path | None, sizes: Sizes) -> list[Row]:
         return []
     samples = by_work(file.read_text())
     each = 1e3 * spent / made.pods / max(1, samples.total())
-    return [Row(f"{made.way}: controller, {kind} a pod", "ms", each * n, sizes.command) for kind, n in samples.items()]
+    return [
+        Row(f"{made.way}: controller, {kind} a pod", "ms", each * n, sizes.command)
+        for kind, n in samples.items()
+    ]
 
 
 def by_work(stacks: str) -> Counter[str]:
@@ -107,8 +129,12 @@ async def _profiled(pool: BenchPool, way: Way, seconds: float) -> AsyncIterator[
         yield
         return
     pool.profiles.mkdir(parents=True, exist_ok=True)
-    server = asyncio.create_task(_profile_server(pool, pool.profiles / f"{way.name}.apiserver.pprof", seconds))
-    controller = await _profile_controller(pool, pool.profiles / f"{way.name}.controller.stacks", seconds)
+    server = asyncio.create_task(
+        _profile_server(pool, pool.profiles / f"{way.name}.apiserver.pprof", seconds)
+    )
+    controller = await _profile_controller(
+        pool, pool.profiles / f"{way.name}.controller.stacks", seconds
+    )
     try:
         yield
     finally:
@@ -124,11 +150,21 @@ async def _profile_server(pool: BenchPool, file: Path, seconds: float) -> None:
     client.close()
 
 
-async def _profile_controller(pool: BenchPool, file: Path, seconds: float) -> asyncio.subprocess.Process | None:
+async def _profile_controller(
+    pool: BenchPool, file: Path, seconds: float
+) -> asyncio.subprocess.Process | None:
     if (program := shutil.which("py-spy")) is None:
         print("py-spy is not installed: the controller is not profiled", file=sys.stderr)
         return None
-    words = ["record", "--pid", str(pool.pid), "--duration", str(max(1, int(seconds))), "--format", "raw"]
+    words = [
+        "record",
+        "--pid",
+        str(pool.pid),
+        "--duration",
+        str(max(1, int(seconds))),
+        "--format",
+        "raw",
+    ]
     words += ["--rate", str(SAMPLES_A_SECOND), "--output", str(file)]
     quiet = asyncio.subprocess.DEVNULL
     return await asyncio.create_subprocess_exec(program, *words, stdout=quiet, stderr=quiet)

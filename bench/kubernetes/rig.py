@@ -1,7 +1,8 @@
-"""gpupool on a rig for a bench: installed as users install it, ledgers for many nodes, its controller a process.
+"""gpupool on a rig for a bench: installed as users install it, ledgers for many nodes, its
+controller a process.
 
-Ours and the peer stand on the same nodes: each has our resources and, under names that nobody's policy knows, as much
-of the peer's, so that the same pods may ask for either.
+Ours and the peer stand on the same nodes: each has our resources and, under names that nobody's
+policy knows, as much of the peer's, so that the same pods may ask for either.
 """
 
 import asyncio
@@ -20,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.kubernetes.agents import Agents
-from gpupool.base.errors import Unavailable
-from gpupool.kubernetes import install, ledger, names
-from gpupool.kubernetes.api import KubeApi
-from gpupool.kubernetes.connection import from_kubeconfig
-from gpupool.kubernetes.objects import Mode
+from gpupool.base.errors import ServiceUnavailable
+from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.connection import load_kubeconfig
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.gpu_node import Mode
 from tests.support import kube_builders
 from tests.support.cluster.api import RefusedError
 from tests.support.cluster.cluster import Cluster
@@ -58,7 +61,8 @@ class BenchPool:
         self._port = 0
 
     async def add_nodes(self, count: int, resources: Mapping[str, str] | None = None) -> None:
-        """Nodes of eight cards with everything that ours and the peer's pods ask; up to so many in all."""
+        """Nodes of eight cards with everything that ours and the peer's pods ask; up to so many in
+        all."""
         peers = {name.replace(names.GROUP, PEER): amount for name, amount in _capacity().items()}
         has = {names.SLOT: str(SLOTS), **peers, **(resources or {})}
         made = await asyncio.to_thread(self.cluster.simulate_nodes, count, has, "bench")
@@ -68,7 +72,7 @@ class BenchPool:
 
     async def _adopt(self, name: str) -> None:
         node = await self.api.get(f"/api/v1/nodes/{name}")
-        await self.api.create(ledger.NODES, ledger.new_node(name, node, Mode.SLOT))
+        await self.api.create(ledger.NODES, ledger.new_ledger(name, node, Mode.SLOT))
         status = kube_builders.status(name, CARDS, slots=SLOTS)
         await self.api.patch(f"{ledger.NODES}/{name}/status", {"status": status})
 
@@ -86,27 +90,36 @@ class BenchPool:
         return self.pool.controller.pid
 
     def go_ahead(self) -> None:
-        """Every program of the rig, and this one, is served before others of the machine. Needs root."""
+        """Every program of the rig, and this one, is served before others of the machine. Needs
+        root."""
         for pid in (os.getpid(), self.pid, *self.cluster.processes.running().values()):
             group = Path(f"/proc/{pid}/autogroup")
-            if group.exists():  # where sessions share the processor, a nice value counts within one alone
+            if (
+                group.exists()
+            ):  # where sessions share the processor, a nice value counts within one alone
                 group.write_text(str(AHEAD))
             for thread in os.listdir(f"/proc/{pid}/task"):
                 os.setpriority(os.PRIO_PROCESS, int(thread), AHEAD)
 
     def counts(self) -> Counter[str]:
         """The controller's own counters; empty before it leads."""
-        found = re.findall(r"^gpupool_controller_(\w+?)(?:_total)? (\S+)$", self._metrics(), re.MULTILINE)
+        found = re.findall(
+            r"^gpupool_controller_(\w+?)(?:_total)? (\S+)$", self._metrics(), re.MULTILINE
+        )
         return Counter({name: int(float(value)) for name, value in found})
 
     def wait_seconds(self) -> dict[str, float]:
         """By part what the controller says that released pods waited, summed over them."""
         line = r'^gpupool_controller_wait_seconds_total\{part="(\w+)"\} (\S+)$'
-        return {part: float(value) for part, value in re.findall(line, self._metrics(), re.MULTILINE)}
+        return {
+            part: float(value) for part, value in re.findall(line, self._metrics(), re.MULTILINE)
+        }
 
     def _metrics(self) -> str:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self._port}/metrics", timeout=10
+            ) as answer:
                 return str(answer.read().decode())
         except OSError:
             return ""
@@ -126,8 +139,12 @@ class BenchPool:
         """Every node says what it has of ours."""
 
         async def told() -> bool:
-            items, _ = await self.api.list("/api/v1/nodes")
-            say = {item["metadata"]["name"] for item in items if names.GPU_MILLI in item["status"]["allocatable"]}
+            items, _ = await self.api.list_objects("/api/v1/nodes")
+            say = {
+                item["metadata"]["name"]
+                for item in items
+                if names.GPU_MILLI in item["status"]["allocatable"]
+            }
             return say >= set(self.nodes)
 
         await until(told, "nodes that say what they have", every=0.5)
@@ -145,7 +162,7 @@ class BenchPool:
 
     async def _nothing_held(self) -> bool:
         assert self.pool.running, self.pool.log()
-        items, _ = await self.api.list(ledger.NODES)
+        items, _ = await self.api.list_objects(ledger.NODES)
         return not any(item["spec"].get("allocations") for item in items)
 
     @asynccontextmanager
@@ -182,7 +199,10 @@ async def _not(one: Callable[[], Awaitable[bool]]) -> bool:
 @asynccontextmanager
 async def bench_pool() -> AsyncIterator[BenchPool]:
     """A rig of its own, down at the end."""
-    with session_cluster(lambda line: print(line, file=sys.stderr)) as cluster, tempfile.TemporaryDirectory() as place:
+    with (
+        session_cluster(lambda line: print(line, file=sys.stderr)) as cluster,
+        tempfile.TemporaryDirectory() as place,
+    ):
         async with on(cluster, Path(place)) as made:
             yield made
 
@@ -190,7 +210,7 @@ async def bench_pool() -> AsyncIterator[BenchPool]:
 @asynccontextmanager
 async def on(cluster: Cluster, place: Path) -> AsyncIterator[BenchPool]:
     """On a cluster that is there."""
-    async with KubeApi(from_kubeconfig(cluster.kubeconfig), WRITERS + 8) as api:
+    async with KubeApi(load_kubeconfig(cluster.kubeconfig), WRITERS + 8) as api:
         made = BenchPool(cluster, api, place)
         made.pool.install()
         made.pool.forget_ledgers()
@@ -208,7 +228,11 @@ async def on(cluster: Cluster, place: Path) -> AsyncIterator[BenchPool]:
 
 def gated(name: str, containers: Mapping[str, Any] | None = None, **more: Any) -> Object:
     """As admission leaves a pod that asks for a tenth of a card, or for what is given."""
-    spec = {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0, **more.pop("spec", {})}
+    spec = {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 0,
+        **more.pop("spec", {}),
+    }
     return fresh(kube_builders.pod(name, dict(containers or {"main": SHARE}), spec=spec, **more))
 
 
@@ -236,10 +260,10 @@ def _capacity() -> dict[str, str]:
 
 
 async def told_of_pods(api: KubeApi, version: str) -> AsyncIterator[tuple[str, Object]]:
-    """Changes since that version, without end: the server ends the watch of a client that reads more slowly than things
-    happen, and that goes on where it was."""
+    """Changes since that version, without end: the server ends the watch of a client that reads
+    more slowly than things happen, and that goes on where it was."""
     while True:
-        async for kind, found in api.changes(PODS, version):
+        async for kind, found in api.watch_changes(PODS, version):
             version = found["metadata"]["resourceVersion"]
             yield kind, found
 
@@ -247,7 +271,9 @@ async def told_of_pods(api: KubeApi, version: str) -> AsyncIterator[tuple[str, O
 async def emptied(api: KubeApi) -> None:
     """Delete until none is left: a collection's deletion may leave some out."""
     while (await api.get(PODS, limit="1"))["items"]:
-        with contextlib.suppress(Unavailable):  # it goes on with many pods after its client has given up
+        with contextlib.suppress(
+            ServiceUnavailable
+        ):  # it goes on with many pods after its client has given up
             await api.delete(f"{PODS}?gracePeriodSeconds=0")
 
 
@@ -282,6 +308,7 @@ def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
     """Processor seconds of each process so far."""
     tick = os.sysconf("SC_CLK_TCK")
     fields: dict[str, Sequence[str]] = {
-        name: Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split() for name, pid in pids.items()
+        name: Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+        for name, pid in pids.items()
     }
     return {name: (int(of[11]) + int(of[12])) / tick for name, of in fields.items()}

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the rates and waits: nodes, pods and turns of each, and how many pods come a second (`arrivals`). Of what
-    is asked one after the other: `asks`.
+    """Of the rates and waits: nodes, pods and turns of each, and how many pods come a second
+    (`arrivals`). Of what is asked one after the other: `asks`.
 
-    Of the large pool: `many_nodes` of eight cards and `many_pods`. A gang has `gang` pods, each a node of its own.
+    Of the large pool: `many_nodes` of eight cards and `many_pods`. A gang has `gang` pods, each a
+    node of its own.
     """
 
     nodes: int = 100

@@ -1,7 +1,9 @@
-"""What operators feel at an ordinary rate of arrivals: how long a pod waits, and what it costs in processor time.
+"""What operators feel at an ordinary rate of arrivals: how long a pod waits, and what it costs in
+processor time.
 
-Pods come at a fixed rate that is below what every way can place, so nothing queues up. The API server is one process
-for all ways, with one GOGC; its cost for a way is told beside that for plain pods in the same turn.
+Pods come at a fixed rate that is below what every way can place, so nothing queues up. The API
+server is one process for all ways, with one GOGC; its cost for a way is told beside that for plain
+pods in the same turn.
 """
 
 import json
@@ -39,7 +41,9 @@ async def rows(pool: BenchPool, sizes: Sizes) -> list[Row]:
     return [row for name in MOST_SERVER_MS for row in _of_way(name, found, sizes)]
 
 
-async def _one(pool: BenchPool, sizes: Sizes, way: Way, found: defaultdict[str, list[Binds]]) -> None:
+async def _one(
+    pool: BenchPool, sizes: Sizes, way: Way, found: defaultdict[str, list[Binds]]
+) -> None:
     made = await measure(pool.cluster, pool.api, way, sizes.pods, per_second=sizes.arrivals)
     print(json.dumps(asdict(made)), file=sys.stderr, flush=True)
     found[way.name].append(made)
@@ -61,7 +65,13 @@ def _ms(turns: Sequence[Binds], program: str) -> list[float]:
     return [1e3 * one.cpu_seconds[program] / one.pods for one in turns]
 
 
-def _wait(what: str, ours: Sequence[Binds], theirs: Sequence[Binds], of: Callable[[Binds], float], sizes: Sizes) -> Row:
+def _wait(
+    what: str,
+    ours: Sequence[Binds],
+    theirs: Sequence[Binds],
+    of: Callable[[Binds], float],
+    sizes: Sizes,
+) -> Row:
     mine, peer = tuple(map(of, ours)), tuple(map(of, theirs))
     return Row(
         what,
@@ -77,4 +87,6 @@ def _wait(what: str, ours: Sequence[Binds], theirs: Sequence[Binds], of: Callabl
 
 
 def _cost(what: str, samples: Sequence[float], most: float, sizes: Sizes) -> Row:
-    return Row(what, "ms", statistics.median(samples), sizes.command, limit=most, samples=tuple(samples))
+    return Row(
+        what, "ms", statistics.median(samples), sizes.command, limit=most, samples=tuple(samples)
+    )

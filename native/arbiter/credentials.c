@@ -1,6 +1,6 @@
 #include "credentials.h"
 
-#include "self.h"
+#include "process/process_id.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static bool is_in_namespace(pid_t pid, uint64_t wanted)
 
 bool is_slot_owner(pid_t pid, uint64_t owner, uint64_t pid_namespace)
 {
-    pid_t wanted = self_pid(owner);
+    pid_t wanted = pid_of_owner(owner);
     return fence_owner_is_process(owner) && wanted > 0 && is_named(pid, wanted) && is_in_namespace(pid, pid_namespace);
 }
 

@@ -1,4 +1,4 @@
-/* Whether a connection may speak for a slot. A packet carries a claim; the kernel says which process sent it. */
+/* Checks whether a connection may speak for a slot: a packet only claims it, the kernel says which process sent it. */
 #ifndef GPUPOOL_ARBITER_CREDENTIALS_H
 #define GPUPOOL_ARBITER_CREDENTIALS_H
 

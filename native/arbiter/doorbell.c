@@ -11,10 +11,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "gpupool/doorbell.h"
 #include "credentials.h"
 #include "events.h"
-#include "people.h"
+#include "gpupool/doorbell.h"
+#include "process_table.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -22,7 +22,7 @@
 
 enum { SPARE_PEERS = 64, BACKLOG = 128, PACKETS_AT_ONCE = 64 };
 
-/* Owner and mode of the usage region: who may write the region may ring, nobody else (connect(2) asks for write permission).
+/* Owner and mode of the usage region: only a user that may write the region may ring (connect(2) asks for write permission).
    Listens last, so that no connection is taken before. */
 static bool open_to_the_job(int file, int directory, const struct share *s)
 {
@@ -91,7 +91,7 @@ static bool take(struct share *s, int file)
     peer->source = (struct source){SOURCE_PEER, file, s};
     bool known = !getsockopt(file, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.pid > 0;
     if (known && !may_ring(who.uid, s->region_uid, s->region_mode)) {
-        share_complain(s, "stranger", who.pid);
+        share_report_event(s, "stranger", who.pid);
         known = false;
     }
     if (!known || !poll_add(&peer->source)) {
@@ -113,7 +113,7 @@ void doorbell_accept(struct share *s)
             close(file);
 }
 
-/* Of the process at the other end, not of whoever has its pid by now. Older kernels (before 6.5) know only the pid. */
+/* A pidfd of the process at the other end, not of one that has its pid by now. Kernels before 6.5 know only the pid. */
 static int pidfd_of(const struct peer *peer)
 {
     int pidfd = -1;
@@ -127,13 +127,13 @@ static bool greet(struct peer *peer, uint32_t slot)
 {
     int pidfd = pidfd_of(peer);
     if (pidfd < 0)
-        return errno == ESRCH; /* gone already; whoever took its slot clears it */
-    enum people_answer answer = people_enter(peer->source.share, peer->pid, pidfd, slot);
-    if (answer != PEOPLE_ENTERED)
+        return errno == ESRCH; /* gone already; the next owner of its slot clears it */
+    enum process_answer answer = enter_process(peer->source.share, peer->pid, pidfd, slot);
+    if (answer != PROCESS_ENTERED)
         close(pidfd);
-    if (answer == PEOPLE_STRANGER)
-        share_complain(peer->source.share, "stranger", peer->pid);
-    if (answer != PEOPLE_ENTERED)
+    if (answer == PROCESS_STRANGER)
+        share_report_event(peer->source.share, "stranger", peer->pid);
+    if (answer != PROCESS_ENTERED)
         return false;
     peer->greeted = true;
     peer->slot = slot;
@@ -168,7 +168,7 @@ bool doorbell_read(struct peer *peer)
         bool over = size <= 0;
         if (over || size != sizeof bell || !heed(peer, &bell)) {
             if (!over)
-                share_complain(peer->source.share, "broken-peer", peer->pid);
+                share_report_event(peer->source.share, "broken-peer", peer->pid);
             hang_up(peer);
             return true;
         }

@@ -1,4 +1,4 @@
-/* The allocation's listening socket and the connections to it; the packets are gpupool/doorbell.h. */
+/* The listening socket of an allocation and its connections. The packets are described in gpupool/doorbell.h. */
 #ifndef GPUPOOL_ARBITER_DOORBELL_H
 #define GPUPOOL_ARBITER_DOORBELL_H
 
@@ -12,7 +12,7 @@ void doorbell_close(struct share *share);
 
 /* Takes all connections that wait. */
 void doorbell_accept(struct share *share);
-/* Reads all packets that are there; whether somebody rang or drained. A broken peer is closed and freed. */
+/* Reads all packets that are there. True: a process rang or drained. A broken peer is closed and freed. */
 bool doorbell_read(struct peer *peer);
 
 #endif

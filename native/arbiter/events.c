@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "decision/arbitrate.h"
+
 enum { EVENTS = 64 };
 
 static int epoll = -1;

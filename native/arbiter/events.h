@@ -1,10 +1,20 @@
-/* One epoll for everything, and the one timer. */
+/* The event loop: one epoll for all sockets and processes, and one timer. Knows no share. */
 #ifndef GPUPOOL_ARBITER_EVENTS_H
 #define GPUPOOL_ARBITER_EVENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "share.h"
+struct share;
+
+/* What an epoll event is about. */
+enum source_kind { SOURCE_COMMANDS, SOURCE_TIMER, SOURCE_DOORBELL, SOURCE_PEER, SOURCE_PROCESS };
+
+struct source {
+    enum source_kind kind;
+    int file;
+    struct share *share;
+};
 
 bool poll_start(void);
 bool poll_add(struct source *source);

@@ -1,7 +1,7 @@
 /* gpupool-arbiter: divides each card's time between the allocations that the agent names on stdin.
 
    Commands, answers and events are lines with tabs between fields: docs/reference/arbiter.md. One thread; without a process that
-   wants a card it sleeps until the next line. It ends with its stdin: without an agent there is nobody to say what is shared. */
+   wants a card it sleeps until the next line. It ends with its stdin: only the agent knows what is shared. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,12 +11,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "bus_error.h"
 #include "doorbell.h"
-#include "guard.h"
-#include "people.h"
 #include "events.h"
+#include "process_table.h"
 #include "report.h"
-#include "share.h"
+#include "share_service.h"
 
 #define NONSENSE_NS 1000000000ull /* between two reports of one share */
 
@@ -81,18 +81,18 @@ static void refresh(struct share *s)
 
 static void report_nonsense(const struct share *s, struct seat *seat, uint64_t now)
 {
-    if (!seat->member.nonsense || now < seat->told_ns + NONSENSE_NS)
+    if (!seat->member.nonsense || now < seat->nonsense_reported_ns + NONSENSE_NS)
         return;
     report("event\t%s\tnonsense\t%u", s->name, seat->member.nonsense);
     seat->member.nonsense = 0;
-    seat->told_ns = now;
+    seat->nonsense_reported_ns = now;
 }
 
 static void publish(struct share *s, const struct card *card, uint64_t now)
 {
     for (uint32_t d = 0; d < s->devices; d++)
         if (s->seat[d].card == card) {
-            share_tell(s, d, now);
+            share_publish_grant(s, d, now);
             report_nonsense(s, &s->seat[d], now);
         }
 }
@@ -103,7 +103,7 @@ static void decide(struct card *card)
     for (struct share *s = shares; s; s = s->next)
         if (is_on(s, card)) {
             refresh(s);
-            share_look(s);
+            share_read_claims(s);
         }
     card->due_ns = arb_run(&card->arb, now);
     for (struct share *s = shares; s; s = s->next)
@@ -151,7 +151,7 @@ static void leave_cards(struct share *s)
 static bool join_cards(struct share *s)
 {
     uint64_t now = now_ns();
-    share_look(s);
+    share_read_claims(s);
     for (uint32_t d = 0; d < s->devices; d++) {
         struct card *card = card_of(s->limits->device[d].uuid);
         if (!card)
@@ -166,7 +166,7 @@ static bool join_cards(struct share *s)
 static void add(const char *name, const char *share_directory, const char *usage_directory)
 {
     char why[256] = "";
-    struct share *s = find(name) ? NULL : share_open(name, share_directory, usage_directory, why, sizeof why);
+    struct share *s = find(name) ? NULL : open_service(name, share_directory, usage_directory, why, sizeof why);
     if (!s) {
         report("error\tadd\t%s\t%s", name, *why ? why : "is there already");
         return;
@@ -176,7 +176,7 @@ static void add(const char *name, const char *share_directory, const char *usage
     if (!join_cards(s)) {
         shares = s->next;
         leave_cards(s);
-        share_close(s);
+        close_service(s);
         report("error\tadd\t%s\tno memory", name);
         return;
     }
@@ -197,7 +197,7 @@ static void remove_share(const char *name)
             break;
         }
     leave_cards(s);
-    share_close(s);
+    close_service(s);
     for (struct card *card = cards; card; card = card->next)
         decide(card); /* the lease may be free now */
     report("ok\tremove\t%s", name);
@@ -222,7 +222,7 @@ static void show(const struct share *s, uint32_t d)
            s->damaged ? "damaged" : "whole");
 }
 
-/* All accounts up to this moment: who asks compares them with other clocks. */
+/* All accounts up to this moment, since the agent compares them with other clocks. */
 static void status(void)
 {
     for (struct card *card = cards; card; card = card->next)
@@ -304,7 +304,7 @@ static void handle(struct source *source, bool hung_up)
             decide_all_of(s);
         return;
     case SOURCE_PROCESS:
-        people_leave((struct process *)source);
+        remove_process((struct process *)source);
         decide_all_of(s);
         return;
     }
@@ -320,7 +320,7 @@ static void prepare(void)
     }
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
-    setpriority(PRIO_PROCESS, 0, -10); /* where it may: a decision that comes late is time of the card that nobody has */
+    setpriority(PRIO_PROCESS, 0, -10); /* where it may: a late decision leaves the card idle */
 }
 
 int main(void)
@@ -328,7 +328,7 @@ int main(void)
     static struct source commands = {SOURCE_COMMANDS, STDIN_FILENO, NULL};
     prepare();
     report_start();
-    if (!guard_install() || !poll_start() || !poll_add(&commands)) {
+    if (!install_bus_error_guard() || !poll_start() || !poll_add(&commands)) {
         perror("gpupool-arbiter");
         return 1;
     }

@@ -1,4 +1,4 @@
-/* Lines to the agent on stdout: fields between tabs. An agent that does not read loses lines and is told how many. */
+/* Writes lines to the agent on stdout, fields between tabs. An agent that does not read loses lines; a later line says how many. */
 #ifndef GPUPOOL_ARBITER_REPORT_H
 #define GPUPOOL_ARBITER_REPORT_H
 

@@ -12,10 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "doorbell.h"
-#include "events.h"
-#include "guard.h"
-#include "people.h"
+#include "bus_error.h"
 #include "report.h"
 
 #define COMPLAIN_NS 1000000000ull
@@ -64,7 +61,7 @@ static bool check_headers(struct share *s, char *why, size_t room)
         snprintf(why, room, "limits: not of layout %u", FENCE_LAYOUT);
     else if (!is_header(&s->grants->header, FENCE_GRANTS_MAGIC, sizeof *s->grants))
         snprintf(why, room, "grants: not of layout %u", FENCE_LAYOUT);
-    else if (!guarded(check_usage, &look) || !look.whole)
+    else if (!run_guarded(check_usage, &look) || !look.whole)
         snprintf(why, room, "region: not of layout %u", FENCE_LAYOUT);
     else
         return true;
@@ -110,22 +107,17 @@ struct share *share_open(const char *name, const char *share_directory, const ch
     }
     snprintf(s->name, sizeof s->name, "%s", name);
     s->usage_file = s->doorbell.file = -1;
-    if (!map_files(s, share_directory, usage_directory, why, size) ||
-        !doorbell_listen(s, usage_directory, why, size)) {
+    if (!map_files(s, share_directory, usage_directory, why, size)) {
         share_close(s);
         return NULL;
     }
     s->devices = device_count(s);
     s->generation = atomic_load(&s->limits->generation);
-    s->grants->arbiter_pid = (uint64_t)getpid();
-    people_adopt(s);
     return s;
 }
 
 void share_close(struct share *s)
 {
-    people_forget(s);
-    doorbell_close(s);
     if (s->limits)
         munmap((void *)s->limits, sizeof *s->limits);
     if (s->grants)
@@ -159,7 +151,7 @@ static uint64_t sum(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-static void read_claims(void *context)
+static void copy_claims(void *context)
 {
     struct share *s = context;
     for (uint32_t d = 0; d < s->devices; d++) {
@@ -176,10 +168,10 @@ static void read_claims(void *context)
     }
 }
 
-/* A file that is whole again is looked at again: whoever cut it has lost what was in it, nobody else. */
-bool share_look(struct share *s)
+/* A file that is whole again is read again. The tenant that cut it has lost what was in it; no other allocation is touched. */
+bool share_read_claims(struct share *s)
 {
-    bool whole = guarded(read_claims, s);
+    bool whole = run_guarded(copy_claims, s);
     for (struct process *p = s->processes; whole && p; p = p->next)
         p->seen = true;
     if (!whole)
@@ -191,12 +183,12 @@ bool share_look(struct share *s)
     return whole;
 }
 
-void share_complain(struct share *s, const char *event, pid_t pid)
+void share_report_event(struct share *s, const char *event, pid_t pid)
 {
     uint64_t now = now_ns();
-    if (s->complained_ns && now < s->complained_ns + COMPLAIN_NS)
+    if (s->reported_ns && now < s->reported_ns + COMPLAIN_NS)
         return;
-    s->complained_ns = now;
+    s->reported_ns = now;
     report("event\t%s\t%s\t%d", s->name, event, (int)pid);
 }
 
@@ -205,7 +197,7 @@ static void wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-void share_tell(struct share *s, uint32_t device, uint64_t now)
+void share_publish_grant(struct share *s, uint32_t device, uint64_t now)
 {
     struct fence_grant *grant = &s->grants->device[device];
     struct arb_word *word = &s->seat[device].member.word;

@@ -6,21 +6,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "arbitrate.h"
+#include "decision/arbitrate.h"
+#include "events.h"
 #include "gpupool/region.h"
 
-struct share;
-
-/* What an epoll event is about. */
-enum source_kind { SOURCE_COMMANDS, SOURCE_TIMER, SOURCE_DOORBELL, SOURCE_PEER, SOURCE_PROCESS };
-
-struct source {
-    enum source_kind kind;
-    int file;
-    struct share *share;
-};
-
-/* A connection. Its process is known by the kernel's word, its slot by its own. */
+/* A connection. The kernel names its process; the process itself names its slot, which is then checked. */
 struct peer {
     struct source source;
     pid_t pid;
@@ -34,7 +24,7 @@ struct process {
     struct source source; /* the pidfd */
     pid_t pid;
     uint32_t slot;
-    uint64_t owner; /* the slot's word when it was told; 0: the slot was nobody's */
+    uint64_t owner; /* the slot's owner word when the process entered; 0: the slot had no owner */
     bool seen;      /* what it has in flight was read once */
     struct process *next;
 };
@@ -50,7 +40,7 @@ struct card {
 struct seat { /* an allocation on one card */
     struct arb_member member;
     struct card *card;
-    uint64_t told_ns; /* when nonsense in it was last reported */
+    uint64_t nonsense_reported_ns; /* when nonsense in it was last reported */
 };
 
 struct share {
@@ -59,10 +49,10 @@ struct share {
     struct fence_grants *grants;
     struct fence_usage *usage;
     int usage_file;
-    uid_t region_uid; /* of the usage region's file, which says who may ring */
+    uid_t region_uid; /* of the usage region's file: its users may ring */
     gid_t region_gid;
     mode_t region_mode;
-    uint64_t complained_ns;
+    uint64_t reported_ns;
     uint64_t generation; /* of the limits that are in force here */
     uint32_t devices, peers_count;
     bool damaged;
@@ -73,20 +63,21 @@ struct share {
     struct share *next;
 };
 
-/* Maps, checks and listens; clears or adopts the slots it finds. NULL: `why` tells in a clause. Reports nothing. */
+/* Maps and checks the files. NULL: `why` tells in a clause. Reports nothing. */
 struct share *share_open(const char *name, const char *share_directory, const char *usage_directory, char *why, size_t size);
+/* Frees the share. Its doorbell and its processes have been let go before. */
 void share_close(struct share *share);
 
 /* Reports an event about a connection's process, at most once a second: a job cannot fill its node's log with them. */
-void share_complain(struct share *share, const char *event, pid_t pid);
+void share_report_event(struct share *share, const char *event, pid_t pid);
 
 /* Whether the agent changed the limits since; then they are read again. */
 bool share_refresh(struct share *share);
 struct arb_limits share_limits(const struct share *share, uint32_t device);
 
 /* Reads what the region claims of every card into seat[].member.seen. False: it is cut short; `damaged` is set. */
-bool share_look(struct share *share);
-/* Writes seat[device].member.word into the grants page and wakes who waits for it. */
-void share_tell(struct share *share, uint32_t device, uint64_t now);
+bool share_read_claims(struct share *share);
+/* Writes seat[device].member.word into the grants page and wakes the processes that wait for it. */
+void share_publish_grant(struct share *share, uint32_t device, uint64_t now);
 
 #endif

@@ -1,8 +1,9 @@
 """Reads function prototypes, pointer-to-function typedefs and type aliases out of preprocessed C.
 
-The vendor's headers are regular enough that a whole C parser is not needed: after `cc -E -P` every public function is
-one declaration with named types. What this reader does not understand it refuses with the text it stumbled over, so a
-new header that uses another style stops the build instead of losing a symbol. It knows nothing of CUDA.
+The vendor's headers are regular enough that a whole C parser is not needed: after `cc -E -P` every
+public function is one declaration with named types. What this reader does not understand it refuses
+with the text it stumbled over, so a new header that uses another style stops the build instead of
+losing a symbol. It knows nothing of CUDA.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_NOISE = re.compile(r"\b(?:extern|__extension__|__inline__|__inline|__restrict|__restrict__|_Noreturn)\b")
+_NOISE = re.compile(
+    r"\b(?:extern|__extension__|__inline__|__inline|__restrict|__restrict__|_Noreturn)\b"
+)
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)")
 _BRACES = re.compile(r"\{[^{}]*\}")
 _FUNCTION = re.compile(r"^(?P<returns>[\w\s*]*?[\s*])(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)$")
@@ -56,7 +59,8 @@ class Declarations:
     aliases: dict[str, str]
 
     def canonical(self, prototype: Prototype) -> tuple[str, ...]:
-        """The prototype's types with every alias followed to its end: equal for equal machine-level prototypes."""
+        """The prototype's types with every alias followed to its end: equal for equal machine-level
+        prototypes."""
         return tuple(self._canonical_type(text) for text in prototype.types())
 
     def _canonical_type(self, text: str) -> str:
@@ -68,7 +72,8 @@ class Declarations:
 
 
 def read(preprocessed: str, wanted: str) -> Declarations:
-    """Read one preprocessed translation unit (`cc -E -P`): functions whose name begins with the expression `wanted`.
+    """Read one preprocessed translation unit (`cc -E -P`): functions whose name begins with the
+    expression `wanted`.
 
     Raises Unreadable where such a name is declared in a way that would be lost.
     """
@@ -87,7 +92,9 @@ def read(preprocessed: str, wanted: str) -> Declarations:
             functions.setdefault(found["name"], _prototype(found))
         else:
             raise Unreadable(statement[:200])
-    return Declarations(functions, function_types, {new: old for new, old in aliases.items() if new != old})
+    return Declarations(
+        functions, function_types, {new: old for new, old in aliases.items() if new != old}
+    )
 
 
 def _statements(preprocessed: str) -> Iterator[str]:
@@ -104,18 +111,26 @@ def _prototype(found: re.Match[str]) -> Prototype:
     texts = [normal(text) for text in found["parameters"].split(",")]
     if texts in ([""], ["void"]):
         return Prototype(normal(found["returns"]), ())
-    return Prototype(normal(found["returns"]), tuple(_parameter(text, place) for place, text in enumerate(texts)))
+    return Prototype(
+        normal(found["returns"]), tuple(_parameter(text, place) for place, text in enumerate(texts))
+    )
 
 
 def _parameter(text: str, place: int) -> Parameter:
     found = _PARAMETER.match(text)
     if found is None or found["name"] in _TYPE_WORDS or found["type"].strip() in _TYPE_STARTS:
         if re.fullmatch(r"[\w\s]+[\s*]*", text):
-            return Parameter(normal(text), f"argument{place}")  # a type alone: the header gives no name
+            return Parameter(
+                normal(text), f"argument{place}"
+            )  # a type alone: the header gives no name
         raise Unreadable(f"parameter {place + 1} is {text!r}")
     return Parameter(normal(found["type"] + "*" * found["array"].count("[")), found["name"])
 
 
 def normal(text: str) -> str:
     """One spelling for one type: single spaces, stars together and apart from the word before."""
-    return re.sub(r"\s*\*\s*(?=\*)", " *", re.sub(r"\s*\*", " *", " ".join(text.split()))).replace("* *", "**").strip()
+    return (
+        re.sub(r"\s*\*\s*(?=\*)", " *", re.sub(r"\s*\*", " *", " ".join(text.split())))
+        .replace("* *", "**")
+        .strip()
+    )

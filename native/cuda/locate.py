@@ -1,4 +1,5 @@
-"""Prints where the vendor's public header packages lie for the Python that runs this, as NAME=DIRECTORY lines.
+"""Prints where the vendor's public header packages lie for the Python that runs this, as
+NAME=DIRECTORY lines.
 
 Exit status 1 and one line on stderr when a package is missing; the line is what a person can type.
 """
@@ -35,7 +36,10 @@ def main() -> int:
     found = {name: directory(*package) for name, package in PACKAGES.items()}
     missing = [PACKAGES[name][0] for name, path in found.items() if path is None]
     if missing:
-        print(f"{sys.executable} has no {', '.join(missing)}: pip install {' '.join(missing)}", file=sys.stderr)
+        print(
+            f"{sys.executable} has no {', '.join(missing)}: pip install {' '.join(missing)}",
+            file=sys.stderr,
+        )
         return 1
     for name, path in found.items():
         print(f"{name}={path}")

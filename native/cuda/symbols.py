@@ -2,14 +2,16 @@
 
     python3 symbols.py --build-dir DIR --cuda12 INCLUDE --cuda13 INCLUDE --nvml12 INCLUDE --nvml13 INCLUDE
 
-writes into DIR `symbols.json` (what `load` gives back: the list for the fence's and the simulated card's generators)
-and `include/gpupool/cuda_all.h`, `nvml_all.h` (every symbol declared under its exact name, without the vendor's macros
-that rename them). Nothing of a vendor's header is kept: both are made where the build happens.
+writes into DIR `symbols.json` (what `load` gives back: the list for the fence's and the simulated
+card's generators) and `include/gpupool/cuda_all.h`, `nvml_all.h` (every symbol declared under its
+exact name, without the vendor's macros that rename them). Nothing of a vendor's header is kept:
+both are made where the build happens.
 
-A driver symbol has a base name and a suffix that says which form of it (`cuMemAlloc`, `cuMemAlloc_v2`), and may have a
-twin `_ptsz` or `_ptds` whose default stream is the calling thread's own. Clients ask the driver by base name and the
-version of CUDA in which the form they want was born; cudaTypedefs.h gives those versions (`PFN_cuMemAlloc_v3020`).
-The 7000 that it gives for many twins is the version in which twins were born, and not one of the function.
+A driver symbol has a base name and a suffix that says which form of it (`cuMemAlloc`,
+`cuMemAlloc_v2`), and may have a twin `_ptsz` or `_ptds` whose default stream is the calling
+thread's own. Clients ask the driver by base name and the version of CUDA in which the form they
+want was born; cudaTypedefs.h gives those versions (`PFN_cuMemAlloc_v3020`). The 7000 that it gives
+for many twins is the version in which twins were born, and not one of the function.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _INTERNAL = "-D__CUDA_API_VERSION_INTERNAL"  # also declares the forms that newe
 
 @dataclass(frozen=True)
 class Library:
-    """How to read one library's headers: what to include, the modes to read it in, how its functions begin."""
+    """How to read one library's headers: what to include, the modes to read it in, how its
+    functions begin."""
 
     name: str
     headers: tuple[str, ...]
@@ -47,14 +50,31 @@ class Library:
 LIBCUDA = Library(
     "libcuda",
     (
-        *("GL/gl.h", "EGL/egl.h", "EGL/eglext.h", "vdpau/vdpau.h", "cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h"),
-        *("cudaProfiler.h", "cudaTypedefs.h", "cudaGLTypedefs.h", "cudaEGLTypedefs.h", "cudaVDPAUTypedefs.h"),
+        *(
+            "GL/gl.h",
+            "EGL/egl.h",
+            "EGL/eglext.h",
+            "vdpau/vdpau.h",
+            "cuda.h",
+            "cudaGL.h",
+            "cudaEGL.h",
+            "cudaVDPAU.h",
+        ),
+        *(
+            "cudaProfiler.h",
+            "cudaTypedefs.h",
+            "cudaGLTypedefs.h",
+            "cudaEGLTypedefs.h",
+            "cudaVDPAUTypedefs.h",
+        ),
         "cudaProfilerTypedefs.h",
     ),
     ((_INTERNAL,), (), ("-DCUDA_API_PER_THREAD_DEFAULT_STREAM",)),
     "cu[A-Z]",
 )
-LIBNVML = Library("libnvidia-ml", ("nvml.h",), (("-DNVML_NO_UNVERSIONED_FUNC_DEFS",), ()), "nvml[A-Z]")
+LIBNVML = Library(
+    "libnvidia-ml", ("nvml.h",), (("-DNVML_NO_UNVERSIONED_FUNC_DEFS",), ()), "nvml[A-Z]"
+)
 LIBCUDART = Library(
     "libcudart",
     ("cuda_runtime_api.h",),
@@ -101,14 +121,22 @@ class Symbols:
     def twin_of(self, symbol: Symbol) -> Symbol | None:
         """The per-thread twin of a plain symbol, None where it has none."""
         return next(
-            (self.by_name[n] for n in (symbol.name + "_ptsz", symbol.name + "_ptds") if n in self.by_name), None
+            (
+                self.by_name[n]
+                for n in (symbol.name + "_ptsz", symbol.name + "_ptds")
+                if n in self.by_name
+            ),
+            None,
         )
 
 
 def load(path: Path) -> dict[str, Symbols]:
     """What `main` has written, by library name: libcuda, libnvidia-ml, libcudart."""
     libraries = json.loads(path.read_text())
-    return {name: Symbols(name, {row["name"]: _symbol(row) for row in rows}) for name, rows in libraries.items()}
+    return {
+        name: Symbols(name, {row["name"]: _symbol(row) for row in rows})
+        for name, rows in libraries.items()
+    }
 
 
 def _symbol(row: dict[str, object]) -> Symbol:
@@ -120,18 +148,32 @@ def _symbol(row: dict[str, object]) -> Symbol:
 
 def _prototype(row: object) -> Prototype:
     assert isinstance(row, dict)
-    return Prototype(row["returns"], tuple(Parameter(**parameter) for parameter in row["parameters"]))
+    return Prototype(
+        row["returns"], tuple(Parameter(**parameter) for parameter in row["parameters"])
+    )
 
 
-def preprocess(compiler: str, includes: Sequence[Path], headers: Sequence[str], options: Sequence[str]) -> str:
-    """The text of a translation unit that includes `headers`, macros expanded. Raises CalledProcessError."""
-    command = [compiler, "-E", "-P", "-xc", *options, *(f"-I{path}" for path in (STUBS, *includes)), "-"]
+def preprocess(
+    compiler: str, includes: Sequence[Path], headers: Sequence[str], options: Sequence[str]
+) -> str:
+    """The text of a translation unit that includes `headers`, macros expanded. Raises
+    CalledProcessError."""
+    command = [
+        compiler,
+        "-E",
+        "-P",
+        "-xc",
+        *options,
+        *(f"-I{path}" for path in (STUBS, *includes)),
+        "-",
+    ]
     text = "".join(f"#include <{header}>\n" for header in headers)
     return subprocess.run(command, input=text, text=True, check=True, stdout=subprocess.PIPE).stdout
 
 
 def read_library(library: Library, compiler: str, includes: Sequence[Path]) -> Declarations:
-    """The declarations of one toolkit's header, all modes together; the first mode that has a name wins."""
+    """The declarations of one toolkit's header, all modes together; the first mode that has a name
+    wins."""
     functions: dict[str, Prototype] = {}
     function_types: dict[str, Prototype] = {}
     aliases: dict[str, str] = {}
@@ -167,7 +209,8 @@ def split(name: str) -> tuple[str, int, str]:
 
 
 def versions_of(names: Iterable[str], toolkits: dict[str, Declarations]) -> dict[str, int]:
-    """Which version of CUDA means which symbol: forms and versions both grow, so they pair in order.
+    """Which version of CUDA means which symbol: forms and versions both grow, so they pair in
+    order.
 
     Raises Unreadable where their numbers or any pair's prototypes differ: then the headers' habit has changed.
     """
@@ -175,7 +218,9 @@ def versions_of(names: Iterable[str], toolkits: dict[str, Declarations]) -> dict
     for declarations in toolkits.values():
         for name, prototype in declarations.function_types.items():
             if found := _TYPED.match(name):
-                typed.setdefault((found["base"], found["twin"] or ""), {}).setdefault(int(found["version"]), prototype)
+                typed.setdefault((found["base"], found["twin"] or ""), {}).setdefault(
+                    int(found["version"]), prototype
+                )
     forms: dict[tuple[str, str], list[str]] = {}
     for name in sorted(names, key=split):
         base, _, twin = split(name)
@@ -191,7 +236,9 @@ def _paired(
     forms: Sequence[str], versions: dict[int, Prototype], toolkits: dict[str, Declarations]
 ) -> Iterator[tuple[str, int]]:
     if len(forms) != len(versions):
-        raise Unreadable(f"the headers declare {', '.join(forms) or 'nothing'} for the versions {sorted(versions)}")
+        raise Unreadable(
+            f"the headers declare {', '.join(forms) or 'nothing'} for the versions {sorted(versions)}"
+        )
     for name, version in zip(forms, sorted(versions), strict=True):
         read = next(read for read in toolkits.values() if name in read.functions)
         if read.canonical(read.functions[name]) != read.canonical(versions[version]):
@@ -208,23 +255,40 @@ def declaring_header(macros: Iterable[str], define: str, headers: Iterable[str])
 
 def renaming_macros(compiler: str, includes: Sequence[Path], library: Library) -> set[str]:
     """Names of functions that a header turns into others."""
-    command = [compiler, "-E", "-dM", "-xc", *library.modes[0], *(f"-I{path}" for path in (STUBS, *includes)), "-"]
+    command = [
+        compiler,
+        "-E",
+        "-dM",
+        "-xc",
+        *library.modes[0],
+        *(f"-I{path}" for path in (STUBS, *includes)),
+        "-",
+    ]
     text = "".join(f"#include <{header}>\n" for header in library.headers)
-    macros = subprocess.run(command, input=text, text=True, check=True, stdout=subprocess.PIPE).stdout
+    macros = subprocess.run(
+        command, input=text, text=True, check=True, stdout=subprocess.PIPE
+    ).stdout
     return set(re.findall(rf"^#define ({library.wanted}\w+)(?:\(\w*\))? \S", macros, re.M))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     for name in ("build-dir", "cuda12", "cuda13", "nvml12", "nvml13"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--compiler", default="cc")
     asked = parser.parse_args(arguments)
-    cuda, nvml = dict(zip(TOOLKITS, (asked.cuda13, asked.cuda12), strict=True)), (asked.nvml13, asked.nvml12)
+    cuda, nvml = (
+        dict(zip(TOOLKITS, (asked.cuda13, asked.cuda12), strict=True)),
+        (asked.nvml13, asked.nvml12),
+    )
     libraries = {LIBCUDA: cuda, LIBNVML: dict(zip(TOOLKITS, nvml, strict=True)), LIBCUDART: cuda}
     try:
         lists = {
-            library.name: merge({kit: read_library(library, asked.compiler, [path]) for kit, path in paths.items()})
+            library.name: merge(
+                {kit: read_library(library, asked.compiler, [path]) for kit, path in paths.items()}
+            )
             for library, paths in libraries.items()
         }
     except (Unreadable, subprocess.CalledProcessError) as reason:
@@ -235,13 +299,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write(build: Path, lists: dict[str, list[Symbol]], asked: argparse.Namespace) -> None:
-    """Files are only touched when their content changes, so that what is built from them is not built again."""
+    """Files are only touched when their content changes, so that what is built from them is not
+    built again."""
     include = build / "include" / "gpupool"
     include.mkdir(parents=True, exist_ok=True)
     macros = renaming_macros(asked.compiler, [asked.cuda13], LIBCUDA)
     headers = [header for header in LIBCUDA.headers if "Typedefs" not in header]
-    replace(include / "cuda_all.h", declaring_header(macros, "__CUDA_API_VERSION_INTERNAL", headers))
-    replace(include / "nvml_all.h", declaring_header((), "NVML_NO_UNVERSIONED_FUNC_DEFS", LIBNVML.headers))
+    replace(
+        include / "cuda_all.h", declaring_header(macros, "__CUDA_API_VERSION_INTERNAL", headers)
+    )
+    replace(
+        include / "nvml_all.h",
+        declaring_header((), "NVML_NO_UNVERSIONED_FUNC_DEFS", LIBNVML.headers),
+    )
     rows = {name: [asdict(symbol) for symbol in symbols] for name, symbols in lists.items()}
     replace(build / "symbols.json", json.dumps(rows, indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-/* Since glibc 2.38 headers call the readers of numbers by these names: C23's, who know binary ones too. Nothing of ours is
+/* Since glibc 2.38 headers call the readers of numbers by these names: C23's readers, which know binary numbers too. Nothing of ours is
    written in those, so they are the readers that every glibc has. */
 #include <stdarg.h>
 

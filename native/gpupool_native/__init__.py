@@ -26,7 +26,8 @@ def kernel_path() -> Path:
 
 
 def fence_dir() -> Path:
-    """Where the stand-ins `libcuda.so.1` and `libnvidia-ml.so.1` lie, with their placeholders not filled in."""
+    """Where the stand-ins `libcuda.so.1` and `libnvidia-ml.so.1` lie, with their placeholders not
+    filled in."""
     return Path(__file__).parent / "lib" / "fence"
 
 

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "json.h"
+#include "common/json.h"
 
 enum { PIECE = 1 << 16 };
 
@@ -79,15 +79,15 @@ static const char *read_root(struct slice bundle, struct text *config, struct te
 
 const char *bundle_root(int state, struct text *root)
 {
-    struct text said = {0}, config = {0};
+    struct text state_text = {0}, config = {0};
     const char *problem = "the state of the container names no bundle";
 
-    if (read_all(state, &said)) {
-        struct slice bundle = string_in(&said, bundle_member);
+    if (read_all(state, &state_text)) {
+        struct slice bundle = string_in(&state_text, bundle_member);
         if (bundle.length)
             problem = read_root(bundle, &config, root);
     }
-    text_free(&said);
+    text_free(&state_text);
     text_free(&config);
     return problem;
 }

@@ -1,4 +1,4 @@
-/* The C library of the file system that is the root now. */
+/* Finds and checks the C library of an image. */
 #ifndef HOOK_IMAGE_H
 #define HOOK_IMAGE_H
 

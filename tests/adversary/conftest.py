@@ -1,4 +1,5 @@
-"""A real pool of simulated cards for every file of attacks, and the requests that no honest client sends."""
+"""A real pool of simulated cards for every file of attacks, and the requests that no honest client
+sends."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.e2e.pool_fixture import RealPool
 
 
 def open_to_other_users(place: Path) -> Path:
-    """Let other accounts pass through a temporary directory; pytest makes its own for the owner alone."""
+    """Let other accounts pass through a temporary directory; pytest makes its own for the owner
+    alone."""
     for part in (place, *place.parents):
         if part != Path("/") and part.stat().st_uid == os.getuid():
             part.chmod(part.stat().st_mode | 0o111)

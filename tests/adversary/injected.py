@@ -20,7 +20,8 @@ _LAYOUT = struct.Struct("7i")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of system calls, by its number in `fault_shim.c`, and the error with which they fail."""
+    """A kind of system calls, by its number in `fault_shim.c`, and the error with which they
+    fail."""
 
     number: int
     error: int
@@ -53,7 +54,8 @@ class Faults:
 
     @contextmanager
     def armed(self, pid: int, kind: Kind, *, after: int, count: int = 1) -> Iterator[None]:
-        """In the block `count` calls fail after so many that pass. The process must have the environment."""
+        """In the block `count` calls fail after so many that pass. The process must have the
+        environment."""
         assert os.path.exists(f"/proc/{pid}")
         _LAYOUT.pack_into(self._page, 0, 0, kind.number, kind.error, after, count, 0, 0)
         struct.pack_into("i", self._page, 0, pid)

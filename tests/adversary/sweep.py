@@ -1,4 +1,5 @@
-"""The n-th system call of a kind fails while a job lives: afterwards every thread lives and every promise holds.
+"""The n-th system call of a kind fails while a job lives: afterwards every thread lives and every
+promise holds.
 
 Used by `test_threads.py`: a sample in `make test-adversary`, every n in its slow tests.
 """
@@ -40,7 +41,8 @@ class Sweep:
         self._names = 0
 
     def begin(self) -> None:
-        """Start the server where it has ended and doctor says so: after five times anew, or by an abort."""
+        """Start the server where it has ended and doctor says so: after five times anew, or by an
+        abort."""
         if "ended without being told to" not in self.pool.run("doctor").stdout:
             return
         self.pool.up()
@@ -99,9 +101,16 @@ class Sweep:
     def _look(self) -> str:
         with self.api() as api:
             try:
-                live = [job["name"] for job in api.request("GET", "jobs", query={"live": "true"})["items"]]
+                live = [
+                    job["name"]
+                    for job in api.request("GET", "jobs", query={"live": "true"})["items"]
+                ]
                 held = sum(card["used_milli"] for card in api.request("GET", "devices")["items"])
-                ill = [one for one in api.request("GET", "checks") if one["name"] == "threads" and one["state"] != "ok"]
+                ill = [
+                    one
+                    for one in api.request("GET", "checks")
+                    if one["name"] == "threads" and one["state"] != "ok"
+                ]
             except PoolNotRunning as error:
                 self.begin()  # a library that aborts for want of memory ends the process; doctor says so
                 return str(error)
@@ -117,4 +126,6 @@ def leftovers(state_dir: Path) -> list[str]:
     agent = state_dir / "agent"
     prepared = [f"prepared/{path.name}" for path in (agent / "prepared").glob("*")]
     names = ("allocation.json", "spec", "sock")
-    return prepared + [f"{path.parent.name}/{path.name}" for name in names for path in agent.glob(f"jobs/*/{name}")]
+    return prepared + [
+        f"{path.parent.name}/{path.name}" for name in names for path in agent.glob(f"jobs/*/{name}")
+    ]

@@ -1,4 +1,5 @@
-"""One account submits the largest arrays it can; another one's `ps` and submissions go on, and a bound says no."""
+"""One account submits the largest arrays it can; another one's `ps` and submissions go on, and a
+bound says no."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def test_the_largest_arrays_of_one_account_stop_nobody_else(pool: RealPool) -> N
     def attack() -> object:
         mine = api(state_dir)
         taken = [mine.request("POST", "jobs", body("wide", array=LARGEST))["count"]]
-        taken += [mine.request("POST", "jobs", body(f"many-{n}", array=MANY))["count"] for n in range(70)]
+        taken += [
+            mine.request("POST", "jobs", body(f"many-{n}", array=MANY))["count"] for n in range(70)
+        ]
         try:
             for n in range(70, 100):
                 taken.append(mine.request("POST", "jobs", body(f"many-{n}", array=MANY))["count"])
@@ -58,7 +61,9 @@ def test_the_largest_arrays_of_one_account_stop_nobody_else(pool: RealPool) -> N
 
     def work() -> object:
         mine = api(state_dir)
-        seen = [mine.request("POST", "jobs", body(f"alice-{n}"))["first"]["state"] for n in range(5)]
+        seen = [
+            mine.request("POST", "jobs", body(f"alice-{n}"))["first"]["state"] for n in range(5)
+        ]
         listed = mine.request("GET", "jobs", query={"limit": 1000})["items"]
         return {"seen": seen, "jobs": sum(job["jobs"] for job in listed), "lines": len(listed)}
 

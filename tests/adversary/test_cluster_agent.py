@@ -1,4 +1,5 @@
-"""The agent of a cluster's node whose disk hangs: `/healthz` names what hangs, and its process begins anew."""
+"""The agent of a cluster's node whose disk hangs: `/healthz` names what hangs, and its process
+begins anew."""
 
 from __future__ import annotations
 
@@ -34,8 +35,20 @@ def agent(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     note.parent.mkdir(parents=True)
     os.mkfifo(note)
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
-    words = ["--kubeconfig", str(tmp_path / "kubeconfig"), "agent", "--sim", "1xL40S", "--node", "n0"]
-    for option, place in (("--state-dir", "state"), ("--socket", "run/agent.sock"), ("--cdi", "cdi")):
+    words = [
+        "--kubeconfig",
+        str(tmp_path / "kubeconfig"),
+        "agent",
+        "--sim",
+        "1xL40S",
+        "--node",
+        "n0",
+    ]
+    for option, place in (
+        ("--state-dir", "state"),
+        ("--socket", "run/agent.sock"),
+        ("--cdi", "cdi"),
+    ):
         words += [option, str(tmp_path / place)]
     environ = {**os.environ, "GPUPOOL_FAULTS_ALLOWED": "1", "GPUPOOL_PATIENCE": PATIENCE}
     with (tmp_path / "log").open("wb") as log:
@@ -60,9 +73,14 @@ def answer(log: Path, path: str) -> str:
         return ""
 
 
-def test_an_agent_whose_disk_hangs_says_so_and_begins_anew(agent: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_an_agent_whose_disk_hangs_says_so_and_begins_anew(
+    agent: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     until(lambda: "agent-start silent since" in answer(log, "healthz"), "/healthz")
-    until(lambda: "agent-start cannot go on: the process begins anew" in log.read_text(), "its beginning anew")
+    until(
+        lambda: "agent-start cannot go on: the process begins anew" in log.read_text(),
+        "its beginning anew",
+    )
     until(lambda: log.read_text().count("metrics at") > 1, "the process after it")
     assert agent.poll() is None

@@ -1,4 +1,5 @@
-"""Two accounts open as many watches as they can: everybody else goes on, and the pool says no with a number."""
+"""Two accounts open as many watches as they can: everybody else goes on, and the pool says no with
+a number."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ import pytest
 
 from gpupool.base.errors import TooManyConnections
 from gpupool.client.sdk import Pool
-from gpupool.server.connections import PER_SOURCE
+from gpupool.server.http.connections import PER_SOURCE
 from tests.e2e.pool_fixture import RealPool
 from tests.support.accounts import acting_as, open_directory
 
@@ -30,7 +31,8 @@ pytestmark = [
 
 MALLORY, TRUDY, ALICE = 54331, 54332, 54333
 WATCHES = 3000
-#: Opens WATCHES watches as one account and counts what becomes of them; holds them until its stdin ends.
+#: Opens WATCHES watches as one account and counts what becomes of them; holds them until its stdin
+#: ends.
 ATTACK = """
 import json, os, select, socket, sys
 from collections import Counter
@@ -76,7 +78,12 @@ def attackers(pool: RealPool, *uids: int) -> Iterator[list[dict[str, Any]]]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (WATCHES + 100, WATCHES + 100))
 
     running = [
-        subprocess.Popen([*words, str(uid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=many_descriptors)
+        subprocess.Popen(
+            [*words, str(uid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            preexec_fn=many_descriptors,
+        )
         for uid in uids
     ]
     try:
@@ -110,11 +117,20 @@ def test_two_accounts_with_thousands_of_watches_stop_nobody(pool: RealPool) -> N
             assert outcomes["200"] == PER_SOURCE
             assert outcomes["429"] == codes["GP-5032"] > 0
             assert outcomes.total() == WATCHES
-            assert set(outcomes) <= {"200", "429", "closed", "ConnectionResetError", "BrokenPipeError"}, outcomes
-        # Root and other accounts go on: commands, a job from its start to its end, and the server's own agent.
+            assert set(outcomes) <= {
+                "200",
+                "429",
+                "closed",
+                "ConnectionResetError",
+                "BrokenPipeError",
+            }, outcomes
+        # Root and other accounts go on: commands, a job from its start to its end, and the server's
+        # own agent.
         assert pool.run("ps").returncode == 0
         assert acting_as(ALICE, whoami(pool)) == f"uid-{ALICE}"
-        done = pool.run("run", "--quiet", "--gpu", "0.1", "--memory", "1GiB", "--", "echo", "still here")
+        done = pool.run(
+            "run", "--quiet", "--gpu", "0.1", "--memory", "1GiB", "--", "echo", "still here"
+        )
         assert (done.returncode, done.stdout) == (0, "still here\n"), done.stderr
         with pytest.raises(TooManyConnections, match=f"uid {MALLORY} has {PER_SOURCE} connections"):
             acting_as(MALLORY, whoami(pool))

@@ -1,4 +1,5 @@
-"""Strangers at the doorbell of a job's share: each is refused, and the job ends as it would have."""
+"""Strangers at the doorbell of a job's share: each is refused, and the job ends as it would
+have."""
 
 from __future__ import annotations
 
@@ -43,12 +44,16 @@ except OSError as error:
 
 @pytest.fixture
 def folder(pool: RealPool, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """The files of a share whose job holds 1 GiB; afterwards the job must end well, with nothing held against it."""
+    """The files of a share whose job holds 1 GiB; afterwards the job must end well, with nothing
+    held against it."""
     name = f"victim-{request.node.name.rpartition('_')[2]}"
     go = pool.state_dir.parent / name
     program = [sys.executable, "-c", HOLD, str(go)]
     pool.do("submit", "--name", name, "--gpu", "0.3", "--memory", "2GiB", "--", *program)
-    pool.until(lambda: pool.job(name)["state"] == "running" and "holds" in pool.do("logs", name), "held memory")
+    pool.until(
+        lambda: pool.job(name)["state"] == "running" and "holds" in pool.do("logs", name),
+        "held memory",
+    )
     (found,) = (pool.state_dir / "agent/prepared").iterdir()
     yield found
     go.touch()
@@ -83,4 +88,7 @@ def test_a_process_of_another_job_has_no_slot_here_stranger(folder: Path) -> Non
 
 def test_the_names_of_shares_are_not_listed_hidden(folder: Path) -> None:
     for directory in (folder.parent, folder, folder / "usage"):
-        assert subprocess.run(["ls", directory], user=NOBODY, capture_output=True, cwd="/").returncode != 0
+        assert (
+            subprocess.run(["ls", directory], user=NOBODY, capture_output=True, cwd="/").returncode
+            != 0
+        )

@@ -1,4 +1,5 @@
-"""Two servers on one PostgreSQL: the leader is killed, paused beyond its lease, and cut off from the database."""
+"""Two servers on one PostgreSQL: the leader is killed, paused beyond its lease, and cut off from
+the database."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import Unavailable
+from gpupool.base.errors import ServiceUnavailable
 from tests.adversary.conftest import open_to_other_users
 from tests.faults import invariants
 from tests.support.two_servers import Pair, Server, impossible_here, refusal_of, two_servers, until
@@ -41,8 +42,11 @@ def names(pair: Pair) -> list[str]:
     return [row[0] for row in pair.rows("SELECT name FROM jobs ORDER BY id")]
 
 
-def stays(pair: Pair, what: str, harm: Callable[[Server], None], repair: Callable[[Server], None]) -> Server:
-    """Do harm to the leader while a job runs: the other leads, the job is untouched, the old one can write nothing."""
+def stays(
+    pair: Pair, what: str, harm: Callable[[Server], None], repair: Callable[[Server], None]
+) -> Server:
+    """Do harm to the leader while a job runs: the other leads, the job is untouched, the old one
+    can write nothing."""
     old, agent = pair.leader(), pair.agent_pid()
     new = pair.other(old)
     with pair.api() as api:
@@ -56,8 +60,10 @@ def stays(pair: Pair, what: str, harm: Callable[[Server], None], repair: Callabl
         api.request("POST", "jobs", job(f"{what}-after"), idempotency_key=f"{what}-after")
         repair(old)
         with old.api(pair.token) as alone:
-            late = refusal_of(lambda: alone.request("POST", "jobs", job(f"{what}-late"), timeout=10))
-        assert isinstance(late, Unavailable), late
+            late = refusal_of(
+                lambda: alone.request("POST", "jobs", job(f"{what}-late"), timeout=10)
+            )
+        assert isinstance(late, ServiceUnavailable), late
         until(lambda: old.role() == "standby", "the old leader standing by")
         until(pair.nodes_ready, "the nodes' readiness")
         assert api.request("GET", f"jobs/{runs}")["state"] == "running"
@@ -71,19 +77,32 @@ def test_a_killed_leader_is_followed_by_the_standby(pair: Pair) -> None:
     stays(pair, "killed", Server.kill, Server.start)
 
 
-def test_a_leader_paused_beyond_its_lease_is_deposed_and_refuses_what_it_is_asked(pair: Pair) -> None:
-    old = stays(pair, "paused", lambda one: one.signal(signal.SIGSTOP), lambda one: one.signal(signal.SIGCONT))
+def test_a_leader_paused_beyond_its_lease_is_deposed_and_refuses_what_it_is_asked(
+    pair: Pair,
+) -> None:
+    old = stays(
+        pair,
+        "paused",
+        lambda one: one.signal(signal.SIGSTOP),
+        lambda one: one.signal(signal.SIGCONT),
+    )
     assert old.process is not None
     assert old.process.poll() is None, "it ended instead of standing by"
     health = old.health()
-    assert (health["role"], health["well"], health["leader"]) == ("standby", True, pair.leader().address)
+    assert (health["role"], health["well"], health["leader"]) == (
+        "standby",
+        True,
+        pair.leader().address,
+    )
 
 
 def test_a_leader_cut_off_from_the_database_answers_nothing_and_is_deposed(pair: Pair) -> None:
     def mend_after_a_look(one: Server) -> None:
         with one.api(pair.token) as alone:
             looked = refusal_of(lambda: alone.request("GET", "jobs", timeout=10))
-        assert isinstance(looked, Unavailable), looked  # its clients still reach it: it must not show an old view
+        assert isinstance(looked, ServiceUnavailable), (
+            looked
+        )  # its clients still reach it: it must not show an old view
         assert looked.code in ("GP-5035", "GP-5036", "GP-5008")
         health = one.health()
         assert (health["role"], health["well"], health["failing"]) == ("lapsed", False, ["leader"])

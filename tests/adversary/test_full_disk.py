@@ -65,7 +65,9 @@ def filled_pool(disk: Path, jobs: int) -> RealPool:
     return pool
 
 
-def test_on_a_full_disk_jobs_stop_and_free_their_shares_and_nothing_else_is_taken_in(disk: Path) -> None:
+def test_on_a_full_disk_jobs_stop_and_free_their_shares_and_nothing_else_is_taken_in(
+    disk: Path,
+) -> None:
     pool = filled_pool(disk, 3)
     with Api(ClientSettings(state_dir=str(pool.state_dir))) as api:
         body = {"shape": {"gpu_milli": 100}, "launch": {"argv": ["true"]}}
@@ -90,7 +92,10 @@ def test_a_full_disk_is_freed_by_down_and_by_an_offline_purge(disk: Path) -> Non
     pid = pool.server_pid()
     handle = os.pidfd_open(pid)
     os.kill(pid, 9)
-    pool.until(lambda: subprocess.run(["kill", "-0", str(pid)], capture_output=True).returncode, "its death")
+    pool.until(
+        lambda: subprocess.run(["kill", "-0", str(pid)], capture_output=True).returncode,
+        "its death",
+    )
     os.close(handle)
     fill(disk)
     assert "1 jobs ended" in pool.do("down", "--purge", "--yes")
@@ -110,7 +115,8 @@ def test_a_full_disk_refuses_a_new_pool_with_numbers_and_keeps_nothing_of_it(dis
         refused = pool.run(*words, "--sim", "1xL40S")
         assert refused.returncode == 7
         assert re.search(
-            r"GP-5006: no pool was made: it needs \d+ MiB, and 0 MiB are free at .*\n  free \d+ MiB", refused.stderr
+            r"GP-5006: no pool was made: it needs \d+ MiB, and 0 MiB are free at .*\n  free \d+ MiB",
+            refused.stderr,
         ), refused.stderr
         assert not pool.state_dir.exists()
     (disk / "filler").unlink()
@@ -119,7 +125,9 @@ def test_a_full_disk_refuses_a_new_pool_with_numbers_and_keeps_nothing_of_it(dis
 
 
 @pytest.mark.parametrize("how", ["told to stop", "killed"])
-def test_a_pool_starts_again_on_a_full_disk_and_says_so_and_its_jobs_can_be_stopped(disk: Path, how: str) -> None:
+def test_a_pool_starts_again_on_a_full_disk_and_says_so_and_its_jobs_can_be_stopped(
+    disk: Path, how: str
+) -> None:
     pool = RealPool(disk / "pool", "1xL40S")
     pool.up("--sim", "1xL40S")
     try:
@@ -135,7 +143,10 @@ def test_a_pool_starts_again_on_a_full_disk_and_says_so_and_its_jobs_can_be_stop
         pool.do("stop", "runs", "--grace", "1s")
         pool.until(lambda: pool.held_milli() == 0, "the share given back")
         (disk / "filler").unlink()
-        pool.until(lambda: pool.run("run", "--gpu", "1", "--", "true").returncode == 0, "jobs being taken in again")
+        pool.until(
+            lambda: pool.run("run", "--gpu", "1", "--", "true").returncode == 0,
+            "jobs being taken in again",
+        )
     finally:
         pool.do("down", "--purge", "--yes", "--grace", "1s")
 

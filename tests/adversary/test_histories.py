@@ -1,4 +1,5 @@
-"""Five histories of concurrent requests under kills, pauses and clock steps: each answer fits one order of requests.
+"""Five histories of concurrent requests under kills, pauses and clock steps: each answer fits one
+order of requests.
 
 `GPUPOOL_FAULT_SEED=N` repeats a plan. `make bench ARGS=histories` records two hundred.
 """

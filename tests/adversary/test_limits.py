@@ -1,4 +1,5 @@
-"""Resource limits that a request names and its sender does not have: the job gets the sender's at most."""
+"""Resource limits that a request names and its sender does not have: the job gets the sender's at
+most."""
 
 from __future__ import annotations
 
@@ -16,7 +17,13 @@ from tests.e2e.pool_fixture import RealPool
 
 pytestmark = pytest.mark.adversary
 
-GREEDY = {"nofile": [20_000, 20_000], "rtprio": [99, 99], "nice": [40, 40], "memlock": [-1, -1], "core": [10**6, -1]}
+GREEDY = {
+    "nofile": [20_000, 20_000],
+    "rtprio": [99, 99],
+    "nice": [40, 40],
+    "memlock": [-1, -1],
+    "core": [10**6, -1],
+}
 TELL = """
 import json, resource
 names = ("nofile", "rtprio", "nice", "memlock")
@@ -35,7 +42,11 @@ Api(client_settings(state_dir=sys.argv[1])).request("POST", "jobs", json.loads(s
 
 
 def body(name: str, argv: list[str], limits: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "shape": {"gpu_milli": 1000}, "launch": {"argv": argv, "cwd": "/", "limits": limits}}
+    return {
+        "name": name,
+        "shape": {"gpu_milli": 1000},
+        "launch": {"argv": argv, "cwd": "/", "limits": limits},
+    }
 
 
 def told(pool: RealPool, name: str) -> Any:
@@ -47,13 +58,23 @@ def test_a_caller_cannot_raise_its_own_limits(pool: RealPool) -> None:
     wanted = json.dumps(body("greedy", [sys.executable, "-c", TELL], GREEDY))
     subprocess.run([sys.executable, "-c", SEND, str(pool.state_dir), wanted], check=True)
     got = told(pool, "greedy")
-    assert got == {"nofile": [1024, 1024], "rtprio": [0, 0], "nice": [0, 0], "memlock": [65536, 65536]}
+    assert got == {
+        "nofile": [1024, 1024],
+        "rtprio": [0, 0],
+        "nice": [0, 0],
+        "memlock": [65536, 65536],
+    }
 
 
 def test_a_caller_that_names_no_limit_gets_its_own_not_the_pools(pool: RealPool) -> None:
     wanted = json.dumps(body("modest", [sys.executable, "-c", TELL], {}))
     subprocess.run([sys.executable, "-c", SEND, str(pool.state_dir), wanted], check=True)
-    assert told(pool, "modest") == {"nofile": [512, 1024], "rtprio": [0, 0], "nice": [0, 0], "memlock": [4096, 65536]}
+    assert told(pool, "modest") == {
+        "nofile": [512, 1024],
+        "rtprio": [0, 0],
+        "nice": [0, 0],
+        "memlock": [4096, 65536],
+    }
 
 
 @pytest.mark.root

@@ -1,4 +1,5 @@
-"""One account fills its quota of job output over and over; what another account's job wrote stays, to the byte."""
+"""One account fills its quota of job output over and over; what another account's job wrote stays,
+to the byte."""
 
 from __future__ import annotations
 
@@ -63,6 +64,7 @@ def test_a_user_that_floods_its_logs_loses_its_own_oldest_and_nobody_elses(pool:
 
 
 def poked(pool: RealPool) -> int:
-    """Mallory's output; a job of the owner gives the agent work, which is when it looks, as is each heartbeat."""
+    """Mallory's output; a job of the owner gives the agent work, which is when it looks, as is each
+    heartbeat."""
     pool.do("run", "--gpu", "0.1", "--", "true")
     return output_of(pool, MALLORY)

@@ -1,4 +1,5 @@
-"""Ways to hold more memory than a share has: none gets a byte more, and the ledger is exact afterwards."""
+"""Ways to hold more memory than a share has: none gets a byte more, and the ledger is exact
+afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from tests.support.compute import NATIVE
 pytestmark = [
     pytest.mark.adversary,
     pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="a pool of root's own: in a user's the fence is advice"),
+    pytest.mark.skipif(
+        os.geteuid() != 0, reason="a pool of root's own: in a user's the fence is advice"
+    ),
 ]
 
 GIB = 1 << 30
@@ -30,14 +33,16 @@ SECONDS = "3"
 def program(tmp_path_factory: pytest.TempPathFactory) -> str:
     built = open_to_other_users(tmp_path_factory.mktemp("programs")) / "memory_evasions"
     source = Path(__file__).parent / "memory_evasions.c"
-    options = ["-std=gnu11", "-O1", "-Wall", "-Werror", f"-I{NATIVE / 'fence/include'}"]
+    options = ["-std=gnu11", "-O1", "-Wall", "-Werror", f"-I{NATIVE / 'include'}"]
     subprocess.run(["cc", *options, "-o", built, source, "-ldl", "-lpthread"], check=True)
     return str(built)
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
-    with RealPool(open_to_other_users(tmp_path_factory.mktemp("adversary")) / "pool", "2xL40S") as running:
+    with RealPool(
+        open_to_other_users(tmp_path_factory.mktemp("adversary")) / "pool", "2xL40S"
+    ) as running:
         yield running
 
 
@@ -55,7 +60,9 @@ def free_alone(pool: RealPool, program: str) -> int:
     return go(pool, program, "alone")["free"]
 
 
-def test_memory_of_a_dead_exporter_stays_charged_to_the_allocation(pool: RealPool, program: str) -> None:
+def test_memory_of_a_dead_exporter_stays_charged_to_the_allocation(
+    pool: RealPool, program: str
+) -> None:
     seen = go(pool, program, "export")
     assert seen["fill"] == 0, "the importer still has the memory"
     assert seen["total"] == LIMIT
@@ -63,7 +70,9 @@ def test_memory_of_a_dead_exporter_stays_charged_to_the_allocation(pool: RealPoo
     assert 0 < seen["more"] <= LIMIT - GIB, "of which it can have the rest, and no more"
 
 
-def test_processes_that_race_at_the_limit_never_hold_more(pool: RealPool, program: str, free_alone: int) -> None:
+def test_processes_that_race_at_the_limit_never_hold_more(
+    pool: RealPool, program: str, free_alone: int
+) -> None:
     seen = go(pool, program, "race")
     assert seen["bad"] == 0
     assert min(seen["given"], seen["refused"]) > 0
@@ -71,13 +80,17 @@ def test_processes_that_race_at_the_limit_never_hold_more(pool: RealPool, progra
     assert seen["free"] == free_alone, "memory of ended processes is given back"
 
 
-def test_killed_processes_leave_nothing_in_the_ledger(pool: RealPool, program: str, free_alone: int) -> None:
+def test_killed_processes_leave_nothing_in_the_ledger(
+    pool: RealPool, program: str, free_alone: int
+) -> None:
     seen = go(pool, program, "killer")
     assert seen["kills"] > 10
     assert seen["free"] == free_alone
 
 
-def test_threads_that_create_and_release_leave_the_ledger_as_it_was(pool: RealPool, program: str) -> None:
+def test_threads_that_create_and_release_leave_the_ledger_as_it_was(
+    pool: RealPool, program: str
+) -> None:
     seen = go(pool, program, "create")
     assert seen["created"] > 100
     assert seen["leaked"] == 0
@@ -88,7 +101,9 @@ def test_a_share_that_is_resized_meanwhile_never_gets_more(pool: RealPool, progr
     pool.until_state("resized", "running")
     for memory in ("4GiB", "3GiB", "5GiB"):
         pool.do("resize", "resized", "--memory", memory)
-    assert pool.until_state("resized", "done", "failed", "stopped")["state"] == "done", pool.do("logs", "resized")
+    assert pool.until_state("resized", "done", "failed", "stopped")["state"] == "done", pool.do(
+        "logs", "resized"
+    )
     seen = figures(pool.do("logs", "resized"))
     assert seen["totals"] >= 2
     assert seen["over"] == 0

@@ -1,4 +1,5 @@
-"""The first five commands of an account that the pool has never seen, in a new pool and in one given away wholly."""
+"""The first five commands of an account that the pool has never seen, in a new pool and in one
+given away wholly."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Said(NamedTuple):
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
-    """In a directory of its own: pytest closes its temporary directories to others each time one of it starts."""
+    """In a directory of its own: pytest closes its temporary directories to others each time one of
+    it starts."""
     with tempfile.TemporaryDirectory(prefix="gpupool-newcomers-") as place:
         os.chmod(place, 0o755)
         with RealPool(Path(place) / "pool", "2xL40S") as running:
@@ -45,7 +47,8 @@ def pool() -> Iterator[RealPool]:
 
 
 def as_user(uid: int, pool: RealPool, *words: str) -> Said:
-    """One command of that account; in a fork, as another account may not be able to read this Python's library."""
+    """One command of that account; in a fork, as another account may not be able to read this
+    Python's library."""
     for package in (gpupool.cli, gpupool.client, gpupool.wire):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
@@ -95,13 +98,17 @@ def test_a_newcomer_s_first_five_commands_work_in_a_new_pool(pool: RealPool) -> 
     assert cards.code == 0
     assert cards.out.count("1.00 GPU (100 %) + 46068 MiB") >= 2
     assert facts(as_user(NEWCOMER, pool, "quota", "show"))["tenant"] == "default"
-    submitted = as_user(NEWCOMER, pool, "submit", "--gpu", "1", "--name", "first", "--", "echo", "hello")
+    submitted = as_user(
+        NEWCOMER, pool, "submit", "--gpu", "1", "--name", "first", "--", "echo", "hello"
+    )
     assert submitted.code == 0, submitted
     pool.until_state("first", "done")
     assert as_user(NEWCOMER, pool, "logs", "first").out == "hello\n"
 
 
-def test_where_all_is_guaranteed_to_others_a_newcomer_is_told_so_and_what_helps(pool: RealPool) -> None:
+def test_where_all_is_guaranteed_to_others_a_newcomer_is_told_so_and_what_helps(
+    pool: RealPool,
+) -> None:
     pool.do("tenant", "create", "owner")
     pool.do("quota", "set", "owner", "--gpus", "2")
     try:
@@ -113,7 +120,10 @@ def test_where_all_is_guaranteed_to_others_a_newcomer_is_told_so_and_what_helps(
         assert cards.count("--preemptible only") == 2
         refused = as_user(LATECOMER, pool, "submit", "--gpu", "1", "--name", "never", "--", "true")
         assert refused.code == 3
-        assert "GP-2048: cannot start while 2.00 of the pool's 2.00 GPU are guaranteed to others" in refused.err
+        assert (
+            "GP-2048: cannot start while 2.00 of the pool's 2.00 GPU are guaranteed to others"
+            in refused.err
+        )
         assert "--preemptible" in refused.err
         assert "gpupool quota" in refused.err
         assert not [job for job in pool.json("ps", "--all") if job["name"] == "never"]
@@ -124,9 +134,13 @@ def test_where_all_is_guaranteed_to_others_a_newcomer_is_told_so_and_what_helps(
         pool.do("quota", "set", "owner", "--gpus", "0")
 
 
-def test_a_job_that_waits_when_all_is_given_away_is_told_who_can_change_that(pool: RealPool) -> None:
+def test_a_job_that_waits_when_all_is_given_away_is_told_who_can_change_that(
+    pool: RealPool,
+) -> None:
     pool.do("submit", "--gpu", "1", "--count", "2", "--name", "busy", "--", "sleep", "600")
-    assert as_user(LATECOMER, pool, "submit", "--gpu", "1", "--name", "waits", "--", "true").code == 0
+    assert (
+        as_user(LATECOMER, pool, "submit", "--gpu", "1", "--name", "waits", "--", "true").code == 0
+    )
     pool.do("quota", "set", "owner", "--gpus", "2")
     try:
         told = as_user(LATECOMER, pool, "explain", "waits").out

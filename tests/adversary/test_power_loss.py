@@ -1,4 +1,5 @@
-"""The power is cut while a pool is under load: what was acknowledged is on every disk that could be left."""
+"""The power is cut while a pool is under load: what was acknowledged is on every disk that could be
+left."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def test_no_acknowledged_write_is_lost_at_any_power_cut(tmp_path: Path, sync: st
 
 
 def test_an_agent_knows_every_job_it_began_after_any_power_cut(tmp_path: Path) -> None:
-    """On a disk that only says that it flushed, the same look must find losses, or it proves nothing."""
+    """On a disk that only says that it flushed, the same look must find losses, or it proves
+    nothing."""
     journal = recorded_agent(tmp_path)
     verdict = cut_agent(journal, DISKS, SEED)
     assert verdict.looked >= DISKS * CLIENTS * JOBS

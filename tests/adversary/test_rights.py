@@ -1,4 +1,5 @@
-"""Accounts of one machine against each other, on a pool that root started: what they may not, they cannot."""
+"""Accounts of one machine against each other, on a pool that root started: what they may not, they
+cannot."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ PORT = "port"
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RealPool]:
-    """A pool of root's in a directory that others can reach, which listens on the loopback as well."""
+    """A pool of root's in a directory that others can reach, which listens on the loopback as
+    well."""
     port = claim_port()
     with open_directory() as place:
         made = RealPool(place / "pool")
@@ -55,7 +57,8 @@ def pool() -> Iterator[RealPool]:
 
 @pytest.fixture(scope="module")
 def house(pool: RealPool) -> RealPool:
-    """The tenant lab: alice works there, boss is its tenant-admin. Eve is in `default`, as every unknown account is."""
+    """The tenant lab: alice works there, boss is its tenant-admin. Eve is in `default`, as every
+    unknown account is."""
     for uid in (ALICE, BOSS, EVE):
         assert typed(pool, uid, "whoami").code == 0
     pool.do("tenant", "create", "lab")
@@ -71,15 +74,22 @@ def commands() -> Iterator[tuple[bool, list[str]]]:
             words = shlex.split(line[2:], comments=True)
             for name, (account, _) in PEOPLE.items():
                 words = [account if word == name else word for word in words]
-            yield line.startswith("#"), words[words.index("gpupool") + 1 :]  # settings stand before it
+            yield (
+                line.startswith("#"),
+                words[words.index("gpupool") + 1 :],
+            )  # settings stand before it
 
 
 def test_the_page_for_many_people_works_as_it_is_written() -> None:
-    """Every command of it, in order, as root and as alice. Simulated cards take the place of the machine's."""
+    """Every command of it, in order, as root and as alice. Simulated cards take the place of the
+    machine's."""
     told: dict[str, str] = {}
     with open_directory() as place, RealPool(place / "pool", "2xL40S") as pool:
         for as_root, words in commands():
-            if words[0] in ("doctor", "up"):  # what they say depends on the machine; the pool of this test runs
+            if words[0] in (
+                "doctor",
+                "up",
+            ):  # what they say depends on the machine; the pool of this test runs
                 assert as_root
                 continue
             answer = typed(pool, 0 if as_root else PEOPLE["alice"][1], *words)
@@ -97,7 +107,13 @@ def test_a_colleague_reads_neither_output_nor_command(house: RealPool) -> None:
     secret = "the-password-is-tulip"
     assert typed(house, EVE, *SUBMIT, "--name", "eves", "--", "echo", secret).code == 0
     house.until_state("eves", "done")
-    for words in (("logs", "eves"), ("show", "eves"), ("ps", "--all"), ("explain", "eves"), ("events", "--all")):
+    for words in (
+        ("logs", "eves"),
+        ("show", "eves"),
+        ("ps", "--all"),
+        ("explain", "eves"),
+        ("events", "--all"),
+    ):
         answer = typed(house, other, *words)
         assert secret not in answer.said, words
     refused = typed(house, other, "logs", "eves")
@@ -156,7 +172,14 @@ def test_a_tenant_admins_token_that_may_mint_mints_no_colleagues_account(house: 
 def watch(pool: RealPool, token: str) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", int(pool.environ[PORT])), 30)
     path = "/api/v1/watch?after=0"
-    lines = [f"GET {path} HTTP/1.1", "Host: pool", f"Authorization: Bearer {token}", "Connection: close", "", ""]
+    lines = [
+        f"GET {path} HTTP/1.1",
+        "Host: pool",
+        f"Authorization: Bearer {token}",
+        "Connection: close",
+        "",
+        "",
+    ]
     connection.sendall("\r\n".join(lines).encode())
     return connection
 
@@ -178,5 +201,7 @@ def test_a_project_that_was_mistyped_is_not_made(house: RealPool) -> None:
     assert typed(house, BOSS, "project", "create", "thesis").code == 0
     assert typed(house, ALICE, "project", "create", "mine").code == 4
     answer = typed(house, ALICE, *SUBMIT, "--project", "tehsis", "--", "true")
-    assert (answer.code, "GP-2052" in answer.said, "thesis" in answer.said) == (3, True, True), answer.said
+    assert (answer.code, "GP-2052" in answer.said, "thesis" in answer.said) == (3, True, True), (
+        answer.said
+    )
     assert house.json("tenant", "show", "lab")["projects"] == ["default", "thesis"]

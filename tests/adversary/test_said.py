@@ -1,7 +1,9 @@
-"""A fault is said by `doctor` and by `/healthz` within 10 s, with what to do; when it is gone, both are content again.
+"""A fault is said by `doctor` and by `/healthz` within 10 s, with what to do; when it is gone, both
+are content again.
 
-The faults that need more are beside those who inject them: full disks and lack of descriptors (`test_threads`), hung
-threads and flushes (`test_silence`), PostgreSQL and the leader (`test_failover`).
+The faults that need more are beside those who inject them: full disks and lack of descriptors
+(`test_threads`), hung threads and flushes (`test_silence`), PostgreSQL and the leader
+(`test_failover`).
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class Place:
         done = self.pool.run("doctor", "-o", "json")
         checks = json.loads(done.stdout)["checks"]
         assert bool(done.returncode) is any(one["state"] == "fail" for one in checks)
-        found: dict[str, Any] = next((one for one in checks if one["name"] == name), {"state": "not there"})
+        found: dict[str, Any] = next(
+            (one for one in checks if one["name"] == name), {"state": "not there"}
+        )
         return found
 
     def health(self) -> dict[str, Any]:
@@ -60,13 +64,27 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """One pool for all; its clock can be stepped, its certificate holds for a day, its jobs may write 4 MiB."""
+    """One pool for all; its clock can be stepped, its certificate holds for a day, its jobs may
+    write 4 MiB."""
     folder = tmp_path_factory.mktemp("said")
     clock = Clock(folder)
     pool = RealPool(folder / "pool", sim="1xL40S")
-    pool.environ |= {**clock.environment, "GPUPOOL_MAX_LOG_PER_POOL": "4MiB", "GPUPOOL_MAX_LOG_PER_USER": "4MiB"}
+    pool.environ |= {
+        **clock.environment,
+        "GPUPOOL_MAX_LOG_PER_POOL": "4MiB",
+        "GPUPOOL_MAX_LOG_PER_USER": "4MiB",
+    }
     cert, key = certificate(folder)
-    pool.up("--sim", pool.sim, "--listen", f"127.0.0.1:{claim_port()}", "--tls-cert", str(cert), "--tls-key", str(key))
+    pool.up(
+        "--sim",
+        pool.sim,
+        "--listen",
+        f"127.0.0.1:{claim_port()}",
+        "--tls-cert",
+        str(cert),
+        "--tls-key",
+        str(key),
+    )
     try:
         yield Place(pool, clock)
     finally:
@@ -93,7 +111,9 @@ def full_logs(place: Place) -> Iterator[None]:
 
 
 def write(place: Place, name: str, size: int) -> None:
-    place.pool.do("submit", "--gpu", "0.1", "--name", name, "--", "head", "-c", str(size), "/dev/zero")
+    place.pool.do(
+        "submit", "--gpu", "0.1", "--name", name, "--", "head", "-c", str(size), "/dev/zero"
+    )
     place.pool.until_state(name, "done")
 
 
@@ -123,27 +143,63 @@ class Fault:
 
 
 FAULTS = (
-    Fault("clock set back", lambda p: stepped(p, -3600 * 10**9), "clock", "warn", "set back", "set the clock right"),
-    Fault("clock set forward", lambda p: stepped(p, 3600 * 10**9), "clock", "warn", "set forward", "gpupool restart"),
-    Fault("certificate expired", lambda p: stepped(p, 2 * DAY_NS), "certificate", "fail", "expired at", "renew "),
+    Fault(
+        "clock set back",
+        lambda p: stepped(p, -3600 * 10**9),
+        "clock",
+        "warn",
+        "set back",
+        "set the clock right",
+    ),
+    Fault(
+        "clock set forward",
+        lambda p: stepped(p, 3600 * 10**9),
+        "clock",
+        "warn",
+        "set forward",
+        "gpupool restart",
+    ),
+    Fault(
+        "certificate expired",
+        lambda p: stepped(p, 2 * DAY_NS),
+        "certificate",
+        "fail",
+        "expired at",
+        "renew ",
+    ),
     Fault("no descriptors", without_descriptors, "open files", "fail", " of ", "raise the limit"),
-    Fault("log quota reached", full_logs, "logs", "warn", "dropped", "raise GPUPOOL_MAX_LOG", poke=True),
+    Fault(
+        "log quota reached",
+        full_logs,
+        "logs",
+        "warn",
+        "dropped",
+        "raise GPUPOOL_MAX_LOG",
+        poke=True,
+    ),
 )
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda one: one.name)
-def test_a_fault_is_said_with_what_to_do_and_no_longer_than_it_lasts(place: Place, fault: Fault) -> None:
+def test_a_fault_is_said_with_what_to_do_and_no_longer_than_it_lasts(
+    place: Place, fault: Fault
+) -> None:
     usual = place.doctor(fault.check)["state"]
     assert usual in ("ok", "warn")
     assert usual != fault.state
     listed = "failing" if fault.state == "fail" else "warning"
     with fault.inject(place):
-        within(lambda: poked(place, fault) and fault.check in place.health()[listed], f"/healthz on {fault.name}")
+        within(
+            lambda: poked(place, fault) and fault.check in place.health()[listed],
+            f"/healthz on {fault.name}",
+        )
         said = place.doctor(fault.check)
     assert said["state"] == fault.state, said
     assert fault.text in said["text"], said
     assert fault.following in said["next"], said
-    place.pool.until(lambda: poked(place, fault) and place.doctor(fault.check)["state"] == usual, "content again")
+    place.pool.until(
+        lambda: poked(place, fault) and place.doctor(fault.check)["state"] == usual, "content again"
+    )
     assert fault.check not in place.health()[listed]
 
 
@@ -160,7 +216,9 @@ def within(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)  # between two looks from outside
 
 
-def test_a_stopped_server_is_said_within_ten_seconds_with_the_signal_that_wakes_it(place: Place) -> None:
+def test_a_stopped_server_is_said_within_ten_seconds_with_the_signal_that_wakes_it(
+    place: Place,
+) -> None:
     pid = place.pool.server_pid()
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -177,7 +235,9 @@ def test_a_stopped_server_is_said_within_ten_seconds_with_the_signal_that_wakes_
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_a_lost_database_is_said_and_what_is_said_brings_the_pool_back(tmp_path: Path, how: str) -> None:
+def test_a_lost_database_is_said_and_what_is_said_brings_the_pool_back(
+    tmp_path: Path, how: str
+) -> None:
     pool = RealPool(tmp_path / "pool", "1xT4")
     place = Place(pool, Clock(tmp_path))
     database = pool.state_dir / "gpupool.db"
@@ -189,9 +249,13 @@ def test_a_lost_database_is_said_and_what_is_said_brings_the_pool_back(tmp_path:
         else:
             sqlite3.connect(tmp_path / "other.db").executescript("CREATE TABLE strange (x);")
             (tmp_path / "other.db").replace(database)
-        said = pool.until(lambda: (one := place.doctor("pool"))["state"] == "fail" and one, "doctor")
+        said = pool.until(
+            lambda: (one := place.doctor("pool"))["state"] == "fail" and one, "doctor"
+        )
         pool.until(lambda: "GP-5023" in (pool.state_dir / "server.log").read_text(), "the log")
-        pool.until(lambda: "saved as gpupool.db.rescued" in place.doctor("pool")["text"], "what was saved")
+        pool.until(
+            lambda: "saved as gpupool.db.rescued" in place.doctor("pool")["text"], "what was saved"
+        )
         said = place.doctor("pool")
         assert "gpupool.db.rescued" in said["next"], said
         steps = said["next"].removesuffix("gpupool up -d")
@@ -205,14 +269,20 @@ def test_a_lost_database_is_said_and_what_is_said_brings_the_pool_back(tmp_path:
 
 @pytest.fixture
 def failing_disk(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """An ext4 of its own, and the file that makes it find an error in itself: it is read-only from then on."""
+    """An ext4 of its own, and the file that makes it find an error in itself: it is read-only from
+    then on."""
     point, image = tmp_path / "disk", tmp_path / "image"
     point.mkdir()
     image.touch()
     os.truncate(image, 300 * MIB)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
     options = "loop,errors=remount-ro"
-    done = subprocess.run(["mount", "-o", options, str(image), str(point)], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        ["mount", "-o", options, str(image), str(point)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         pytest.skip(f"this root may not mount: {done.stderr}")
     try:
@@ -229,7 +299,9 @@ def device_of(point: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_disk_that_has_become_read_only_is_said(failing_disk: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_disk_that_has_become_read_only_is_said(
+    failing_disk: tuple[Path, Path], tmp_path: Path
+) -> None:
     point, trigger = failing_disk
     pool = RealPool(point / "pool", "1xT4")
     place = Place(pool, Clock(tmp_path))
@@ -247,8 +319,11 @@ def test_a_disk_that_has_become_read_only_is_said(failing_disk: tuple[Path, Path
         os.kill(pid, signal.SIGKILL)
         pool.until(lambda: not Path(f"/proc/{pid}").exists(), "its end")
     subprocess.run(["umount", "--lazy", str(point)], check=True)
-    # A mount namespace of another program may hold the first, so that its device would be read-only again.
-    subprocess.run(["cp", "--sparse=always", str(tmp_path / "image"), str(tmp_path / "again")], check=True)
+    # A mount namespace of another program may hold the first, so that its device would be read-only
+    # again.
+    subprocess.run(
+        ["cp", "--sparse=always", str(tmp_path / "image"), str(tmp_path / "again")], check=True
+    )
     subprocess.run(["mount", "-o", "loop", str(tmp_path / "again"), str(point)], check=True)
     pool.up()
     assert place.doctor("space")["state"] in ("ok", "warn")

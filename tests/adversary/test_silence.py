@@ -1,4 +1,5 @@
-"""Threads and steps that hang without an error: the pool says which one, and begins anew where it cannot go on."""
+"""Threads and steps that hang without an error: the pool says which one, and begins anew where it
+cannot go on."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpupool.base.client_settings import client_settings
-from gpupool.base.errors import Unavailable
+from gpupool.base.errors import ServiceUnavailable
 from gpupool.client.transport import Api
 from tests.adversary.injected import HANGING, Faults
 from tests.adversary.test_threads import failed_check, page, unwell
@@ -61,14 +62,18 @@ def test_a_step_that_hangs_is_said_everywhere(slow: RealPool, faults: Faults) ->
             said = slow.until(lambda: failed_check(slow, "threads"), "doctor")
             assert "agent-start silent since" in said["text"]
             silent = 'gpupool_thread_silent_seconds{thread="agent-start"} '
-            (line,) = (line for line in page(api, "/metrics").splitlines() if line.startswith(silent))
+            (line,) = (
+                line for line in page(api, "/metrics").splitlines() if line.startswith(silent)
+            )
             assert float(line.removeprefix(silent)) > 0
         slow.until_state(job["name"], "done")
         slow.until(lambda: not unwell(api), "the end of the silence")
     assert slow.server_pid() == pid
 
 
-def test_a_step_that_hangs_for_good_has_the_server_begin_anew(quick: RealPool, faults: Faults) -> None:
+def test_a_step_that_hangs_for_good_has_the_server_begin_anew(
+    quick: RealPool, faults: Faults
+) -> None:
     pid = quick.server_pid()
     with Api(client_settings(state_dir=str(quick.state_dir))) as api:
         with faults.armed(pid, HANGING["mkdir"], after=0):
@@ -81,12 +86,14 @@ def test_a_step_that_hangs_for_good_has_the_server_begin_anew(quick: RealPool, f
 def restarts(api: Api) -> str:
     try:
         found = {one["name"]: one for one in api.request("GET", "checks")}
-    except Unavailable:  # it is beginning anew
+    except ServiceUnavailable:  # it is beginning anew
         return ""
     return "" if found["server"]["state"] == "ok" else str(found["server"]["text"])
 
 
-def test_a_disk_that_never_ends_a_flush_is_said_by_healthz_and_doctor(slow: RealPool, faults: Faults) -> None:
+def test_a_disk_that_never_ends_a_flush_is_said_by_healthz_and_doctor(
+    slow: RealPool, faults: Faults
+) -> None:
     """Nothing is acknowledged meanwhile, but what the server says of itself waits for no disk."""
     with Api(client_settings(state_dir=str(slow.state_dir))) as api:
         with faults.armed(slow.server_pid(), HANGING["flush"], after=0):

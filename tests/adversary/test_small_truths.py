@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent.cgroups import detect
+from gpupool.agent.supervisor.cgroups import detect_cgroups
 from tests.e2e.pool_fixture import RealPool
 
 pytestmark = pytest.mark.adversary
@@ -30,16 +30,32 @@ def test_the_doctor_that_tries_the_fence_does_not_suggest_to(pool: RealPool) -> 
 
 def test_the_fence_of_a_job_that_has_not_started_is_unknown(pool: RealPool) -> None:
     pool.do("submit", "--gpu", "1", "--array", "5", "--name", "many", "--", "sleep", "60")
-    waiting = pool.until(lambda: [job for job in pool.json("ps") if job["state"] == "pending"], "one that waits")
+    waiting = pool.until(
+        lambda: [job for job in pool.json("ps") if job["state"] == "pending"], "one that waits"
+    )
     shown = pool.do("show", waiting[0]["name"])
-    assert [line.split()[-1] for line in shown.splitlines() if line.split()[:1] == ["fence"]] == ["--"], shown
+    assert [line.split()[-1] for line in shown.splitlines() if line.split()[:1] == ["fence"]] == [
+        "--"
+    ], shown
     pool.do("stop", "many", "--grace", "0s")
 
 
 def test_a_job_out_of_host_memory_says_so_with_its_limit(pool: RealPool) -> None:
-    if detect(uid=os.geteuid()).kind == "none":
+    if detect_cgroups(uid=os.geteuid()).kind == "none":
         pytest.skip("no cgroup may be used here: nothing holds a job to its host memory")
     hungry = "x = bytearray(512 << 20); import time; time.sleep(600)"
-    pool.do("submit", "--gpu", "0.1", "--host-memory", "96MiB", "--name", "hungry", "--", sys.executable, "-c", hungry)
+    pool.do(
+        "submit",
+        "--gpu",
+        "0.1",
+        "--host-memory",
+        "96MiB",
+        "--name",
+        "hungry",
+        "--",
+        sys.executable,
+        "-c",
+        hungry,
+    )
     ended = pool.until_state("hungry", "failed")
     assert ended["reason"].startswith("out of host memory: it reached its limit of 96 MiB"), ended

@@ -18,9 +18,15 @@ CANNOT_START = {
 
 
 @pytest.mark.parametrize("name", CANNOT_START)
-def test_a_job_that_cannot_start_ends_and_frees_its_card(pool: RealPool, api: Api, name: str) -> None:
+def test_a_job_that_cannot_start_ends_and_frees_its_card(
+    pool: RealPool, api: Api, name: str
+) -> None:
     argv, cwd, exit_code, reason = CANNOT_START[name]
-    api.request("POST", "jobs", {"name": name, "shape": {"gpu_milli": 1000}, "launch": {"argv": argv, "cwd": cwd}})
+    api.request(
+        "POST",
+        "jobs",
+        {"name": name, "shape": {"gpu_milli": 1000}, "launch": {"argv": argv, "cwd": cwd}},
+    )
     ended = pool.until_state(name, "failed")
     assert ended["exit_code"] == exit_code, ended
     assert reason in ended["reason"], ended
@@ -39,7 +45,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_a_node_would_refuse_is_refused_at_submission(pool: RealPool, api: Api, name: str) -> None:
+def test_what_a_node_would_refuse_is_refused_at_submission(
+    pool: RealPool, api: Api, name: str
+) -> None:
     launch = {"argv": ["/bin/true"], **REFUSED[name]}
     with pytest.raises(InvalidBody) as refused:
         api.request("POST", "jobs", {"name": name, "shape": {"gpu_milli": 1000}, "launch": launch})

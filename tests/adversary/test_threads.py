@@ -1,5 +1,5 @@
-"""System calls of the server fail one by one, and a machine runs out of things: no thread is lost, no promise broken,
-and `/healthz` and `doctor` say so while something is wrong.
+"""System calls of the server fail one by one, and a machine runs out of things: no thread is lost,
+no promise broken, and `/healthz` and `doctor` say so while something is wrong.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.allocations.leases import LEASE_SECONDS
+from gpupool.allocations.lifecycle.leases import LEASE_SECONDS
 from gpupool.base.client_settings import client_settings
 from gpupool.base.errors import GpupoolError
 from gpupool.client.transport import Api
@@ -30,7 +30,8 @@ from tests.e2e.pool_fixture import RealPool
 pytestmark = [pytest.mark.adversary, pytest.mark.root]
 
 SAMPLES = 6
-#: A job's life takes fewer calls of each kind but memory requests, of which there are tens of thousands.
+#: A job's life takes fewer calls of each kind but memory requests, of which there are tens of
+#: thousands.
 MOST_ROUNDS = 200
 #: Within so many seconds a fault is said (issue: "they say so within 10 s").
 SAID_SECONDS = 10.0
@@ -61,7 +62,8 @@ def test_a_call_that_fails_breaks_no_promise(sweep: Sweep, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_call_that_fails_breaks_no_promise(sweep: Sweep, kind: str) -> None:
-    """Every n; of the memory requests 200. A server that began anew too often has ended, and is started again."""
+    """Every n; of the memory requests 200. A server that began anew too often has ended, and is
+    started again."""
     rounds = list[Round]()
     calls = sweep.calls(kind)
     step = max(1, calls // MOST_ROUNDS)
@@ -76,11 +78,15 @@ def test_any_call_that_fails_breaks_no_promise(sweep: Sweep, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["open", "write", "socket", "memory"])
 def test_a_shortage_of_seconds_passes_without_a_trace(sweep: Sweep, kind: str) -> None:
     """Every call of the kind fails at first, as where descriptors, space or memory are used up."""
-    with sweep.faults.armed(sweep.pid, KINDS[kind], after=0, count=200 if kind == "memory" else ALL):
+    with sweep.faults.armed(
+        sweep.pid, KINDS[kind], after=0, count=200 if kind == "memory" else ALL
+    ):
         submit_quietly(sweep)
         time.sleep(1.0)  # how long the shortage lasts
     assert sweep.faults.hits > 0
-    assert sweep.wrong() == "", "a server that is short of memory may begin anew; then it answers nobody meanwhile"
+    assert sweep.wrong() == "", (
+        "a server that is short of memory may begin anew; then it answers nobody meanwhile"
+    )
     after = sweep.round("open", ALL)
     assert (after.outcome, after.wrong) == ("done", "")
 
@@ -103,11 +109,15 @@ def until_said(api: Api, name: str, state: str) -> None:
     """A check comes to that state within the time that is promised."""
     deadline = time.monotonic() + SAID_SECONDS
     while (found := checks(api).get(name)) != state:
-        assert time.monotonic() < deadline, f"{name} is {found}, not {state}, after {SAID_SECONDS:g} s"
+        assert time.monotonic() < deadline, (
+            f"{name} is {found}, not {state}, after {SAID_SECONDS:g} s"
+        )
         time.sleep(0.1)  # between two looks from outside
 
 
-def test_a_server_without_descriptors_says_so_and_starts_jobs_again_later(pool: RealPool, api: Api) -> None:
+def test_a_server_without_descriptors_says_so_and_starts_jobs_again_later(
+    pool: RealPool, api: Api
+) -> None:
     pid = pool.server_pid()
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     until_said(api, "open files", "ok")
@@ -115,7 +125,9 @@ def test_a_server_without_descriptors_says_so_and_starts_jobs_again_later(pool: 
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, before[1]))
     try:
         until_said(api, "open files", "fail")
-        submitted = api.request("POST", "jobs", {"shape": {"gpu_milli": 1000}, "launch": {"argv": ["/bin/true"]}})
+        submitted = api.request(
+            "POST", "jobs", {"shape": {"gpu_milli": 1000}, "launch": {"argv": ["/bin/true"]}}
+        )
         assert pool.run("doctor", timeout=60).returncode == 1
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
@@ -137,8 +149,14 @@ def test_a_server_that_was_killed_is_no_well_pool(pool: RealPool) -> None:
 
 def failed_check(pool: RealPool, name: str) -> dict[str, Any] | None:
     done = pool.run("doctor", "-o", "json")
-    found = [one for one in json.loads(done.stdout)["checks"] if one["name"] == name and one["state"] == "fail"]
-    assert bool(done.returncode) is any(one["state"] == "fail" for one in json.loads(done.stdout)["checks"])
+    found = [
+        one
+        for one in json.loads(done.stdout)["checks"]
+        if one["name"] == name and one["state"] == "fail"
+    ]
+    assert bool(done.returncode) is any(
+        one["state"] == "fail" for one in json.loads(done.stdout)["checks"]
+    )
     return found[0] if found else None
 
 
@@ -146,7 +164,9 @@ def failed_check(pool: RealPool, name: str) -> dict[str, Any] | None:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 160 MiB."""
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", tmp_path], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", tmp_path],
+        capture_output=True,
+        check=False,
     )
     if done.returncode:
         pytest.skip(f"no file system may be mounted here: {done.stderr.decode().strip()}")

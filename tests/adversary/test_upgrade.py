@@ -1,4 +1,5 @@
-"""A pool of the previous release is opened by this one with its jobs running; the reverse is refused without damage."""
+"""A pool of the previous release is opened by this one with its jobs running; the reverse is
+refused without damage."""
 
 from __future__ import annotations
 
@@ -34,12 +35,16 @@ class TwoReleases:
             env=environment(GPUPOOL_STATE_DIR=str(self.state), UPGRADE_TEST=str(self.state)),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
-        assert done.returncode == expected, f"{release} {words}: {done.returncode}: {done.stdout}{done.stderr}"
+        assert done.returncode == expected, (
+            f"{release} {words}: {done.returncode}: {done.stdout}{done.stderr}"
+        )
         return done.stdout + done.stderr
 
     def jobs(self, release: str) -> dict[str, dict[str, object]]:
         answer = json.loads(self.run(release, "ps", "-o", "json"))
-        return {job["name"]: job for job in (answer if isinstance(answer, list) else answer["items"])}
+        return {
+            job["name"]: job for job in (answer if isinstance(answer, list) else answer["items"])
+        }
 
     def stop_server(self) -> None:
         """As docs/how-to/upgrading.md says: end the server alone."""
@@ -48,7 +53,8 @@ class TwoReleases:
         until(lambda: not Path(f"/proc/{pid}").exists(), "the server's end")
 
     def digests(self) -> dict[str, str]:
-        """Of what a refused start must leave as it is. The write-ahead log is part of the database."""
+        """Of what a refused start must leave as it is. The write-ahead log is part of the
+        database."""
         with sqlite3.connect(self.state / "gpupool.db") as connection:
             dump = "\n".join(connection.iterdump())
         return {
@@ -88,7 +94,9 @@ def test_pool_of_the_previous_release_is_taken_over_and_not_given_back(pool: Two
     # One member ends, one runs and one waits when the new release reads them.
     one_each = 'test "$GPUPOOL_ARRAY_INDEX" = 0 || exec sleep 600'
     of_red = ("--tenant", "red", "--gpu", "0.6", "--memory", "2GiB")
-    pool.run("old", "submit", "--name", "mixed", "--array", "3", *of_red, "--", "sh", "-c", one_each)
+    pool.run(
+        "old", "submit", "--name", "mixed", "--array", "3", *of_red, "--", "sh", "-c", one_each
+    )
     until(lambda: len(_commands(pool.state)) == 4, "four running jobs")
     before = _commands(pool.state)
     known = {name: (job["id"], job["state"]) for name, job in pool.jobs("old").items()}
@@ -98,12 +106,17 @@ def test_pool_of_the_previous_release_is_taken_over_and_not_given_back(pool: Two
     assert _commands(pool.state) == before
     now = {name: (job["id"], job["state"]) for name, job in pool.jobs("new").items()}
     assert now == known
-    assert json.loads(pool.run("new", "quota", "show", "red", "-o", "json"))["nominal_milli"] == 1000
+    assert (
+        json.loads(pool.run("new", "quota", "show", "red", "-o", "json"))["nominal_milli"] == 1000
+    )
     pool.run("new", "resize", "train", "--gpu", "0.2")
     pool.run("new", "stop", "sweep", "--grace", "0s")
     until(lambda: len(_commands(pool.state)) == 2, "the end of the array")
     pool.run("new", "stop", "mixed.1", "--grace", "0s")
-    until(lambda: pool.jobs("new")["mixed.2"]["state"] == "running", "the start of a member that waited")
+    until(
+        lambda: pool.jobs("new")["mixed.2"]["state"] == "running",
+        "the start of a member that waited",
+    )
     mixed = json.loads(pool.run("new", "show", "mixed", "-o", "json"))
     assert mixed["states"] == {"done": 1, "stopped": 1, "running": 1}
     pool.run("new", "stop", "mixed", "--grace", "0s")

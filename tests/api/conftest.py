@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpupool.model.tenant import Role
+from gpupool.model.tenant import UserRole
 from tests.support.api import Client, RunningApp, running_app
 
 
@@ -15,11 +15,11 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
 
 
 @pytest.fixture(scope="module")
-def callers(pool: RunningApp) -> dict[Role, Client]:
+def callers(pool: RunningApp) -> dict[UserRole, Client]:
     """A caller of each role, known by token."""
     admin = pool.client()
     made = {}
-    for role in Role:
+    for role in UserRole:
         name = f"some-{role}"
         assert admin.post("users", {"name": name, "role": role}).status == 201
         made[role] = pool.client(None, token=pool.token(name))

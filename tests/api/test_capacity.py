@@ -1,4 +1,5 @@
-"""What the pool could still give, over the API: the same for everybody, and true after a placement."""
+"""What the pool could still give, over the API: the same for everybody, and true after a
+placement."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ def pool(tmp_path: Path) -> Iterator[RunningApp]:
 def test_capacity_follows_what_is_held(pool: RunningApp) -> None:
     pool.client().put("nodes/sim-0", node_body(2))
     before = pool.client(uid=4001).get("capacity").json()["models"]
-    assert [(m["model"], m["whole_free"], m["whole_on_one_node"], m["whole_nodes"]) for m in before] == [
-        ("H200", 2, 2, 1)
-    ]
+    assert [
+        (m["model"], m["whole_free"], m["whole_on_one_node"], m["whole_nodes"]) for m in before
+    ] == [("H200", 2, 2, 1)]
     shape = {"gpu_milli": 300, "memory_bytes": 1 << 30, "count": 1}
-    pool.client(uid=4001).post("jobs", {"shape": shape, "launch": {"argv": ["true"]}, "wait": False})
+    pool.client(uid=4001).post(
+        "jobs", {"shape": shape, "launch": {"argv": ["true"]}, "wait": False}
+    )
     (after,) = pool.client(uid=4001).get("capacity").json()["models"]
     assert (after["whole_free"], after["whole_nodes"], after["free_milli"]) == (1, 0, 1700)
 
@@ -32,5 +35,9 @@ def test_capacity_follows_what_is_held(pool: RunningApp) -> None:
 def test_a_node_without_cards_has_nothing_to_give(pool: RunningApp) -> None:
     pool.client().put("nodes/sim-0", node_body(0))
     told = pool.client().get("capacity").json()
-    assert {name: told[name] for name in ("models", "nodes", "classes")} == {"models": [], "nodes": [], "classes": []}
+    assert {name: told[name] for name in ("models", "nodes", "classes")} == {
+        "models": [],
+        "nodes": [],
+        "classes": [],
+    }
     assert told["yours"]["tenant"] == "default"

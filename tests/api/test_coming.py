@@ -1,4 +1,5 @@
-"""A pool that has come up and whose agent is held back: what needs cards waits until they are known."""
+"""A pool that has come up and whose agent is held back: what needs cards waits until they are
+known."""
 
 from __future__ import annotations
 
@@ -11,12 +12,16 @@ from typing import Any
 
 import pytest
 
-from gpupool.allocations import coming
+from gpupool.allocations.routes import unknown_cards
 from tests.api.test_fleet import node_body
 from tests.support.api import Answer, RunningApp, running_app
 
 SECONDS = 30
-FITS: dict[str, Any] = {"shape": {"gpu_milli": 1000, "count": 2}, "launch": {"argv": ["true"]}, "wait": False}
+FITS: dict[str, Any] = {
+    "shape": {"gpu_milli": 1000, "count": 2},
+    "launch": {"argv": ["true"]},
+    "wait": False,
+}
 TOO_MANY: dict[str, Any] = {**FITS, "shape": {"gpu_milli": 1000, "count": 3}}
 
 
@@ -37,7 +42,7 @@ class ComingUp:
     def know_cards(self) -> None:
         self.app.client().put("nodes/sim-0", node_body(2))
         self.ready = True
-        self.app.store.hub.publish({coming.READY})
+        self.app.store.notifier.publish_topics({unknown_cards.READY})
 
 
 @pytest.fixture
@@ -73,8 +78,15 @@ def test_a_submission_that_does_not_fit_is_refused_once_the_cards_are_known(
     assert "2" in refused["detail"], refused
 
 
-def test_a_reservation_waits_for_the_cards_too(pool: ComingUp, beside: Callable[..., Future[Answer]]) -> None:
-    held = {"name": "demo", "shape": {"gpu_milli": 1000, "count": 2}, "start_ns": 2 << 60, "end_ns": (2 << 60) + 10**12}
+def test_a_reservation_waits_for_the_cards_too(
+    pool: ComingUp, beside: Callable[..., Future[Answer]]
+) -> None:
+    held = {
+        "name": "demo",
+        "shape": {"gpu_milli": 1000, "count": 2},
+        "start_ns": 2 << 60,
+        "end_ns": (2 << 60) + 10**12,
+    }
     answer = beside(pool.app.client().post, "reservations", held)
     assert pool.looked.wait(SECONDS)
     pool.know_cards()
@@ -84,7 +96,7 @@ def test_a_reservation_waits_for_the_cards_too(pool: ComingUp, beside: Callable[
 def test_an_agent_that_tells_nothing_is_named_and_the_submission_leaves_nothing(
     pool: ComingUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coming, "COMING_SECONDS", 0.01)
+    monkeypatch.setattr(unknown_cards, "COMING_SECONDS", 0.01)
     refused = pool.app.client().post("jobs", FITS)
     assert (refused.status, refused.code) == (503, "GP-5000")
     assert "has told of no card" in refused.json()["detail"]

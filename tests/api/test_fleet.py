@@ -20,8 +20,16 @@ def pool(tmp_path: Path) -> Iterator[RunningApp]:
 
 
 def node_body(cards: int, *, prefix: str = "GPU", **changes: Any) -> dict[str, Any]:
-    card = {"vendor": "nvidia", "product": "NVIDIA H200", "model": "H200", "memory_bytes": 140 * GIB, "health": "ok"}
-    devices = [{**card, "uuid": f"{prefix}-{n}", "index": n, "simulated": True} for n in range(cards)]
+    card = {
+        "vendor": "nvidia",
+        "product": "NVIDIA H200",
+        "model": "H200",
+        "memory_bytes": 140 * GIB,
+        "health": "ok",
+    }
+    devices = [
+        {**card, "uuid": f"{prefix}-{n}", "index": n, "simulated": True} for n in range(cards)
+    ]
     return {"devices": devices, "simulated": True, "adopt": True, **changes}
 
 
@@ -59,7 +67,10 @@ def test_cards_are_adopted_and_released_by_an_admin(pool: RunningApp) -> None:
     admin = pool.client()
     admin.put("nodes/sim-0", node_body(2))
     released = admin.post("devices/release", {"devices": ["sim-0:1", "GPU-0"]}).json()
-    assert [(one["name"], one["state"]) for one in released] == [("sim-0:1", "observed"), ("sim-0:0", "observed")]
+    assert [(one["name"], one["state"]) for one in released] == [
+        ("sim-0:1", "observed"),
+        ("sim-0:0", "observed"),
+    ]
     adopted = admin.post("devices/adopt", {"devices": ["1"]}).json()
     assert [(one["name"], one["largest_milli"]) for one in adopted] == [("sim-0:1", 1000)]
     assert admin.get("devices", params={"state": "adopted"}).json()["items"][0]["name"] == "sim-0:1"

@@ -1,7 +1,8 @@
-"""The OpenAPI document is complete and true: schemathesis sends what it allows, and more, and no answer is a 5xx.
+"""The OpenAPI document is complete and true: schemathesis sends what it allows, and more, and no
+answer is a 5xx.
 
-In this process, bounded in examples and with a fixed seed, so that a red run is red again. A router that is
-mounted later is tested too.
+In this process, bounded in examples and with a fixed seed, so that a red run is red again. A router
+that is mounted later is tested too.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gpupool.model.tenant import Role
+from gpupool.model.tenant import UserRole
 from gpupool.tenancy.access import PEER_EXTENSION
 from tests.support.api import Client, RunningApp, running_app
 
@@ -55,7 +56,9 @@ def test_every_operation_says_which_problems_it_answers_with(document: dict) -> 
 
 def test_every_successful_answer_that_has_a_body_has_a_shape(document: dict) -> None:
     for method, path, operation in operations(document):
-        found = [answer for status, answer in operation["responses"].items() if status in ("200", "201")]
+        found = [
+            answer for status, answer in operation["responses"].items() if status in ("200", "201")
+        ]
         for answer in found:
             shapes = [media.get("schema") for media in answer.get("content", {}).values()]
             assert path.endswith(("/watch", "/metrics")) or (shapes and all(shapes)), (method, path)
@@ -64,7 +67,10 @@ def test_every_successful_answer_that_has_a_body_has_a_shape(document: dict) -> 
 def test_whatever_changes_something_can_be_repeated_under_a_key(document: dict) -> None:
     for method, path, operation in operations(document):
         named = {one["name"] for one in operation.get("parameters", [])}
-        assert ("Idempotency-Key" in named) == (method != "get" and path != "/login"), (method, path)
+        assert ("Idempotency-Key" in named) == (method != "get" and path != "/login"), (
+            method,
+            path,
+        )
 
 
 class As:
@@ -93,16 +99,20 @@ def add_cards(pool: RunningApp) -> None:
     assert pool.client().put("nodes/node-1", body).status == 200
 
 
-@pytest.mark.parametrize("who", ["owner on the socket", Role.TENANT_ADMIN, Role.AGENT])
+@pytest.mark.parametrize("who", ["owner on the socket", UserRole.TENANT_ADMIN, UserRole.AGENT])
 def test_nothing_that_is_sent_makes_the_server_fail(
-    pool: RunningApp, callers: dict[Role, Client], document: dict, who: str | Role
+    pool: RunningApp, callers: dict[UserRole, Client], document: dict, who: str | UserRole
 ) -> None:
     add_cards(pool)
-    statuses = exercise_all(pool, document, callers[who] if isinstance(who, Role) else pool.client())
-    assert sum(status < 400 for status in statuses) > (10 if who is Role.AGENT else 100)
+    statuses = exercise_all(
+        pool, document, callers[who] if isinstance(who, UserRole) else pool.client()
+    )
+    assert sum(status < 400 for status in statuses) > (10 if who is UserRole.AGENT else 100)
 
 
-def test_nothing_that_is_sent_makes_the_server_fail_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+def test_nothing_that_is_sent_makes_the_server_fail_on_postgresql(
+    tmp_path: Path, postgres_url: str
+) -> None:
     with running_app(tmp_path, url=postgres_url) as pool:
         add_cards(pool)
         owner = pool.client()
@@ -111,7 +121,8 @@ def test_nothing_that_is_sent_makes_the_server_fail_on_postgresql(tmp_path: Path
 
 
 def exercise_all(pool: RunningApp, document: dict, caller: Client) -> list[int]:
-    """Send what the generator makes of every operation but the endless one; the statuses of the answers."""
+    """Send what the generator makes of every operation but the endless one; the statuses of the
+    answers."""
     pool.app.state.brake.LONGEST_SECONDS = 0.0  # many logins fail here, and none is held back
     schema = schemathesis.openapi.from_dict(document)
     schema.app = app = As(caller)

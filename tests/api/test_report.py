@@ -1,4 +1,5 @@
-"""The report's route: what it takes, what it refuses, and that it closes for a pool that really ran."""
+"""The report's route: what it takes, what it refuses, and that it closes for a pool that really
+ran."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.model.tenant import Role
+from gpupool.model.tenant import UserRole
 from gpupool.wire.report import LiveOut, ReportOut
 from tests.support.api import Client, RunningApp
 
@@ -17,7 +18,8 @@ GIB = 1 << 30
 
 @pytest.fixture(scope="module")
 def admin(pool: RunningApp) -> Client:
-    """The owner of a pool with two cards, one of them held by a seat since before the first second counted."""
+    """The owner of a pool with two cards, one of them held by a seat since before the first second
+    counted."""
     client = pool.client()
     cards = [
         {
@@ -39,7 +41,7 @@ def admin(pool: RunningApp) -> Client:
         seat = {"allocation_id": 1, "device_id": 1, "gpu_milli": 250, "memory_mib": 4096}
         pool.services.metering.open_seats(write, [{**seat, **owner}])
         opened = write.now_ns // 10**9
-    while pool.services.metering.now_ns() // 10**9 <= opened:
+    while pool.services.metering.read_now_ns() // 10**9 <= opened:
         time.sleep(0.01)  # the ledger counts whole seconds of a real clock
     return client
 
@@ -59,7 +61,9 @@ def test_the_last_day_by_tenant_is_the_default_and_it_closes(admin: Client) -> N
         ("overhead", None),
         ("unmanaged", None),
     ]
-    assert sum(row.card_milliseconds for row in answer.rows) == answer.capacity_card_milliseconds > 0
+    assert (
+        sum(row.card_milliseconds for row in answer.rows) == answer.capacity_card_milliseconds > 0
+    )
     assert sum(row.memory_mib_seconds for row in answer.rows) == answer.capacity_memory_mib_seconds
     assert answer.rows[0].card_milliseconds * 4 == answer.rows[0].memory_mib_seconds * 1000 // 4096
     assert answer.closes
@@ -80,7 +84,11 @@ def test_groupings_are_repeated_or_with_commas(admin: Client, by: list[str]) -> 
 def test_instants_are_relative_iso_or_nanoseconds(admin: Client) -> None:
     begin = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
     whole = report(admin, since="2h").rows
-    for since in (begin.isoformat(), f"{begin:%Y-%m-%dT%H:%M:%S}", str(int(begin.timestamp()) * 10**9)):
+    for since in (
+        begin.isoformat(),
+        f"{begin:%Y-%m-%dT%H:%M:%S}",
+        str(int(begin.timestamp()) * 10**9),
+    ):
         answer = report(admin, since=since)
         assert answer.since_ns == int(begin.timestamp()) * 10**9
         assert len(answer.rows) == len(whole)
@@ -111,16 +119,20 @@ def test_prices_are_applied_and_add_up(admin: Client) -> None:
         ({"currency": "E\n"}, 422, "GP-1010"),
     ],
 )
-def test_bad_input_is_refused_with_its_code(admin: Client, params: dict[str, Any], status: int, code: str) -> None:
+def test_bad_input_is_refused_with_its_code(
+    admin: Client, params: dict[str, Any], status: int, code: str
+) -> None:
     answer = admin.get("report", params=params)
     assert (answer.status, answer.code) == (status, code), answer.body
 
 
-def test_every_reader_may_ask_and_nobody_else(callers: dict[Role, Client], admin: Client) -> None:
+def test_every_reader_may_ask_and_nobody_else(
+    callers: dict[UserRole, Client], admin: Client
+) -> None:
     assert admin.get("report").status == 200
-    told = {role: callers[role].get("report").status for role in Role}
-    readers = (Role.ADMIN, Role.TENANT_ADMIN, Role.USER, Role.VIEWER)
-    assert told == {role: 200 if role in readers else 403 for role in Role}
+    told = {role: callers[role].get("report").status for role in UserRole}
+    readers = (UserRole.ADMIN, UserRole.TENANT_ADMIN, UserRole.USER, UserRole.VIEWER)
+    assert told == {role: 200 if role in readers else 403 for role in UserRole}
 
 
 def test_usage_shows_cards_jobs_and_tenants_to_the_admin(admin: Client) -> None:

@@ -1,4 +1,5 @@
-"""Role x route x credential, and whose thing it is: what `rights.txt` says is what the server does, for every route.
+"""Role x route x credential, and whose thing it is: what `rights.txt` says is what the server does,
+for every route.
 
 The routes are walked in the app, so that a new one without a line in the table fails here.
 """
@@ -15,9 +16,9 @@ from typing import Any
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.host.logs import LocalLogs
+from gpupool.host.state.job_logs import LocalLogs
 from gpupool.model.tenant import UnixIdentity
-from gpupool.tenancy.accounts import Accounts
+from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.tables import tokens
 from tests.support.api import Answer, Client, RunningApp, running_app
 from tests.support.routes import closed
@@ -29,7 +30,8 @@ SHAPE = {"gpu_milli": 10, "memory_bytes": GIB}
 JOB: dict[str, Any] = {"shape": SHAPE, "launch": {"argv": ["true"]}}
 LATER = {"shape": SHAPE, "start_ns": time.time_ns() + 10**15, "end_ns": time.time_ns() + 2 * 10**15}
 
-#: A request that is right in itself, so that a refusal is of the caller. Routes without a line are sent no body.
+#: A request that is right in itself, so that a refusal is of the caller. Routes without a line are
+#: sent no body.
 BODIES: Mapping[str, Any] = {
     "POST /api/v1/tenants": {"name": "some-1"},
     "PUT /api/v1/tenants/{tenant}/quota": {},
@@ -50,7 +52,9 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/reservations": {"name": "some-1", **LATER},
     "POST /api/v1/defrag/plan": {"seconds": 0},
     "POST /api/v1/rebalance/plan": {},
-    "POST /api/v1/defrag/moves": {"moves": [{"job": "some-1", "cards": ["some-1"], "generations": [1]}]},
+    "POST /api/v1/defrag/moves": {
+        "moves": [{"job": "some-1", "cards": ["some-1"], "generations": [1]}]
+    },
 }
 
 
@@ -68,7 +72,10 @@ def sections() -> dict[str, list[list[str]]]:
     return found
 
 
-BY_ROLE = {f"{method} {path}": dict(zip(ROLES, cells, strict=True)) for method, path, *cells in sections()["roles"]}
+BY_ROLE = {
+    f"{method} {path}": dict(zip(ROLES, cells, strict=True))
+    for method, path, *cells in sections()["roles"]
+}
 WHOSE = {
     (f"{method} {path}", whose): dict(zip(PEOPLE, cells, strict=True))
     for whose, method, path, *cells in sections()["whose"]
@@ -76,11 +83,15 @@ WHOSE = {
 OF_THE_POOL = {words[0] for words in sections()["pool"]}
 
 
-class AnyAccount(Accounts):
+class AnyAccount(UnixAccounts):
     """A machine on which every uid from 5000 on is an account."""
 
     def by_uid(self, uid: int) -> UnixIdentity | None:
-        return UnixIdentity(uid, uid, f"account-{uid}" if uid else "root") if uid >= 5000 or uid == 0 else None
+        return (
+            UnixIdentity(uid, uid, f"account-{uid}" if uid else "root")
+            if uid >= 5000 or uid == 0
+            else None
+        )
 
     def by_name(self, name: str) -> UnixIdentity | None:
         return self.by_uid(int(name.removeprefix("account-")))
@@ -103,7 +114,12 @@ class World:
 
     def add(self, name: str, tenant: str, role: str = "user", *, bound: bool = True) -> str:
         self.uids[name] = uid = 5000 + next(self.numbers)
-        body = {"name": name, "tenant": tenant, "role": role, **({"unix_user": f"account-{uid}"} if bound else {})}
+        body = {
+            "name": name,
+            "tenant": tenant,
+            "role": role,
+            **({"unix_user": f"account-{uid}"} if bound else {}),
+        }
         assert self.admin.post("users", body).status == 201
         return name
 
@@ -128,7 +144,9 @@ class World:
 
     def reservation(self, tenant: str) -> str:
         name = f"res-{next(self.numbers)}"
-        assert self.admin.post("reservations", {"name": name, "tenant": tenant, **LATER}).status == 201
+        assert (
+            self.admin.post("reservations", {"name": name, "tenant": tenant, **LATER}).status == 201
+        )
         return name
 
 
@@ -137,7 +155,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     place = tmp_path_factory.mktemp("world")
     with running_app(place, accounts=AnyAccount()) as pool:
         pool.app.state.logs = LocalLogs(place)
-        pool.app.state.brake.LONGEST_SECONDS = 0.0  # the brake on failing logins has tests of its own
+        pool.app.state.brake.LONGEST_SECONDS = (
+            0.0  # the brake on failing logins has tests of its own
+        )
         made = World(pool, {}, itertools.count(1))
         for tenant in ("blue", "red"):
             assert made.admin.post("tenants", {"name": tenant}).status == 201
@@ -160,7 +180,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             }
             for n in range(2)
         ]
-        registered = made.admin.put("nodes/node-1", {"devices": cards, "simulated": True, "adopt": True})
+        registered = made.admin.put(
+            "nodes/node-1", {"devices": cards, "simulated": True, "adopt": True}
+        )
         assert registered.status == 200, registered.body
         yield made
 
@@ -189,7 +211,9 @@ def watched(client: Client) -> Answer:
 
 def outcome(answer: Answer) -> str:
     """In the words of the table."""
-    assert answer.status not in (405, 422), f"not a request that is right in itself: {answer.body!r}"
+    assert answer.status not in (405, 422), (
+        f"not a request that is right in itself: {answer.body!r}"
+    )
     assert answer.status < 500, answer.body
     if answer.status in (401, 403, 404):
         return {401: "stranger", 403: "no", 404: "absent"}[answer.status]
@@ -203,14 +227,22 @@ def test_every_route_has_its_lines_and_every_line_its_route(world: World) -> Non
     named = {route for route in routes if "{" in route}
     whose = {route for route, _ in WHOSE}
     assert whose <= routes
-    assert named == {route for route in named if route in whose or route.split(" ")[1] in OF_THE_POOL}
+    assert named == {
+        route for route in named if route in whose or route.split(" ")[1] in OF_THE_POOL
+    }
     assert not {route for route in whose if route.split(" ")[1] in OF_THE_POOL}
-    assert {path for path in OF_THE_POOL if not any(route.endswith(f" {path}") for route in routes)} == set()
+    assert {
+        path for path in OF_THE_POOL if not any(route.endswith(f" {path}") for route in routes)
+    } == set()
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("credential", ["socket", "token", "session", "token over somebody's socket"])
-def test_a_role_may_what_the_table_says_whatever_it_comes_with(world: World, role: str, credential: str) -> None:
+@pytest.mark.parametrize(
+    "credential", ["socket", "token", "session", "token over somebody's socket"]
+)
+def test_a_role_may_what_the_table_says_whatever_it_comes_with(
+    world: World, role: str, credential: str
+) -> None:
     clients: dict[str, Callable[[str], Client]] = {
         "socket": world.by_socket,
         "token": world.by_token,
@@ -231,11 +263,20 @@ def test_a_role_may_what_the_table_says_whatever_it_comes_with(world: World, rol
 
 @pytest.mark.parametrize(
     "credential",
-    ["none", "revoked", "expired", "child of a revoked one", "session of a revoked one", "of a disabled user"],
+    [
+        "none",
+        "revoked",
+        "expired",
+        "child of a revoked one",
+        "session of a revoked one",
+        "of a disabled user",
+    ],
 )
 def test_what_is_no_credential_any_more_opens_no_route(world: World, credential: str) -> None:
     client = world.pool.client(None, token=ended(world, credential))
-    assert {route: outcome(ask(client, route)) for route in BY_ROLE} == dict.fromkeys(BY_ROLE, "stranger")
+    assert {route: outcome(ask(client, route)) for route in BY_ROLE} == dict.fromkeys(
+        BY_ROLE, "stranger"
+    )
 
 
 def ended(world: World, how: str) -> str | None:
@@ -272,7 +313,8 @@ def test_whose_thing_it_is_decides_as_the_table_says(world: World, role: str) ->
 
 
 def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
-    """What the request names: made anew for every question, so that no answer depends on the one before."""
+    """What the request names: made anew for every question, so that no answer depends on the one
+    before."""
     tenant = {"foreign": "red", "own": "default" if caller == "root" else "blue"}.get(whose, "blue")
     owner = {"own": caller, "colleague": "loose-b", "bound": "bound-b", "foreign": "loose-r"}[whose]
     runner = {"own": caller, "colleague": "bound-b", "foreign": "bound-r"}.get(whose, "bound-b")
@@ -292,8 +334,15 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
     if "{token}" in path:
         return {"token": world.token(owner)}
     if "{user}" in path:
-        return {"user": caller if whose == "own" else world.add(f"user-{next(world.numbers)}", tenant, bound=False)}
+        return {
+            "user": caller
+            if whose == "own"
+            else world.add(f"user-{next(world.numbers)}", tenant, bound=False)
+        }
     if "{tenant}" in path:
-        return {"tenant": tenant, "body": {"name": f"project-{next(world.numbers)}"} if "projects" in path else {}}
+        return {
+            "tenant": tenant,
+            "body": {"name": f"project-{next(world.numbers)}"} if "projects" in path else {},
+        }
     elsewhere = whose == "foreign" or caller == "root"
     return {"name": world.reservation(tenant), "params": {"tenant": tenant} if elsewhere else None}

@@ -1,11 +1,12 @@
-"""Every route refuses who is not known, and who is known but may not; the routes are taken from the app itself.
+"""Every route refuses who is not known, and who is known but may not; the routes are taken from the
+app itself.
 
 A router that is mounted later is walked too. A route without a permission fails here.
 """
 
 import pytest
 
-from gpupool.model.tenant import PERMISSIONS, Permission, Role
+from gpupool.model.tenant import PERMISSIONS, Permission, UserRole
 from gpupool.tenancy.tables import tokens
 from tests.support.api import Client, RunningApp
 from tests.support.routes import OPEN, closed, walk
@@ -46,7 +47,16 @@ def test_a_stranger_is_refused_on_every_route_and_with_every_method(pool: Runnin
 
 def test_a_stranger_cannot_tell_which_routes_there_are(pool: RunningApp) -> None:
     stranger = pool.client(None)
-    for address in ("/", "/nothing", "/api/v1/nothing", "/api/v1", "/docs", "/login/", "/healthz/", "//healthz"):
+    for address in (
+        "/",
+        "/nothing",
+        "/api/v1/nothing",
+        "/api/v1",
+        "/docs",
+        "/login/",
+        "/healthz/",
+        "//healthz",
+    ):
         assert refused(stranger, "GET", address) == (401, "GP-3001"), address
 
 
@@ -65,7 +75,9 @@ def test_a_refusal_says_what_to_do_and_in_what_way(pool: RunningApp) -> None:
     assert answer.json()["hint"]
 
 
-@pytest.mark.parametrize("name", ["malformed", "unknown", "of another secret", "revoked", "expired", "one-time"])
+@pytest.mark.parametrize(
+    "name", ["malformed", "unknown", "of another secret", "revoked", "expired", "one-time"]
+)
 def test_a_token_that_is_no_good_is_refused_on_every_route(
     pool: RunningApp, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +90,9 @@ def test_a_token_that_is_no_good_is_refused_on_every_route(
 
 def bad_tokens(pool: RunningApp) -> dict[str, str]:
     admin = pool.client()
-    good, revoked, expired = (pool.token("root", label=label) for label in ("good", "revoked", "expired"))
+    good, revoked, expired = (
+        pool.token("root", label=label) for label in ("good", "revoked", "expired")
+    )
     once = admin.post("tokens?once=true", {"user": "root"}).json()["token"]
     assert admin.delete(f"tokens/{revoked.split('_')[1]}").status == 204
     with pool.store.write() as write:
@@ -94,9 +108,9 @@ def bad_tokens(pool: RunningApp) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("role", list(UserRole))
 def test_a_role_is_refused_exactly_where_it_lacks_the_permission(
-    pool: RunningApp, callers: dict[Role, Client], role: Role
+    pool: RunningApp, callers: dict[UserRole, Client], role: UserRole
 ) -> None:
     for route in closed(pool):
         if route.path.endswith("/watch"):
@@ -107,8 +121,12 @@ def test_a_role_is_refused_exactly_where_it_lacks_the_permission(
         assert (code == "GP-3002") == (not allowed and status != 422), (route, status, code)
 
 
-@pytest.mark.parametrize("role", [role for role in Role if Permission.READ not in PERMISSIONS[role]])
-def test_a_role_that_may_not_read_may_not_watch(callers: dict[Role, Client], role: Role) -> None:
+@pytest.mark.parametrize(
+    "role", [role for role in UserRole if Permission.READ not in PERMISSIONS[role]]
+)
+def test_a_role_that_may_not_read_may_not_watch(
+    callers: dict[UserRole, Client], role: UserRole
+) -> None:
     assert callers[role].get("watch").code == "GP-3002"
 
 
@@ -124,5 +142,7 @@ def test_a_wrong_token_is_not_excused_by_the_unix_socket(pool: RunningApp) -> No
 
 
 @pytest.mark.parametrize("header", ["Basic cm9vdDpyb290", "Bearer", "", "Bearer  "])
-def test_another_kind_of_login_is_refused_also_on_the_unix_socket(pool: RunningApp, header: str) -> None:
+def test_another_kind_of_login_is_refused_also_on_the_unix_socket(
+    pool: RunningApp, header: str
+) -> None:
     assert pool.client().get("whoami", headers={"Authorization": header}).code == "GP-3001"

@@ -1,4 +1,5 @@
-"""How many requests of one user are worked on at once: the rest wait, and what only waits takes no turn."""
+"""How many requests of one user are worked on at once: the rest wait, and what only waits takes no
+turn."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpupool.allocations.service import Allocations
-from gpupool.server.in_flight import AT_ONCE
+from gpupool.server.middleware.in_flight import AT_ONCE
 from tests.api.test_fleet import node_body
 from tests.support.api import Answer, Client, RunningApp, running_app
 
@@ -21,15 +22,16 @@ CROWD = 60
 
 
 class Gate:
-    """Lists of jobs wait here for those of `worker`; counts how many of its requests are in a thread."""
+    """Lists of jobs wait here for those of `worker`; counts how many of its requests are in a
+    thread."""
 
     def __init__(self, allocations: Allocations, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = threading.Event()
         self.entered = threading.Semaphore(0)
         self._inside, self.most = 0, 0
         self._lock = threading.Lock()
-        self._list = allocations.list_jobs
-        monkeypatch.setattr(allocations, "list_jobs", self._slowly)
+        self._list = allocations.jobs.list_jobs
+        monkeypatch.setattr(allocations.jobs, "list_jobs", self._slowly)
 
     def _slowly(self, caller: Any, *words: Any) -> Any:
         if caller.user != "worker":
@@ -66,7 +68,11 @@ def of(pool: RunningApp, user: str) -> Client:
 def test_a_crowd_of_requests_of_one_user_has_a_few_threads_and_others_are_answered(
     pool: RunningApp, beside: Callable[..., Future[Answer]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, worker, mate = Gate(pool.services.allocations, monkeypatch), of(pool, "worker"), of(pool, "mate")
+    gate, worker, mate = (
+        Gate(pool.services.allocations, monkeypatch),
+        of(pool, "worker"),
+        of(pool, "mate"),
+    )
     try:
         answers = [beside(worker.get, "jobs") for _ in range(CROWD)]
         for _ in range(AT_ONCE):
@@ -82,21 +88,30 @@ def test_a_crowd_of_requests_of_one_user_has_a_few_threads_and_others_are_answer
 def test_requests_that_only_wait_hold_up_nothing_of_their_user(
     pool: RunningApp, beside: Callable[..., Future[Answer]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker, looked = pool.client(65534), threading.Semaphore(0)  # nobody: a job needs an account to run as
-    job = {"name": "last", "shape": {"gpu_milli": 1000, "count": 2}, "launch": {"argv": ["sleep", "600"]}}
+    worker, looked = (
+        pool.client(65534),
+        threading.Semaphore(0),
+    )  # nobody: a job needs an account to run as
+    job = {
+        "name": "last",
+        "shape": {"gpu_milli": 1000, "count": 2},
+        "launch": {"argv": ["sleep", "600"]},
+    }
     for name in ("first", "waits"):
         assert worker.post("jobs", job | {"name": name}).status == 201
-    look = pool.services.allocations.job
+    look = pool.services.allocations.jobs.get_job
 
     def counted(*words: Any) -> Any:
         found = look(*words)
         looked.release()
         return found
 
-    monkeypatch.setattr(pool.services.allocations, "job", counted)
+    monkeypatch.setattr(pool.services.allocations.jobs, "get_job", counted)
     target = f"jobs/waits?generation=99&wait_seconds={SECONDS}"
     answers = [beside(worker.get, target) for _ in range(2 * AT_ONCE)]
     for _ in range(2 * len(answers)):  # each looks for its job, and again before it waits
         assert looked.acquire(timeout=SECONDS)
     assert worker.post("jobs/waits/stop", {"grace_seconds": 0}).status == 200
-    assert [answer.result(SECONDS).json()["state"] for answer in answers] == ["stopped"] * len(answers)
+    assert [answer.result(SECONDS).json()["state"] for answer in answers] == ["stopped"] * len(
+        answers
+    )

@@ -1,4 +1,5 @@
-"""`GET /watch` over the whole app: events as they come, at the cost of one query for all watchers."""
+"""`GET /watch` over the whole app: events as they come, at the cost of one query for all
+watchers."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def test_a_watcher_goes_on_after_the_last_number_it_has_seen(pool: RunningApp) -
 
 
 @pytest.mark.parametrize("path", ["events", "watch"])
-def test_a_position_of_another_log_is_refused_with_the_epoch_of_this_one(pool: RunningApp, path: str) -> None:
+def test_a_position_of_another_log_is_refused_with_the_epoch_of_this_one(
+    pool: RunningApp, path: str
+) -> None:
     told = pool.client().get("pool").json()
     refused = pool.client().get(path, params={"after": 0, "epoch": "e-another"})
     assert (refused.status, refused.code) == (409, "GP-4004")

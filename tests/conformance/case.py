@@ -1,9 +1,9 @@
 """One case of another scheduler in our terms, and how it is read from its file.
 
-A file holds the cases of one file upstream: `repository`, `commit`, `source` and `cases`. A case has `nodes`,
-`cohorts`, `tenants`, `claims` and what is `expected` of each claim in the end. Compute is in cards, memory in units of
-which a card has `CARD_MEMORY`; claims stand oldest first. A case that our terms cannot state has `outside`: what they
-lack.
+A file holds the cases of one file upstream: `repository`, `commit`, `source` and `cases`. A case
+has `nodes`, `cohorts`, `tenants`, `claims` and what is `expected` of each claim in the end. Compute
+is in cards, memory in units of which a card has `CARD_MEMORY`; claims stand oldest first. A case
+that our terms cannot state has `outside`: what they lack.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class BadCase(ValueError):
 
 @dataclass(frozen=True)
 class NodeOf:
-    """A node: its cards, what each can be cut into, and processors and main memory where the case counts them."""
+    """A node: its cards, what each can be cut into, and processors and main memory where the case
+    counts them."""
 
     cards: int
     model: str = MODEL
@@ -45,7 +46,8 @@ class NodeOf:
 
 @dataclass(frozen=True)
 class Part:
-    """A node of the quota tree. `limit` is the maximum, `lending` what others may use of the guarantee."""
+    """A node of the quota tree. `limit` is the maximum, `lending` what others may use of the
+    guarantee."""
 
     guarantee: Sizes = field(default_factory=dict)
     limit: Sizes = field(default_factory=dict)
@@ -58,7 +60,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Member:
-    """One job. Of one that runs: its node, and a name for its card if it shares one with others of that name."""
+    """One job. Of one that runs: its node, and a name for its card if it shares one with others of
+    that name."""
 
     node: str = ""
     card: str = ""
@@ -113,7 +116,8 @@ class ClaimOf:
 
 @dataclass(frozen=True)
 class Expected:
-    """What is to become of a claim: how many of its members run in the end, and where, if the case says so."""
+    """What is to become of a claim: how many of its members run in the end, and where, if the case
+    says so."""
 
     running: int
     nodes: tuple[str, ...] = ()
@@ -135,7 +139,8 @@ class Case:
     expected: Mapping[str, Expected]
     cohorts: Mapping[str, Part] = field(default_factory=dict)
     acts: tuple[str, ...] = ("place", "reclaim", "preempt")
-    """What the other scheduler does in this case; without `reclaim` and `preempt` nobody is evicted."""
+    """What the other scheduler does in this case; without `reclaim` and `preempt` nobody is
+    evicted."""
     levels: tuple[str, ...] = ()
     placement: str = ""
     """A policy of ours that the case asks for."""

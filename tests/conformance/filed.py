@@ -1,7 +1,7 @@
 """Cases of Kueue and Slurm with what was written down of those that end otherwise here.
 
-Beside the cases of a suite lies `argued.json`: `reasons` by a short name, and by file and case which reason it is and
-what gpupool does instead (`evicted`, `placed`, or `room`).
+Beside the cases of a suite lies `argued.json`: `reasons` by a short name, and by file and case
+which reason it is and what gpupool does instead (`evicted`, `placed`, or `room`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Filed:
     @property
     def argued(self) -> Mapping[str, Any] | None:
         """The reason and the outcome where gpupool does otherwise."""
-        found: Mapping[str, Any] | None = table(self.suite)["differences"].get(self.file, {}).get(self.case["name"])
+        found: Mapping[str, Any] | None = (
+            table(self.suite)["differences"].get(self.file, {}).get(self.case["name"])
+        )
         return found
 
 

@@ -67,7 +67,9 @@ def _nodes(name: str, expected: Expected, ending: Ending) -> str:
     left = list(ending.nodes[name])
     for node in expected.nodes:
         if node and node not in left:
-            return f"{name}: on {', '.join(ending.nodes[name])}, expected {', '.join(expected.nodes)}"
+            return (
+                f"{name}: on {', '.join(ending.nodes[name])}, expected {', '.join(expected.nodes)}"
+            )
         if node:
             left.remove(node)
     return ""

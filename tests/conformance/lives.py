@@ -1,8 +1,9 @@
-"""Random lives of small pools with guarantees: does every plan after an event come to rest, and does each get its own?
+"""Random lives of small pools with guarantees: does every plan after an event come to rest, and
+does each get its own?
 
-Claims of any tenant, priority and kind come and jobs end. After each event plans are made until one changes nothing. A
-life is broken when that does not happen, when a claim inside what its tenant is guaranteed waits at rest, or when jobs
-were told to leave more than once for such a claim.
+Claims of any tenant, priority and kind come and jobs end. After each event plans are made until one
+changes nothing. A life is broken when that does not happen, when a claim inside what its tenant is
+guaranteed waits at rest, or when jobs were told to leave more than once for such a claim.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from random import Random
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
-from gpupool.model.gang import MEMBER, Gang, Group, Role
-from gpupool.model.quota import GPU, WEIGHT, Amount, Branch, Limit, Quota
-from gpupool.scheduling.snapshot import ClassKey, Snapshot, TenantView, Waiting
-from gpupool.scheduling.victims import PreemptionRules
-from gpupool.simulation.trace import Node
-from gpupool.simulation.world import Job, World, columns_of
+from gpupool.model.gang import MEMBER, Gang, GangGroup, GangRole
+from gpupool.model.quota import GPU, WEIGHT, Quota, QuotaBranch, QuotaLimit, ResourceAmount
+from gpupool.scheduling.preemption.victims import PreemptionRules
+from gpupool.scheduling.snapshot.claims import ClassKey, WaitingClass
+from gpupool.scheduling.snapshot.snapshot import Snapshot, TenantView
+from gpupool.simulation.replay.world import SimulatedJob, SimulatedPool, build_card_table
+from gpupool.simulation.traces.trace import TraceNode
 from tests.conformance.play import Player
 from tests.conformance.pool import START_NS, Pool
 
@@ -55,9 +57,11 @@ class _Life:
         self._number = 0
         nodes = [draw.randint(1, 4) for _ in range(draw.randint(1, 3))]
         self._cards = sum(nodes)
-        cards = columns_of([Node(f"n{n}", (("H100", 80 * GIB),) * count) for n, count in enumerate(nodes)])
+        cards = build_card_table(
+            [TraceNode(f"n{n}", (("H100", 80 * GIB),) * count) for n, count in enumerate(nodes)]
+        )
         tenants, cohorts = self._quotas()
-        world = World(Snapshot(0, cards, tenants, (), cohorts=cohorts), now_ns=START_NS)
+        world = SimulatedPool(Snapshot(0, cards, tenants, (), cohorts=cohorts), now_ns=START_NS)
         self._claim_of = dict[str, str]()
         rules = PreemptionRules(protected_s=0, per_hour=None, grace_s=0, fair=draw.random() < 0.7)
         self._player = Player(Pool(world, self._claim_of, ()), rules)
@@ -73,7 +77,7 @@ class _Life:
 
     # --- what happens --------------------------------------------------------------------
 
-    def _quotas(self) -> tuple[dict[str, TenantView], dict[str, Branch]]:
+    def _quotas(self) -> tuple[dict[str, TenantView], dict[str, QuotaBranch]]:
         """Parts that add up to at most the pool; some tenants have none, some share a cohort."""
         draw, left = self._draw, self._cards
         tenants = dict[str, TenantView]()
@@ -81,13 +85,23 @@ class _Life:
             nominal = draw.randint(0, left)
             left -= nominal
             borrowing = draw.choice((None, None, 0, 1))
-            quota = Quota() if draw.random() < 0.15 else Quota.of({GPU: Limit(WHOLE * nominal, _milli(borrowing))})
-            tenants[f"t{n}"] = TenantView(quota, Amount(), None, WEIGHT * draw.randint(1, 3))
+            quota = (
+                Quota()
+                if draw.random() < 0.15
+                else Quota.from_limits({GPU: QuotaLimit(WHOLE * nominal, _milli(borrowing))})
+            )
+            tenants[f"t{n}"] = TenantView(
+                quota, ResourceAmount(), None, WEIGHT * draw.randint(1, 3)
+            )
         if draw.random() < 0.3:
             inside = [name for name in ("t0", "t1") if GPU in tenants[name].quota.limits]
             part = sum(tenants[name].quota.limits[GPU].nominal or 0 for name in inside)
             tenants |= {name: replace(tenants[name], cohort="lab") for name in inside}
-            return tenants, {"lab": Branch(None, Quota.of({GPU: Limit(part, _milli(draw.choice((None, 1))))}))}
+            return tenants, {
+                "lab": QuotaBranch(
+                    None, Quota.from_limits({GPU: QuotaLimit(part, _milli(draw.choice((None, 1))))})
+                )
+            }
         return tenants, {}
 
     def _happen(self) -> None:
@@ -95,21 +109,23 @@ class _Life:
         if world.running and self._draw.random() < 0.25:
             name = self._draw.choice(sorted(world.running))
             job = world.running[name]
-            world.give_back(name, self._player.now_ns)
+            world.release_job(name, self._player.now_ns)
             if job.gang is not None:  # a gang that lost a member ends with it
                 for other in [one for one in world.running if world.running[one].gang is job.gang]:
-                    world.give_back(other, self._player.now_ns)
+                    world.release_job(other, self._player.now_ns)
                 self._forget_waiting(job.gang.id)
             return
         for _ in range(self._draw.randint(1, 3)):
-            world.enqueue(self._claim())
+            world.enqueue_jobs(self._claim())
 
     def _forget_waiting(self, gang: str) -> None:
         world = self._player.pool.world
-        for job in [job for job in world.waiting() if job.gang is not None and job.gang.id == gang]:
-            world._leave(job.id)
+        for job in [
+            job for job in world.list_waiting() if job.gang is not None and job.gang.id == gang
+        ]:
+            world._dequeue_job(job.id)
 
-    def _claim(self) -> list[Job]:
+    def _claim(self) -> list[SimulatedJob]:
         """A card, or a gang of members with one each."""
         draw = self._draw
         self._number += 1
@@ -118,13 +134,15 @@ class _Life:
         names = [name] if members == 1 else [f"{name}-{n}" for n in range(members)]
         gang = None
         if members > 1:
-            role = Role(MEMBER, CARD, draw.randint(1, members), members)
-            gang = Gang(name, Group("all", (role,)), tuple(names))
+            role = GangRole(MEMBER, CARD, draw.randint(1, members), members)
+            gang = Gang(name, GangGroup("all", (role,)), tuple(names))
         preemptible = draw.random() < 0.7
-        key = ClassKey(tenant, draw.choice(PRIORITIES), CARD, None, name if gang else "", None, preemptible)
+        key = ClassKey(
+            tenant, draw.choice(PRIORITIES), CARD, None, name if gang else "", None, preemptible
+        )
         self._claim_of |= dict.fromkeys(names, name)
         at_ns = self._player.now_ns + self._number
-        return [Job(one, key, CARD, at_ns, None, gang, preemptible) for one in names]
+        return [SimulatedJob(one, key, CARD, at_ns, None, gang, preemptible) for one in names]
 
     # --- what must be so -----------------------------------------------------------------
 
@@ -135,50 +153,58 @@ class _Life:
         for _ in range(MOST_ROUNDS):
             if not self._player.round():
                 waits = sorted(_inside(self._player.snapshot(), self._player))
-                return f"inside a guarantee and waits: {waits}" if waits else self._told_twice(begun)
+                return (
+                    f"inside a guarantee and waits: {waits}" if waits else self._told_twice(begun)
+                )
         return f"still changes after {MOST_ROUNDS} plans"
 
     def _told_twice(self, begun: Snapshot) -> str | None:
-        """Seats that were left for a claim may go to an owner of higher priority; the claim gets others then."""
+        """Seats that were left for a claim may go to an owner of higher priority; the claim gets
+        others then."""
         told, placed = self._player.told, self._player.placed
         if max(told.values(), default=0) <= 1:
             return None
         inside = _inside(begun, self._player)
         twice = sorted(
-            claim for claim, priority in inside if told[claim] > 1 + sum(other > priority for other in placed.values())
+            claim
+            for claim, priority in inside
+            if told[claim] > 1 + sum(other > priority for other in placed.values())
         )
         return f"others left more than once for {twice}" if twice else None
 
 
 def _inside(seen: Snapshot, player: Player) -> Iterator[tuple[str, int]]:
-    """Claims, with their priority, whose next start would be inside what their tenant is guaranteed.
+    """Claims, with their priority, whose next start would be inside what their tenant is
+    guaranteed.
 
-    Priority orders those whom one node guarantees the same: where one of them that borrows is not of lower
-    priority, seats may be kept for it, and the others are left out.
+    Priority orders those whom one node guarantees the same: where one of them that borrows is not
+    of lower priority, seats may be kept for it, and the others are left out.
     """
     if not seen.waiting:
         return
     quotas = player.quotas(seen)
     if not quotas.tree.resources:
         return
-    inside = list[Waiting]()
+    inside = list[WaitingClass]()
     borrowers = defaultdict[Hashable, list[int]](list)
     for one in seen.waiting:
-        least = Amount(WHOLE * _least(one, seen))
-        if quotas.borrows(one.tenant, one.shape, least):
-            borrowers[quotas.tree.guarantors(one.tenant)].append(one.priority)
+        least = ResourceAmount(WHOLE * _least(one, seen))
+        if quotas.is_borrowing(one.tenant, one.shape, least):
+            borrowers[quotas.tree.list_guarantors(one.tenant)].append(one.priority)
         elif least.gpu_milli:
             inside.append(one)
     for one in inside:
-        if one.priority > max(borrowers[quotas.tree.guarantors(one.tenant)], default=one.priority - 1):
-            yield (one.gang.id if one.gang else one.heads[0]), one.priority
+        if one.priority > max(
+            borrowers[quotas.tree.list_guarantors(one.tenant)], default=one.priority - 1
+        ):
+            yield (one.gang.id if one.gang else one.job_ids[0]), one.priority
 
 
 def _milli(cards: int | None) -> int | None:
     return None if cards is None else WHOLE * cards
 
 
-def _least(waiting: Waiting, seen: Snapshot) -> int:
+def _least(waiting: WaitingClass, seen: Snapshot) -> int:
     """Members that start together at least; none is needed of a gang that runs."""
     if waiting.gang is None:
         return 1

@@ -1,7 +1,8 @@
-"""The same cases on the simulator's replay: the pool is a `World`, and `Replay` makes and applies the plans.
+"""The same cases on the simulator's replay: the pool is a `World`, and `Replay` makes and applies
+the plans.
 
-A replay makes plans until one changes nothing, all at one instant. Whoever is about to end when a case begins has ended
-before the first of them.
+A replay makes plans until one changes nothing, all at one instant. Whoever is about to end when a
+case begins has ended before the first of them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpupool.model.claim import Rejection
-from gpupool.scheduling.snapshot import ClassKey, Eviction, Placement, Running, Snapshot, Waiting
-from gpupool.scheduling.victims import PreemptionRules
-from gpupool.simulation.replay import Replay
-from gpupool.simulation.world import Job, World
+from gpupool.scheduling.preemption.victims import PreemptionRules
+from gpupool.scheduling.snapshot.claims import ClassKey, RunningJob, WaitingClass
+from gpupool.scheduling.snapshot.plan import Eviction, JobPlacement
+from gpupool.scheduling.snapshot.snapshot import Snapshot
+from gpupool.simulation.replay.replay import Replay
+from gpupool.simulation.replay.world import SimulatedJob, SimulatedPool
 from tests.conformance import play, quota_cases
 from tests.conformance.case import Case
 from tests.conformance.pool import START_NS, pool_of
@@ -26,8 +29,8 @@ class NeverEnds(Exception):
 class _Log:
     """What each plan of a replay did."""
 
-    def __init__(self, world: World, rules: PreemptionRules, most: int) -> None:
-        self.placements: list[tuple[int, Placement]] = []
+    def __init__(self, world: SimulatedPool, rules: PreemptionRules, most: int) -> None:
+        self.placements: list[tuple[int, JobPlacement]] = []
         self.evictions: list[tuple[int, Eviction]] = []
         self._most = most
         self.replay = Replay(world, [self], rules=rules)
@@ -35,24 +38,26 @@ class _Log:
     def run(self, now_ns: int) -> bool:
         """Whether it came to rest."""
         try:
-            self.replay.run((), now_ns)
+            self.replay.play_arrivals((), now_ns)
         except NeverEnds:
             return False
         return True
 
-    def moved(self, world: World, before_ns: int, now_ns: int) -> None:
+    def on_clock_advance(self, world: SimulatedPool, before_ns: int, now_ns: int) -> None:
         """Nothing depends on the time that passes."""
 
-    def came(self, jobs: Sequence[Job], refused: Rejection | None, now_ns: int) -> None:
+    def on_arrival(
+        self, jobs: Sequence[SimulatedJob], refused: Rejection | None, now_ns: int
+    ) -> None:
         """Every claim is there from the beginning."""
 
-    def ended(self, job: Job, now_ns: int) -> None:
+    def on_end(self, job: SimulatedJob, now_ns: int) -> None:
         """The world knows it."""
 
-    def started(self, job: Job, placement: Placement, now_ns: int) -> None:
+    def on_start(self, job: SimulatedJob, placement: JobPlacement, now_ns: int) -> None:
         self.placements.append((self._plan(), placement))
 
-    def evicted(self, job: Job, eviction: Eviction, now_ns: int) -> None:
+    def on_eviction(self, job: SimulatedJob, eviction: Eviction, now_ns: int) -> None:
         self.evictions.append((self._plan(), eviction))
 
     def _plan(self) -> int:
@@ -84,21 +89,25 @@ def first_plan(case: quota_cases.Case) -> tuple[quota_cases.Outcome, bool]:
     return quota_cases.outcome(before.cards, placements, evictions), rests
 
 
-def _world(before: Snapshot) -> World:
+def _world(before: Snapshot) -> SimulatedPool:
     running = {one.job: _runs(one) for one in before.running}
-    world = World(replace(before, waiting=(), running=()), running, quota_cases.NOW_NS)
+    world = SimulatedPool(replace(before, waiting=(), running=()), running, quota_cases.NOW_NS)
     for waiting in before.waiting:
-        world.enqueue(_jobs(waiting))
+        world.enqueue_jobs(_jobs(waiting))
     return world
 
 
-def _runs(job: Running) -> Job:
-    key = ClassKey(job.tenant, job.priority, job.shape, None, job.gang, job.reservation, job.preemptible)
-    return Job(job.job, key, job.shape, job.started_ns, None, None, job.preemptible, run=job, node=0)
+def _runs(job: RunningJob) -> SimulatedJob:
+    key = ClassKey(
+        job.tenant, job.priority, job.shape, None, job.gang, job.reservation, job.preemptible
+    )
+    return SimulatedJob(
+        job.job, key, job.shape, job.started_ns, None, None, job.preemptible, run=job, node=0
+    )
 
 
-def _jobs(waiting: Waiting) -> Iterator[Job]:
-    roles = waiting.gang.role_of() if waiting.gang else {}
-    for name, at_ns in zip(waiting.heads, waiting.heads_ns, strict=True):
+def _jobs(waiting: WaitingClass) -> Iterator[SimulatedJob]:
+    roles = waiting.gang.map_roles() if waiting.gang else {}
+    for name, at_ns in zip(waiting.job_ids, waiting.submitted_ns, strict=True):
         shape = roles[name].shape if roles else waiting.shape
-        yield Job(name, waiting.key, shape, at_ns, None, waiting.gang, waiting.preemptible)
+        yield SimulatedJob(name, waiting.key, shape, at_ns, None, waiting.gang, waiting.preemptible)

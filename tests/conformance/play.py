@@ -1,7 +1,7 @@
 """A case played on the engine: plans are made and applied until one changes nothing.
 
-Who is told to leave has left before the next plan is made, and waits again; what was about to end has ended by then.
-Seconds pass between plans.
+Who is told to leave has left before the next plan is made, and waits again; what was about to end
+has ended by then. Seconds pass between plans.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from gpupool.scheduling.board import Board
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.owed import Owed
-from gpupool.scheduling.quotas import Quotas
-from gpupool.scheduling.snapshot import Eviction, Placement, Snapshot
-from gpupool.scheduling.victims import PreemptionRules
-from gpupool.scheduling.work import Work
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.preemption.beneficiaries import EvictionBeneficiaries
+from gpupool.scheduling.preemption.victims import PreemptionRules
+from gpupool.scheduling.quota.working_quotas import WorkingQuotas
+from gpupool.scheduling.snapshot.plan import Eviction, JobPlacement
+from gpupool.scheduling.snapshot.snapshot import Snapshot
+from gpupool.scheduling.workspace.planning_state import PlanningState
+from gpupool.scheduling.workspace.transaction import PlanningTransaction
 from tests.conformance.case import Case
 from tests.conformance.pool import START_NS, Pool, pool_of
 
@@ -27,7 +28,8 @@ ROUND_NS = 10 * 10**9
 
 @dataclass
 class Ending:
-    """How a case ended: where the members of each claim run, who was evicted how often, and after how many plans."""
+    """How a case ended: where the members of each claim run, who was evicted how often, and after
+    how many plans."""
 
     settled: bool = False
     """The last plan changed nothing."""
@@ -50,8 +52,8 @@ class Player:
         self.placed: dict[str, int] = {}
         """By claim that started, its priority."""
         self._rules = rules
-        self._owed = Owed()
-        self._board: Board | None = None
+        self._owed = EvictionBeneficiaries()
+        self._board: PlanningState | None = None
         self.ending = Ending()
 
     def play(self) -> Ending:
@@ -67,7 +69,9 @@ class Player:
     def round(self) -> bool:
         """One plan, made and applied; whether anything changed."""
         snapshot = self.snapshot()
-        plan = cycle(snapshot, self.now_ns, board=self._board_of(snapshot), rules=self._rules, said=False)
+        plan = cycle(
+            snapshot, self.now_ns, board=self._board_of(snapshot), rules=self._rules, said=False
+        )
         self.pool.world.promised = plan.starts
         self._evict(plan.evictions)
         self._place(plan.placements)
@@ -75,36 +79,43 @@ class Player:
         self.now_ns += ROUND_NS
         return bool(plan.placements or plan.evictions or left)
 
-    def quotas(self, seen: Snapshot) -> Quotas:
+    def quotas(self, seen: Snapshot) -> WorkingQuotas:
         """Of that snapshot."""
-        return Work(seen, self._board_of(seen).follow(seen)).quotas
+        return PlanningTransaction(seen, self._board_of(seen).follow(seen)).quotas
 
-    def _board_of(self, snapshot: Snapshot) -> Board:
-        self._board = self._board or Board(snapshot)
+    def _board_of(self, snapshot: Snapshot) -> PlanningState:
+        self._board = self._board or PlanningState(snapshot)
         return self._board
 
     def snapshot(self) -> Snapshot:
-        """With those who are about to end as a pool's ledger names them: they leave, and for nobody."""
-        seen = self.pool.world.snapshot(self.now_ns)
+        """With those who are about to end as a pool's ledger names them: they leave, and for
+        nobody."""
+        seen = self.pool.world.take_snapshot(self.now_ns)
         ending = self.pool.leaving
-        running = tuple(replace(job, leaving_for=job.job) if job.job in ending else job for job in seen.running)
-        return replace(seen, running=running if ending else seen.running, owed=self._owed.names(self.now_ns))
+        running = tuple(
+            replace(job, beneficiary=job.job) if job.job in ending else job for job in seen.running
+        )
+        return replace(
+            seen,
+            running=running if ending else seen.running,
+            beneficiaries=self._owed.list_claims(self.now_ns),
+        )
 
     def _evict(self, evictions: Iterable[Eviction]) -> None:
         world, evictions = self.pool.world, tuple(evictions)
         self.told.update({eviction.beneficiary for eviction in evictions})
         for eviction in evictions:
-            self._owed.told(eviction.job, eviction.beneficiary)
-            job = world.give_back(eviction.job, self.now_ns)
-            self._owed.left(eviction.job, self.now_ns)
-            world.enqueue([job], again=True)
+            self._owed.add_eviction(eviction.job, eviction.beneficiary)
+            job = world.release_job(eviction.job, self.now_ns)
+            self._owed.record_departure(eviction.job, self.now_ns)
+            world.enqueue_jobs([job], again=True)
             self.ending.evicted[self.pool.claim_of[eviction.job]] += 1
 
-    def _place(self, placements: Iterable[Placement]) -> None:
+    def _place(self, placements: Iterable[JobPlacement]) -> None:
         for placement in placements:
-            job = self.pool.world.place(placement, self.now_ns)
+            job = self.pool.world.place_job(placement, self.now_ns)
             self.placed[placement.gang or placement.job] = job.key.priority
-            self._owed.settle(placement.gang or placement.job)
+            self._owed.remove_claim(placement.gang or placement.job)
 
 
 def play(case: Case) -> Ending:

@@ -1,4 +1,5 @@
-"""Cases about quotas, shares and victims, as data: read one as a snapshot, plan it, say who leaves and who starts.
+"""Cases about quotas, shares and victims, as data: read one as a snapshot, plan it, say who leaves
+and who starts.
 
     cards, memory      cards by model, all in one node; memory units of each card
     cohorts, tenants   limits `[nominal, borrowing, lending]` of `gpu`, `gpu:MODEL` and `memory`; `weight`, `past`
@@ -8,7 +9,8 @@
 
     rules              of eviction; the fair share is taken back only where a case says `fair`
 
-Everything may be preempted unless a claim says otherwise. Only quotas decide: the one node has every card.
+Everything may be preempted unless a claim says otherwise. Only quotas decide: the one node has
+every card.
 """
 
 from __future__ import annotations
@@ -21,25 +23,27 @@ from typing import Any
 import numpy as np
 
 from gpupool.base.units import WHOLE
-from gpupool.model.claim import Shape, Sharing
-from gpupool.model.gang import Gang, Group, Role
-from gpupool.model.quota import GPU, MEMORY, WEIGHT, Amount, Branch, Limit, Quota, parts
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.free import Free
-from gpupool.scheduling.policies import DEFAULT
-from gpupool.scheduling.quotas import Quotas
-from gpupool.scheduling.snapshot import (
-    CARD_STATUS,
-    Cards,
-    CardStatus,
-    Eviction,
-    Placement,
-    Running,
-    Snapshot,
-    TenantView,
-    Waiting,
+from gpupool.model.claim import Shape, SharingKind
+from gpupool.model.gang import Gang, GangGroup, GangRole
+from gpupool.model.quota import (
+    GPU,
+    MEMORY,
+    WEIGHT,
+    Quota,
+    QuotaBranch,
+    QuotaLimit,
+    ResourceAmount,
+    split_resource,
 )
-from gpupool.scheduling.victims import PreemptionRules
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.filtering.free_capacity import FreeCapacity
+from gpupool.scheduling.preemption.victims import PreemptionRules
+from gpupool.scheduling.quota.working_quotas import WorkingQuotas
+from gpupool.scheduling.scoring.registry import DEFAULT_POLICY
+from gpupool.scheduling.snapshot.cards import CARD_STATUS, CardStatus, CardTable
+from gpupool.scheduling.snapshot.claims import RunningJob, WaitingClass
+from gpupool.scheduling.snapshot.plan import Eviction, JobPlacement
+from gpupool.scheduling.snapshot.snapshot import Snapshot, TenantView
 
 SECOND = 10**9
 NOW_NS = 10**6 * SECOND
@@ -56,7 +60,8 @@ Case = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one plan does: the names of those told to leave, and of those that start, with the model of their cards."""
+    """What one plan does: the names of those told to leave, and of those that start, with the model
+    of their cards."""
 
     evicted: tuple[str, ...]
     placed: Mapping[str, str]
@@ -68,7 +73,10 @@ class Outcome:
     def written(self, case: Case) -> dict[str, Any]:
         """As a case says it: models only where there are several."""
         several = len(case["cards"]) > 1
-        return {"evicted": list(self.evicted), "placed": dict(self.placed) if several else list(self.placed)}
+        return {
+            "evicted": list(self.evicted),
+            "placed": dict(self.placed) if several else list(self.placed),
+        }
 
 
 def plan(case: Case) -> Outcome:
@@ -80,22 +88,29 @@ def plan(case: Case) -> Outcome:
 
 def rules_of(case: Case) -> PreemptionRules:
     """Who may be evicted in the case."""
-    return replace(PreemptionRules(protected_s=0, per_hour=None, fair=False), **case.get("rules", {}))
+    return replace(
+        PreemptionRules(protected_s=0, per_hour=None, fair=False), **case.get("rules", {})
+    )
 
 
-def outcome(cards: Cards, placements: Iterable[Placement], evictions: Sequence[Eviction]) -> Outcome:
+def outcome(
+    cards: CardTable, placements: Iterable[JobPlacement], evictions: Sequence[Eviction]
+) -> Outcome:
     """What a plan with these does."""
     models = {uuid: cards.models[at] for uuid, at in zip(cards.uuids, cards.model, strict=True)}
     seats: dict[str, Counter[str]] = {}
     for one in placements:
-        seats.setdefault(one.gang or one.job, Counter()).update(models[seat.device] for seat in one.seats)
+        seats.setdefault(one.gang or one.job, Counter()).update(
+            models[seat.device] for seat in one.seats
+        )
     placed = {name: "|".join(sorted(on)) for name, on in sorted(seats.items())}
     beneficiaries = tuple(dict.fromkeys(one.beneficiary for one in evictions))
     return Outcome(tuple(sorted({one.job for one in evictions})), placed, seats, beneficiaries)
 
 
 def plans_until_quiet(case: Case) -> int:
-    """Plans that change something, each applied before the next is made; `MOST_PLANS` where it never ends."""
+    """Plans that change something, each applied before the next is made; `MOST_PLANS` where it
+    never ends."""
     for plans in range(MOST_PLANS):
         found = plan(case)
         if not found.evicted and not found.placed:
@@ -116,7 +131,12 @@ def _after(case: Case, found: Outcome) -> Case:
             one |= {"started": case.get("now", 0), "gpu": found.seats[one["name"]]}
             one.pop("parts", None)
     left = [name for name in case.get("owed", ()) if name not in found.seats]
-    return {**case, "claims": claims, "owed": [*left, *found.beneficiaries], "now": case.get("now", 0) + MINUTE}
+    return {
+        **case,
+        "claims": claims,
+        "owed": [*left, *found.beneficiaries],
+        "now": case.get("now", 0) + MINUTE,
+    }
 
 
 def _now_ns(case: Case) -> int:
@@ -133,20 +153,23 @@ def snapshot(case: Case) -> Snapshot:
     waiting = tuple(_waiting(one, pool) for one in case["claims"] if "started" not in one)
     tenants = {name: _tenant(name, view, running) for name, view in case["tenants"].items()}
     cohorts = {
-        name: Branch(one.get("parent"), _quota(one), _weight(one)) for name, one in case.get("cohorts", {}).items()
+        name: QuotaBranch(one.get("parent"), _quota(one), _weight(one))
+        for name, one in case.get("cohorts", {}).items()
     }
-    leaving = (job.leaving_for for job in running if job.leaving_for)
+    leaving = (job.beneficiary for job in running if job.beneficiary)
     owed = tuple(dict.fromkeys((*case.get("owed", ()), *leaving)))
-    return Snapshot(1, pool, tenants, waiting, DEFAULT, running, cohorts=cohorts, owed=owed)
+    return Snapshot(
+        1, pool, tenants, waiting, DEFAULT_POLICY, running, cohorts=cohorts, beneficiaries=owed
+    )
 
 
-def _cards(case: Case) -> Cards:
+def _cards(case: Case) -> CardTable:
     models = tuple(case["cards"])
     model = np.repeat(np.arange(len(models), dtype=np.int64), list(case["cards"].values()))
     count = len(model)
     size = case.get("memory", 1) * MEMORY_UNIT
     memory = np.full(count, size, dtype=np.int64)
-    return Cards(
+    return CardTable(
         uuids=tuple(f"card-{n}" for n in range(count)),
         models=models,
         nodes=("node",),
@@ -164,32 +187,34 @@ def _cards(case: Case) -> Cards:
 def _quota(one: Mapping[str, Any]) -> Quota:
     limits = {}
     for resource, sizes in one.items():
-        kind = parts(resource)[0]
+        kind = split_resource(resource)[0]
         if kind in UNIT:
-            limits[resource] = Limit(*(None if size is None else size * UNIT[kind] for size in sizes))
-    return Quota.of(limits)
+            limits[resource] = QuotaLimit(
+                *(None if size is None else size * UNIT[kind] for size in sizes)
+            )
+    return Quota.from_limits(limits)
 
 
 def _weight(one: Mapping[str, Any]) -> int:
     return round(float(one.get("weight", 1)) * WEIGHT)
 
 
-def _tenant(name: str, view: Mapping[str, Any], running: Iterable[Running]) -> TenantView:
+def _tenant(name: str, view: Mapping[str, Any], running: Iterable[RunningJob]) -> TenantView:
     mine = [job for job in running if job.tenant == name]
-    held = Amount(sum(sum(job.milli) for job in mine), sum(sum(job.sizes) for job in mine))
+    held = ResourceAmount(sum(sum(job.milli) for job in mine), sum(sum(job.sizes) for job in mine))
     return TenantView(_quota(view), held, view.get("cohort"), _weight(view), view.get("past", 0))
 
 
-def _running(case: Case, pool: Cards) -> tuple[Running, ...]:
+def _running(case: Case, pool: CardTable) -> tuple[RunningJob, ...]:
     left = {name: np.flatnonzero(pool.model == at).tolist() for at, name in enumerate(pool.models)}
-    found = list[Running]()
+    found = list[RunningJob]()
     for one in case["claims"]:
         if "started" in one:
             found.append(_seated(one, pool, left))
     return tuple(found)
 
 
-def _seated(one: Mapping[str, Any], pool: Cards, left: Mapping[str, list[int]]) -> Running:
+def _seated(one: Mapping[str, Any], pool: CardTable, left: Mapping[str, list[int]]) -> RunningJob:
     asked = one["gpu"] if isinstance(one["gpu"], Mapping) else {pool.models[0]: one["gpu"]}
     rows = tuple(int(left[model].pop(0)) for model, count in asked.items() for _ in range(count))
     shape = _shape(one, len(rows))
@@ -197,7 +222,7 @@ def _seated(one: Mapping[str, Any], pool: Cards, left: Mapping[str, list[int]]) 
         rows = (0,)
     size = shape.memory_bytes or 0
     waits = one.get("leaving_for", "")
-    return Running(
+    return RunningJob(
         one["name"],
         one["tenant"],
         one.get("priority", 0),
@@ -208,24 +233,29 @@ def _seated(one: Mapping[str, Any], pool: Cards, left: Mapping[str, list[int]]) 
         NOW_NS + round(one["started"] * SECOND),
         ends_ns=NOW_NS + one["ends"] * SECOND if "ends" in one else None,
         preemptible=one.get("preemptible", not waits),
-        leaving_for=waits,
+        beneficiary=waits,
     )
 
 
 def _shape(one: Mapping[str, Any], count: int) -> Shape:
     if not count:
-        return Shape(0, one.get("memory", 0) * MEMORY_UNIT, sharing=Sharing.BEST_EFFORT, model=one.get("model"))
+        return Shape(
+            0,
+            one.get("memory", 0) * MEMORY_UNIT,
+            sharing=SharingKind.BEST_EFFORT,
+            model=one.get("model"),
+        )
     return Shape(WHOLE, one.get("memory", 0) * MEMORY_UNIT // count, count, one.get("model"))
 
 
-def _waiting(one: Mapping[str, Any], pool: Cards) -> Waiting:
+def _waiting(one: Mapping[str, Any], pool: CardTable) -> WaitingClass:
     del pool
     submitted = NOW_NS + round(one.get("submitted", 0) * SECOND)
     gang = _gang(one)
     heads = gang.members if gang else (one["name"],)
-    shape = next(gang.root.roles()).shape if gang else _shape(one, one["gpu"])
+    shape = next(gang.root.iterate_roles()).shape if gang else _shape(one, one["gpu"])
     times = (submitted,) * len(heads)
-    return Waiting(
+    return WaitingClass(
         one["tenant"],
         one.get("priority", 0),
         shape,
@@ -246,17 +276,23 @@ def _gang(one: Mapping[str, Any]) -> Gang | None:
     roles = []
     for n, part in enumerate(asked):
         members = part.get("members", 1)
-        roles.append(Role(f"part-{n}", _shape(part, part["gpu"]), part.get("minimum", members), members))
+        roles.append(
+            GangRole(f"part-{n}", _shape(part, part["gpu"]), part.get("minimum", members), members)
+        )
     names = tuple(f"{one['name']}-{n}" for n in range(sum(role.desired for role in roles)))
-    return Gang(one["name"], Group("all", tuple(roles)), names)
+    return Gang(one["name"], GangGroup("all", tuple(roles)), names)
 
 
 def rooms(case: Case, *, empty: bool = False) -> dict[str, dict[str, int]]:
-    """By tenant and resource, how much more it may hold, in units; `empty`: if nobody held anything."""
+    """By tenant and resource, how much more it may hold, in units; `empty`: if nobody held
+    anything."""
     before = snapshot({**case, "claims": []} if empty else case)
-    quotas = Quotas(before, Free(before.cards))
+    quotas = WorkingQuotas(before, FreeCapacity(before.cards))
     found: dict[str, dict[str, int]] = {}
     for tenant, wanted in case["expected"]["room"].items():
-        each = {resource: quotas.tree.room(tenant, resource) for resource in wanted}
-        found[tenant] = {resource: (room or 0) // UNIT[parts(resource)[0]] for resource, room in each.items()}
+        each = {resource: quotas.tree.get_room(tenant, resource) for resource in wanted}
+        found[tenant] = {
+            resource: (room or 0) // UNIT[split_resource(resource)[0]]
+            for resource, room in each.items()
+        }
     return found

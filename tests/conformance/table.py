@@ -1,4 +1,5 @@
-"""Differences that stand, as data: which cases end otherwise here, and why (`SUITE_argued.json`)."""
+"""Differences that stand, as data: which cases end otherwise here, and why
+(`SUITE_argued.json`)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Found:
     outside: Counter[str] = field(default_factory=Counter)
     """By what our terms lack."""
     different: list[str] = field(default_factory=list)
-    """Sentences: cases that end otherwise and stand in no table, and entries of tables that no case needs."""
+    """Sentences: cases that end otherwise and stand in no table, and entries of tables that no case
+    needs."""
     rounds: int = 0
     """Plans that a case took at most."""
 
@@ -90,7 +92,8 @@ def _count(found: Found, case: Case, verdict: Verdict, reason: str | None) -> No
 
 
 def examined_quotas(suite: str) -> Found:
-    """Every case of a suite about quotas planned and compared with what it says, or with what was written down here."""
+    """Every case of a suite about quotas planned and compared with what it says, or with what was
+    written down here."""
     found = Found(suite)
     for one in filed(suite):
         if one.outside:
@@ -100,7 +103,10 @@ def examined_quotas(suite: str) -> Found:
         argued = one.argued
         if argued is None and ended == one.case["expected"]:
             found.equal += 1
-        elif argued is not None and ended == {word: argued[word] for word in ended} != one.case["expected"]:
+        elif (
+            argued is not None
+            and ended == {word: argued[word] for word in ended} != one.case["expected"]
+        ):
             found.argued[argued["reason"]] += 1
         else:
             found.different.append(f"{one.id}: {ended}")
@@ -111,7 +117,8 @@ EXAMINERS: Mapping[str, Callable[[], Found]] = {
     **{suite: partial(examined, suite) for suite in SUITES},
     **{suite: partial(examined_quotas, suite) for suite in QUOTA_SUITES},
 }
-"""By suite, what plays and compares its cases; one whose cases have another form comes here with its own."""
+"""By suite, what plays and compares its cases; one whose cases have another form comes here with
+its own."""
 
 
 def all_examined() -> Iterator[Found]:

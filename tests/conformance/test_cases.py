@@ -1,4 +1,5 @@
-"""Cases of other schedulers end here as there, or stand in the table of differences with a reason."""
+"""Cases of other schedulers end here as there, or stand in the table of differences with a
+reason."""
 
 import pytest
 

@@ -1,6 +1,7 @@
 """What Kueue's tables and Slurm's documents say of quotas, shares and victims, on gpupool's plan.
 
-A case ends as it says, or as `argued.json` says that it ends here; a difference that is no more fails too.
+A case ends as it says, or as `argued.json` says that it ends here; a difference that is no more
+fails too.
 """
 
 from __future__ import annotations

@@ -10,7 +10,10 @@ from tests.conformance.on_replay import first_plan, replayed
 from tests.conformance.play import play
 
 PLANNED = [
-    one for suite in QUOTA_SUITES for one in filed(suite) if not one.outside and "room" not in one.case["expected"]
+    one
+    for suite in QUOTA_SUITES
+    for one in filed(suite)
+    if not one.outside and "room" not in one.case["expected"]
 ]
 
 
@@ -21,7 +24,11 @@ def test_every_case_of_a_pool_ends_alike(suite: str) -> None:
         if case.outside:
             continue
         ending, other = play(case), replayed(case)
-        if (ending.settled, ending.nodes, set(ending.evicted)) != (other.settled, other.nodes, set(other.evicted)):
+        if (ending.settled, ending.nodes, set(ending.evicted)) != (
+            other.settled,
+            other.nodes,
+            set(other.evicted),
+        ):
             different.append(f"{case.id}: {ending}, on the replay {other}")
     assert different == []
 

@@ -9,10 +9,17 @@ from contextlib import ExitStack
 import pytest
 import sqlalchemy as sa
 
-from gpupool.base.errors import Deposed, GpupoolError, LeaseExpired, PoolHeldElsewhere, Standby, Unavailable
-from gpupool.server.migrate import prepare
+from gpupool.base.errors import (
+    ExpiredLease,
+    GpupoolError,
+    LostLeadership,
+    PoolHeldElsewhere,
+    ServiceUnavailable,
+    StandbyServer,
+)
+from gpupool.server.migrate import prepare_database
 from gpupool.store.database import Store, connect, open_store
-from gpupool.store.leadership import LEASE_SECONDS, Leadership, find_leader, session_name
+from gpupool.store.leadership import LEASE_SECONDS, LeaderLease, find_leader, session_name
 from gpupool.store.tables import events, leader
 from tests.support.hand_clock import Clock
 
@@ -33,14 +40,16 @@ class Servers:
 
     def lead(self, holder: str, instance: str | None = None) -> Store:
         engine = self.engine(holder)
-        prepare(engine, time.time_ns(), f"p-{holder}")
-        leading = Leadership(holder, instance or holder, f"http://{holder}:8470", clock=self.clock)
+        prepare_database(engine, time.time_ns(), f"p-{holder}")
+        leading = LeaderLease(holder, instance or holder, f"http://{holder}:8470", clock=self.clock)
         return open_store(engine, holder, busy_seconds=BUSY_SECONDS, leading=leading)
 
     def expire(self) -> None:
         """As if the leader had not been heard for a lease, by the database's clock."""
         with self.engine("expire").begin() as connection:
-            connection.execute(leader.update().values(expires_us=leader.c.expires_us - int(LEASE_SECONDS * 1e6)))
+            connection.execute(
+                leader.update().values(expires_us=leader.c.expires_us - int(LEASE_SECONDS * 1e6))
+            )
 
 
 @pytest.fixture
@@ -49,7 +58,7 @@ def servers(postgres_url: str) -> Iterator[Servers]:
         yield Servers(postgres_url, stack)
 
 
-def lease_of(store: Store) -> Leadership:
+def lease_of(store: Store) -> LeaderLease:
     assert store.leading is not None
     return store.leading
 
@@ -61,12 +70,16 @@ def say(store: Store, subject: str) -> None:
 
 def said(store: Store) -> list[str]:
     with store.read() as connection:
-        return list(connection.execute(sa.select(events.c.subject).order_by(events.c.seq)).scalars())
+        return list(
+            connection.execute(sa.select(events.c.subject).order_by(events.c.seq)).scalars()
+        )
 
 
 def test_a_second_server_is_refused_while_the_lease_holds(servers: Servers) -> None:
     first = servers.lead("a")
-    with pytest.raises(PoolHeldElsewhere, match=r"http://a:8470 leads for [0-2]\.\d s more") as refusal:
+    with pytest.raises(
+        PoolHeldElsewhere, match=r"http://a:8470 leads for [0-2]\.\d s more"
+    ) as refusal:
         servers.lead("b")
     assert refusal.value.details == {"leader": "http://a:8470"}
     say(first, "still")
@@ -79,13 +92,15 @@ def test_an_expired_lease_is_taken_and_the_deposed_server_cannot_write(servers: 
     servers.expire()
     second = servers.lead("b")
     say(second, "after")
-    with pytest.raises(Deposed, match="another server has taken this pool"):
+    with pytest.raises(LostLeadership, match="another server has taken this pool"):
         say(first, "too late")
     assert said(second) == ["before", "after"]
     assert (lease_of(first).number, lease_of(second).number) == (1, 2)
 
 
-def test_a_write_that_the_deposed_server_left_open_is_rolled_back_and_holds_up_nobody(servers: Servers) -> None:
+def test_a_write_that_the_deposed_server_left_open_is_rolled_back_and_holds_up_nobody(
+    servers: Servers,
+) -> None:
     first = servers.lead("a")
     successors: list[Store] = []
 
@@ -95,7 +110,7 @@ def test_a_write_that_the_deposed_server_left_open_is_rolled_back_and_holds_up_n
             servers.expire()
             successors.append(servers.lead("b"))
 
-    with pytest.raises(Unavailable):
+    with pytest.raises(ServiceUnavailable):
         write_half()
     (second,) = successors
     say(second, "whole")
@@ -113,7 +128,9 @@ def test_the_same_instance_takes_its_own_lease_back_at_once(servers: Servers) ->
     assert 0 < found.left_seconds <= LEASE_SECONDS
 
 
-def test_a_renewal_prolongs_the_lease_and_fails_for_good_once_another_leads(servers: Servers) -> None:
+def test_a_renewal_prolongs_the_lease_and_fails_for_good_once_another_leads(
+    servers: Servers,
+) -> None:
     first = servers.lead("a")
     servers.expire()
     with first.engine.connect() as connection:
@@ -123,7 +140,7 @@ def test_a_renewal_prolongs_the_lease_and_fails_for_good_once_another_leads(serv
         servers.lead("b")
     servers.expire()
     servers.lead("b")
-    with first.engine.connect() as connection, pytest.raises(Deposed):
+    with first.engine.connect() as connection, pytest.raises(LostLeadership):
         lease_of(first).renew(connection)
     assert not lease_of(first).holds()
 
@@ -154,7 +171,7 @@ def test_the_pool_of_a_second_server_is_the_one_of_the_database(servers: Servers
         assert connection.execute(sa.text("SELECT pool_id FROM pool")).scalar_one() == "p-a"
 
 
-@pytest.mark.parametrize(("seconds", "refusals"), [(1.7, []), (1.9, [Standby, LeaseExpired])])
+@pytest.mark.parametrize(("seconds", "refusals"), [(1.7, []), (1.9, [StandbyServer, ExpiredLease])])
 def test_a_leader_answers_until_shortly_before_its_lease_ends(
     servers: Servers, seconds: float, refusals: list[type[GpupoolError]]
 ) -> None:

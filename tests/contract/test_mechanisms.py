@@ -1,7 +1,7 @@
 """What every mechanism must keep, run on every mechanism of the registry.
 
-Crashes are real: the call runs in a forked child which is ended, without any clean-up, at its n-th change
-to the file system, for every n there is.
+Crashes are real: the call runs in a forked child which is ended, without any clean-up, at its n-th
+change to the file system, for every n there is.
 """
 
 import json
@@ -14,10 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import NotFound, Refused, StaleGeneration
-from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Mechanism, Prepared, Step
-from gpupool.mechanisms.driver_files import simulated_libraries, templates
-from gpupool.mechanisms.registry import MECHANISMS, choose, on_record
+from gpupool.base.errors import NotFound, RequestRejection, StaleGeneration
+from gpupool.mechanisms.contract import (
+    AllocationView,
+    GrantedDevice,
+    JobSeat,
+    Mechanism,
+    PreparationStep,
+    PreparedAllocation,
+)
+from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.registry import MECHANISMS, choose_mechanism, find_on_record
 from gpupool.probes.simulated import parse_sim
 
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
@@ -26,7 +33,9 @@ CRASHED = 77
 
 @pytest.fixture(params=sorted(MECHANISMS))
 def mechanism(request: pytest.FixtureRequest) -> Mechanism:
-    if request.param == "fence" and (templates() is None or simulated_libraries() is None):
+    if request.param == "fence" and (
+        find_templates() is None or find_simulated_libraries() is None
+    ):
         pytest.skip("gpupool-native is installed without its fence libraries")
     return MECHANISMS[request.param]
 
@@ -34,23 +43,28 @@ def mechanism(request: pytest.FixtureRequest) -> Mechanism:
 @pytest.fixture
 def view(mechanism: Mechanism) -> AllocationView:
     """An allocation this mechanism serves and, where several do, prefers."""
-    return next(v for v in views() if choose(v) is mechanism)
+    return next(v for v in views() if choose_mechanism(v) is mechanism)
 
 
 def views() -> Iterator[AllocationView]:
     devices = parse_sim("4xL40S")[0].devices
     seat = JobSeat(uid=os.getuid(), gid=os.getgid(), own_pool=os.getuid() != 0)
-    one = AllocationView("pool", "al-1", 5, "job-1", "team", "fixed", (), devices, seat, machine=Path("/sim"))
+    one = AllocationView(
+        "pool", "al-1", 5, "job-1", "team", "fixed", (), devices, seat, machine=Path("/sim")
+    )
     yield replace(one, granted=(GrantedDevice(devices[2], 1000, devices[2].memory_bytes),))
     yield replace(one, granted=(GrantedDevice(devices[1], 300, 8 << 30),))
     yield replace(one, granted=(GrantedDevice(devices[1], 300, 8 << 30),), fence=False)
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """Everything below a directory, with contents; where these name the directory itself, they do so in one way."""
+    """Everything below a directory, with contents; where these name the directory itself, they do
+    so in one way."""
     own = os.fsencode(folder)
     return {
-        str(p.relative_to(folder)): p.read_bytes().replace(own, b"*" * len(own)) if p.is_file() else None
+        str(p.relative_to(folder)): p.read_bytes().replace(own, b"*" * len(own))
+        if p.is_file()
+        else None
         for p in sorted(folder.rglob("*"))
     }
 
@@ -61,8 +75,8 @@ def left(folder: Path) -> set[str]:
 
 
 def crash_at(change: int, call: Callable[[], object]) -> bool:
-    """Run `call` in a child that dies before its `change`-th change (from 0). False: it finished before
-    that.
+    """Run `call` in a child that dies before its `change`-th change (from 0). False: it finished
+    before that.
     """
     child = os.fork()
     if child == 0:
@@ -84,17 +98,26 @@ def crash_at(change: int, call: Callable[[], object]) -> bool:
     return status == CRASHED
 
 
-def test_preparing_twice_is_preparing_once(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+def test_preparing_twice_is_preparing_once(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
     first = mechanism.prepare(view, tmp_path)
     before = tree(tmp_path)
     assert mechanism.prepare(view, tmp_path) == first
     assert tree(tmp_path) == before
 
 
-def test_what_was_prepared_is_observed(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+def test_what_was_prepared_is_observed(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
     mechanism.prepare(view, tmp_path)
     (seen,) = mechanism.observe(tmp_path).values()
-    assert (seen.allocation, seen.generation, seen.step, seen.problem) == ("al-1", 5, Step.PREPARED, "")
+    assert (seen.allocation, seen.generation, seen.step, seen.problem) == (
+        "al-1",
+        5,
+        PreparationStep.PREPARED,
+        "",
+    )
 
 
 def test_a_foreign_change_is_observed_and_preparing_again_mends_it(
@@ -126,7 +149,9 @@ def test_undoing_what_was_never_prepared_is_well(mechanism: Mechanism, tmp_path:
     assert mechanism.observe(tmp_path) == {}
 
 
-def test_undoing_one_allocation_leaves_the_others(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+def test_undoing_one_allocation_leaves_the_others(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
     mechanism.prepare(view, tmp_path)
     before = tree(tmp_path)
     mechanism.prepare(replace(view, allocation="al-2"), tmp_path)
@@ -149,7 +174,9 @@ def test_a_call_with_an_older_generation_is_refused_and_changes_nothing(
     assert tree(tmp_path) == before
 
 
-def test_a_younger_generation_takes_over(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+def test_a_younger_generation_takes_over(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
     mechanism.prepare(view, tmp_path)
     mechanism.prepare(replace(view, generation=6), tmp_path)
     assert mechanism.observe(tmp_path)["al-1"].generation == 6
@@ -160,14 +187,17 @@ def test_a_younger_generation_takes_over(mechanism: Mechanism, view: AllocationV
 def test_preparing_after_a_crash_at_any_step_gives_what_it_gives_without_one(
     mechanism: Mechanism, view: AllocationView, tmp_path: Path
 ) -> None:
-    def prepare(folder: Path) -> Prepared:
+    def prepare(folder: Path) -> PreparedAllocation:
         return mechanism.prepare(view, folder)
 
     prepare(tmp_path / "calm")
     for change in count():
         folder = tmp_path / f"{change:04d}"
         crashed = crash_at(change, lambda folder=folder: prepare(folder))  # type: ignore[misc]
-        assert mechanism.observe(folder).get("al-1") is None or mechanism.observe(folder)["al-1"].problem == ""
+        assert (
+            mechanism.observe(folder).get("al-1") is None
+            or mechanism.observe(folder)["al-1"].problem == ""
+        )
         prepare(folder)
         assert tree(folder) == tree(tmp_path / "calm"), f"after a crash at change {change}"
         if not crashed:
@@ -206,9 +236,9 @@ def test_undoing_finishes_after_a_crash_of_undoing_at_any_step(
 def test_the_mechanism_on_record_is_the_one_that_prepared(
     mechanism: Mechanism, view: AllocationView, tmp_path: Path
 ) -> None:
-    assert on_record("al-1", tmp_path) is None
+    assert find_on_record("al-1", tmp_path) is None
     mechanism.prepare(view, tmp_path)
-    assert on_record("al-1", tmp_path) is mechanism
+    assert find_on_record("al-1", tmp_path) is mechanism
 
 
 def test_a_mechanism_never_touches_what_another_prepared(
@@ -219,23 +249,29 @@ def test_a_mechanism_never_touches_what_another_prepared(
     for other in (m for m in MECHANISMS.values() if m is not mechanism):
         other.unprepare("al-1", 9, tmp_path)
         assert other.observe(tmp_path) == {}
-        if not other.refuses(view):
-            with pytest.raises(Refused, match=f"prepared on this node by {mechanism.name}"):
+        if not other.explain_refusal(view):
+            with pytest.raises(
+                RequestRejection, match=f"prepared on this node by {mechanism.name}"
+            ):
                 other.prepare(view, tmp_path)
     assert tree(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["../../etc", "", ".", "a/b", "a\0b"])
-def test_an_allocation_is_never_a_path_to_somewhere_else(mechanism: Mechanism, tmp_path: Path, name: str) -> None:
+def test_an_allocation_is_never_a_path_to_somewhere_else(
+    mechanism: Mechanism, tmp_path: Path, name: str
+) -> None:
     with pytest.raises(ValueError, match="not an allocation id"):
         mechanism.unprepare(name, 1, tmp_path)
 
 
-def test_every_answer_carries_the_same_fence_level(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+def test_every_answer_carries_the_same_fence_level(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
     prepared = mechanism.prepare(view, tmp_path)
     told = json.loads((prepared.share_dir / "share.json").read_text())
     assert prepared.fence == told["fence"]
-    assert mechanism.held("al-1", tmp_path) == (prepared.fence, told["fence_why"])
+    assert mechanism.read_enforcement("al-1", tmp_path) == (prepared.fence, told["fence_why"])
 
 
 def test_what_a_job_is_shown_can_be_read_but_not_written_by_others(
@@ -246,7 +282,10 @@ def test_what_a_job_is_shown_can_be_read_but_not_written_by_others(
         share = mechanism.prepare(view, tmp_path).share_dir
     finally:
         os.umask(old)
-    assert (share.stat().st_mode & 0o777, (share / "share.json").stat().st_mode & 0o777) == (0o755, 0o644)
+    assert (share.stat().st_mode & 0o777, (share / "share.json").stat().st_mode & 0o777) == (
+        0o755,
+        0o644,
+    )
 
 
 def resized(view: AllocationView) -> AllocationView:
@@ -264,13 +303,17 @@ def test_another_size_is_in_the_share_file_and_twice_is_once(
     mechanism.resize(resized(view), tmp_path)
     assert tree(tmp_path) == before
     told = json.loads((prepared.share_dir / "share.json").read_text())
-    assert (told["generation"], told["devices"][0]["gpu_milli"], told["devices"][0]["memory_bytes"]) == (
+    assert (
+        told["generation"],
+        told["devices"][0]["gpu_milli"],
+        told["devices"][0]["memory_bytes"],
+    ) == (
         6,
         450,
         3 << 30,
     )
     (seen,) = mechanism.observe(tmp_path).values()
-    assert (seen.generation, seen.step, seen.problem) == (6, Step.PREPARED, "")
+    assert (seen.generation, seen.step, seen.problem) == (6, PreparationStep.PREPARED, "")
     mechanism.unprepare("al-1", 6, tmp_path)
     assert left(tmp_path) == left_by_nobody(mechanism, view, tmp_path)
 
@@ -309,6 +352,8 @@ def test_an_older_size_is_refused_and_changes_nothing(
     assert tree(tmp_path) == before
 
 
-def test_what_is_not_prepared_cannot_be_resized(mechanism: Mechanism, view: AllocationView, tmp_path: Path) -> None:
+def test_what_is_not_prepared_cannot_be_resized(
+    mechanism: Mechanism, view: AllocationView, tmp_path: Path
+) -> None:
     with pytest.raises(NotFound):
         mechanism.resize(resized(view), tmp_path)

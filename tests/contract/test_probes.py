@@ -1,6 +1,8 @@
-"""What every probe must keep: the simulated one on every shipped machine, and NVML on a stand-in driver.
+"""What every probe must keep: the simulated one on every shipped machine, and NVML on a stand-in
+driver.
 
-A dynamic library is chosen when a process starts, so each rule meets the NVML probe in a process of its own.
+A dynamic library is chosen when a process starts, so each rule meets the NVML probe in a process of
+its own.
 """
 
 import os
@@ -14,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.model.device import DeviceUsage, Health
+from gpupool.model.device import DeviceHealth, DeviceUsage
 from gpupool.model.topology import LinkKind
-from gpupool.probes.contract import Probe, TimesEnded
-from gpupool.probes.simulated import SimulatedProbe, parse_sim, preset_names
+from gpupool.probes.contract import EndedTimeProbe, Probe
+from gpupool.probes.preset_files import list_presets
+from gpupool.probes.simulated import SimulatedProbe, parse_sim
 
 SOURCE = Path(__file__).parents[1] / "unit/probes/fake_nvml.c"
 
@@ -51,9 +54,11 @@ def its_topology_is_about_its_own_cards(probe: Probe) -> None:
     uuids = tuple(d.uuid for d in machine.devices)
     assert machine.topology.devices == uuids
     for kind in LinkKind:
-        assert sorted(u for island in machine.topology.islands(kind) for u in island) == sorted(uuids)
+        assert sorted(
+            u for island in machine.topology.list_domains(kind) for u in island
+        ) == sorted(uuids)
     for a, b in combinations(uuids, 2):
-        assert machine.topology.distance(a, b) == machine.topology.distance(b, a) > 0
+        assert machine.topology.find_distance(a, b) == machine.topology.find_distance(b, a) > 0
 
 
 def its_places_lie_within_the_card(probe: Probe) -> None:
@@ -77,7 +82,7 @@ def it_observes_what_is_asked_and_nothing_else(probe: Probe) -> None:
 
 
 def it_tells_of_ended_processes_that_were_asked_for_or_why_not(probe: Probe) -> None:
-    assert isinstance(probe, TimesEnded)
+    assert isinstance(probe, EndedTimeProbe)
     uuid = probe.scan().devices[0].uuid
     asked = (4001, os.getpid())
     told = probe.ended_times([uuid, "GPU-of-another-host"], asked)
@@ -85,13 +90,19 @@ def it_tells_of_ended_processes_that_were_asked_for_or_why_not(probe: Probe) -> 
     for times in told.values():
         assert bool(times.processes) <= (not times.reason)
         assert all(one.pid in asked and one.gpu_ns >= 0 for one in times.processes)
-        assert all(one.start_ns < time.clock_gettime_ns(time.CLOCK_BOOTTIME) for one in times.processes)
+        assert all(
+            one.start_ns < time.clock_gettime_ns(time.CLOCK_BOOTTIME) for one in times.processes
+        )
 
 
 def its_health_agrees_with_its_scan(probe: Probe) -> None:
     told = probe.health()
     assert {d.uuid: (d.health, d.health_reason) for d in probe.scan().devices} == told
-    assert all(reason for health, reason in told.values() if health in (Health.FAILED, Health.WARNING))
+    assert all(
+        reason
+        for health, reason in told.values()
+        if health in (DeviceHealth.FAILED, DeviceHealth.WARNING)
+    )
 
 
 FOR_EVER = 120
@@ -103,7 +114,8 @@ def waiting_ends_when_its_time_is_up(probe: Probe) -> None:
         for _ in range(4):
             probe.wait_events(0.01)
 
-    # In a thread, so that one that never ends fails here; how long the machine takes over it does not matter.
+    # In a thread, so that one that never ends fails here; how long the machine takes over it does
+    # not matter.
     waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
     waiting.join(FOR_EVER)
@@ -133,8 +145,10 @@ RULES: tuple[Callable[[Probe], None], ...] = (
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("spec", [*preset_names(), "4xL40S+2xT4", "MI300X"])
-def test_a_simulated_machine_keeps_the_rules(spec: str, rule: Callable[[Probe], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("spec", [*list_presets(), "4xL40S+2xT4", "MI300X"])
+def test_a_simulated_machine_keeps_the_rules(
+    spec: str, rule: Callable[[Probe], None], tmp_path: Path
+) -> None:
     for machine in parse_sim(spec):
         probe = SimulatedProbe(machine, tmp_path)
         rule(probe)
@@ -151,7 +165,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @pytest.mark.parametrize("scene", ["pair", "switch", "ill"])
-def test_the_nvml_probe_keeps_the_rules(driver: Path, scene: str, rule: Callable[[Probe], None]) -> None:
+def test_the_nvml_probe_keeps_the_rules(
+    driver: Path, scene: str, rule: Callable[[Probe], None]
+) -> None:
     environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "FAKE_NVML_SCENE": scene}
     command = [sys.executable, __file__, rule.__name__]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

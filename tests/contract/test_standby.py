@@ -1,4 +1,5 @@
-"""A standby on a real PostgreSQL: what it looks at, what it does ahead, and how it takes the pool over."""
+"""A standby on a real PostgreSQL: what it looks at, what it does ahead, and how it takes the pool
+over."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ import pytest
 import sqlalchemy as sa
 
 from gpupool.base.errors import PoolHeldElsewhere, StateNewer
-from gpupool.host.opening import Opened, open_pool
-from gpupool.host.standby import Lookout
-from gpupool.host.state import Marker, StateDir
-from gpupool.host.warm import CONNECTIONS, Warm, is_passing
+from gpupool.host.leadership.standby import LeaderLookout
+from gpupool.host.leadership.store_opening import OpenedPool, open_pool
+from gpupool.host.leadership.takeover import CONNECTIONS, WarmPool, is_passing
+from gpupool.host.state.directory import PoolMarker, StateDir
 from gpupool.store.engines import connect
 from gpupool.store.leadership import session_name
 from gpupool.store.tables import events, pool
@@ -27,16 +28,18 @@ class House:
     def __init__(self, url: str, root: Path) -> None:
         self.url, self.root = url, root
         self.states: list[StateDir] = []
-        self.opened: list[Opened] = []
+        self.opened: list[OpenedPool] = []
         self.engine = connect(url)
 
-    def state(self, name: str) -> tuple[StateDir, Marker]:
+    def state(self, name: str) -> tuple[StateDir, PoolMarker]:
         state = StateDir(self.root / name)
         state.open()
         self.states.append(state)
-        return state, Marker("p-house", store=self.url, standby=True, listeners=(f"{name}:8470",))
+        return state, PoolMarker(
+            "p-house", store=self.url, standby=True, listeners=(f"{name}:8470",)
+        )
 
-    def lead(self) -> Opened:
+    def lead(self) -> OpenedPool:
         self.opened.append(open_pool(*self.state("leader")))
         return self.opened[-1]
 
@@ -73,7 +76,7 @@ def house(postgres_url: str, tmp_path: Path) -> Iterator[House]:
         made.close()
 
 
-def say(opened: Opened, subject: str) -> None:
+def say(opened: OpenedPool, subject: str) -> None:
     with opened.services.store.write() as write:
         write.event("test.said", subject)
 
@@ -83,8 +86,8 @@ def test_a_standby_prepares_itself_and_writes_nothing(house: House) -> None:
     everything = [f"SELECT * FROM {table.name} ORDER BY 1" for table in (pool, events)]
     everything.append("SELECT holder, number FROM leader")
     before = [house.rows(query) for query in everything]
-    warm = Warm(*house.state("standby"))
-    asyncio.run(warm.keep())
+    warm = WarmPool(*house.state("standby"))
+    asyncio.run(warm.keep_ready())
     assert [house.rows(query) for query in everything] == before
     composed = warm._ready
     assert composed is not None
@@ -96,31 +99,33 @@ def test_a_standby_prepares_itself_and_writes_nothing(house: House) -> None:
 @pytest.mark.parametrize("prepared", [True, False])
 def test_a_takeover_reads_what_was_written_since(house: House, prepared: bool) -> None:
     first = house.lead()
-    warm = Warm(*house.state("standby"))
+    warm = WarmPool(*house.state("standby"))
     if prepared:
-        asyncio.run(warm.keep())
+        asyncio.run(warm.keep_ready())
     say(first, "before the takeover")
     house.expire()
-    second = warm.open()
+    second = warm.take_over()
     house.opened.append(second)
     say(second, "after")
     assert second.services.store.leading is not None
     assert second.services.store.leading.number == 2
     assert second.services.store.pool_id == "p-house"
     with second.services.store.read() as connection:
-        query = sa.select(events.c.subject).where(events.c.kind == "test.said").order_by(events.c.seq)
+        query = (
+            sa.select(events.c.subject).where(events.c.kind == "test.said").order_by(events.c.seq)
+        )
         assert list(connection.execute(query).scalars()) == ["before the takeover", "after"]
-    assert "lease" in second.phases.text()
+    assert "lease" in second.phases.format_text()
 
 
 def test_a_standby_that_is_too_early_is_refused_and_leaves_nothing_open(house: House) -> None:
     first = house.lead()
-    warm = Warm(*house.state("standby"))
-    asyncio.run(warm.keep())
+    warm = WarmPool(*house.state("standby"))
+    asyncio.run(warm.keep_ready())
     composed = warm._ready
     assert composed is not None
     with pytest.raises(PoolHeldElsewhere) as refusal:
-        warm.open()
+        warm.take_over()
     assert is_passing(refusal.value)
     until(lambda: not house.sessions(session_name(composed.holder)), "the end of its sessions")
     say(first, "still leads")
@@ -128,33 +133,35 @@ def test_a_standby_that_is_too_early_is_refused_and_leaves_nothing_open(house: H
 
 def test_a_standby_prepared_before_a_newer_version_led_does_not_lead(house: House) -> None:
     house.lead()
-    warm = Warm(*house.state("standby"))
-    asyncio.run(warm.keep())
+    warm = WarmPool(*house.state("standby"))
+    asyncio.run(warm.keep_ready())
     house.expire()
     with house.engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(StateNewer) as refusal:
-        warm.open()
+        warm.take_over()
     assert not is_passing(refusal.value)
 
 
 def test_a_lookout_keeps_one_connection_and_makes_another_when_it_is_ended(house: House) -> None:
     house.lead()
-    lookout = Lookout(house.url)
+    lookout = LeaderLookout(house.url)
     try:
         pids = []
         for _ in range(3):
-            view = lookout.look()
+            view = lookout.query_leader()
             assert view.leader is not None
             assert not view.may_lead
-            pids += house.rows("SELECT pid FROM pg_stat_activity WHERE application_name = 'gpupool standby'")
+            pids += house.rows(
+                "SELECT pid FROM pg_stat_activity WHERE application_name = 'gpupool standby'"
+            )
         assert len(set(pids)) == 1
         with psycopg.connect(house.url.replace("postgresql+psycopg", "postgresql")) as connection:
             connection.execute("SELECT pg_terminate_backend(%s)", pids[0])
-        broken = lookout.look()
+        broken = lookout.query_leader()
         assert broken.error
         assert broken.leader is not None  # it is named as long as nothing else is known
         assert not broken.may_lead
-        assert not lookout.look().error
+        assert not lookout.query_leader().error
     finally:
         lookout.close()

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from gpupool.base.clock import LedgerClock
-from gpupool.base.errors import Conflict, StateUnusable, StoreBusy
-from gpupool.server.migrate import prepare
-from gpupool.store.database import Store, Write, connect, open_store, sqlite_url
+from gpupool.base.errors import StateUnusable, StoreBusy, WriteConflict
+from gpupool.server.migrate import prepare_database
+from gpupool.store.database import Store, WriteTransaction, connect, open_store, sqlite_url
 from gpupool.store.tables import events, pool
 from gpupool.tenancy.tables import tenants
 
@@ -35,7 +35,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
     engine = connect(url, busy_seconds=BUSY_SECONDS)
-    prepare(engine, time.time_ns(), "p-test")
+    prepare_database(engine, time.time_ns(), "p-test")
     yield engine
     engine.dispose()
 
@@ -59,16 +59,18 @@ def log(store: Store) -> Rows:
 
 def names(store: Store) -> list[str]:
     with store.read() as connection:
-        return list(connection.execute(sa.select(tenants.c.name).order_by(tenants.c.name)).scalars())
+        return list(
+            connection.execute(sa.select(tenants.c.name).order_by(tenants.c.name)).scalars()
+        )
 
 
-def add_tenant(write: Write, name: str) -> None:
+def add_tenant(write: WriteTransaction, name: str) -> None:
     write.insert(tenants, name=name, created_ns=write.now_ns)
 
 
 def heard(store: Store) -> list[frozenset[object]]:
     topics: list[frozenset[object]] = []
-    store.hub.listen(topics.append)
+    store.notifier.add_listener(topics.append)
     return topics
 
 
@@ -119,7 +121,7 @@ def test_the_store_works_on_after_a_failure(store: Store) -> None:
 
 def test_waiters_are_woken_after_the_commit_and_find_it(store: Store) -> None:
     found: list[list[str]] = []
-    store.hub.listen(lambda _topics: found.append(names(store)))
+    store.notifier.add_listener(lambda _topics: found.append(names(store)))
     with store.write() as write:
         add_tenant(write, "blue")
         write.announce("quota")
@@ -149,12 +151,16 @@ def test_many_writers_lose_nothing_and_number_events_without_gaps(patient: Store
     assert [seq for seq, _, _ in rows] == list(range(1, 2 * 96 + 1))
     assert len(names(patient)) == 96
     assert all(
-        a[2].removesuffix("first") == b[2].removesuffix("second") for a, b in zip(rows[::2], rows[1::2], strict=True)
+        a[2].removesuffix("first") == b[2].removesuffix("second")
+        for a, b in zip(rows[::2], rows[1::2], strict=True)
     )
 
 
-def test_whoever_follows_the_log_sees_every_event_once_and_none_appear_before_another(patient: Store) -> None:
-    """A reader that goes on after the last number it saw misses nothing: commits come in the order of numbers."""
+def test_whoever_follows_the_log_sees_every_event_once_and_none_appear_before_another(
+    patient: Store,
+) -> None:
+    """A reader that goes on after the last number it saw misses nothing: commits come in the order
+    of numbers."""
     done = threading.Event()
     seen: list[int] = []
 
@@ -207,11 +213,16 @@ def test_what_a_reader_writes_is_refused_or_not_kept(store: Store) -> None:
     assert names(store) == []
 
 
-def test_a_server_that_lost_the_pool_to_another_writes_nothing_more(engine: sa.Engine, url: str, store: Store) -> None:
+def test_a_server_that_lost_the_pool_to_another_writes_nothing_more(
+    engine: sa.Engine, url: str, store: Store
+) -> None:
     second = connect(url, busy_seconds=BUSY_SECONDS)
     try:
         newer = open_store(second, "second", busy_seconds=BUSY_SECONDS)
-        with pytest.raises(Conflict, match="another server has taken this pool"), store.write() as write:
+        with (
+            pytest.raises(WriteConflict, match="another server has taken this pool"),
+            store.write() as write,
+        ):
             add_tenant(write, "old")
         with newer.write() as write:
             add_tenant(write, "new")
@@ -233,10 +244,14 @@ def test_the_pool_is_not_taken_in_the_middle_of_a_write(url: str, store: Store) 
         second.dispose()
 
 
-def test_ledger_time_never_goes_back_also_for_a_server_whose_clock_is_behind(engine: sa.Engine, store: Store) -> None:
+def test_ledger_time_never_goes_back_also_for_a_server_whose_clock_is_behind(
+    engine: sa.Engine, store: Store
+) -> None:
     with store.write() as write:
         late = write.now_ns
-    behind = Store(engine, LedgerClock(0, wall=lambda: 1, boot=lambda: 0), busy_seconds=BUSY_SECONDS)
+    behind = Store(
+        engine, LedgerClock(0, wall=lambda: 1, boot=lambda: 0), busy_seconds=BUSY_SECONDS
+    )
     behind.take("second")
     with behind.write() as write:
         assert write.now_ns == late
@@ -300,10 +315,17 @@ sys.stdin.read()
 def locked(url: str) -> Iterator[Callable[[], None]]:
     """Another process holds the database; calling the value makes it let go."""
     is_sqlite = url.startswith("sqlite")
-    place = url.removeprefix("sqlite:///") if is_sqlite else url.replace("postgresql+psycopg", "postgresql")
+    place = (
+        url.removeprefix("sqlite:///")
+        if is_sqlite
+        else url.replace("postgresql+psycopg", "postgresql")
+    )
     script = LOCK_SQLITE if is_sqlite else LOCK_POSTGRES
     process = subprocess.Popen(
-        [sys.executable, "-c", script, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, place],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
     def release() -> None:
@@ -318,11 +340,15 @@ def locked(url: str) -> Iterator[Callable[[], None]]:
         process.communicate()
 
 
-def test_it_waits_for_a_locked_database_as_long_as_it_was_told_and_not_as_long_as_by_default(store: Store) -> None:
+def test_it_waits_for_a_locked_database_as_long_as_it_was_told_and_not_as_long_as_by_default(
+    store: Store,
+) -> None:
     """Read from the database itself, since a busy machine takes longer over any wait."""
     ask = "PRAGMA busy_timeout" if store.engine.dialect.name == "sqlite" else "SHOW lock_timeout"
     with store.engine.connect() as connection:
-        assert str(connection.exec_driver_sql(ask).scalar_one()).removesuffix("ms") == str(int(BUSY_SECONDS * 1000))
+        assert str(connection.exec_driver_sql(ask).scalar_one()).removesuffix("ms") == str(
+            int(BUSY_SECONDS * 1000)
+        )
 
 
 def test_a_database_that_another_program_locked_is_busy_and_works_when_it_lets_go(

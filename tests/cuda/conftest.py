@@ -1,4 +1,5 @@
-"""A simulated machine of a test's own, and programs on it: alone here, under shares in test_shares.py."""
+"""A simulated machine of a test's own, and programs on it: alone here, under shares in
+test_shares.py."""
 
 from __future__ import annotations
 
@@ -29,8 +30,13 @@ class Cards:
 
     @property
     def environ(self) -> dict[str, str]:
-        """For a program that is to find these cards and the simulated libraries, and the pool of no one."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_", "GPUPOOL_", "LD_"))}
+        """For a program that is to find these cards and the simulated libraries, and the pool of no
+        one."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("CUDA_", "GPUPOOL_", "LD_"))
+        }
         return {**kept, "LD_LIBRARY_PATH": str(simgpu_dir()), "GPUPOOL_SIMGPU": str(self.path)}
 
     def run(
@@ -48,7 +54,8 @@ class Cards:
         )
 
     def json(self, command: Sequence[str | Path], environ: Mapping[str, str] | None = None) -> Any:
-        """What a program that must succeed printed, a JSON document a line; of one line its document."""
+        """What a program that must succeed printed, a JSON document a line; of one line its
+        document."""
         done = self.run(command, environ)
         assert done.returncode == 0, f"{done.returncode}\n{done.stdout}{done.stderr}"
         documents = [json.loads(line) for line in done.stdout.splitlines()]
@@ -57,7 +64,12 @@ class Cards:
     def start(self, command: Sequence[str | Path]) -> subprocess.Popen[str]:
         """A program left running, which ends with its standard input."""
         return subprocess.Popen(
-            command, env=self.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            env=self.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def look(self) -> SimulatedMachine:

@@ -1,4 +1,5 @@
-"""A pool of one simulated card, and programs as jobs of it: what test files about shares have in common."""
+"""A pool of one simulated card, and programs as jobs of it: what test files about shares have in
+common."""
 
 from __future__ import annotations
 

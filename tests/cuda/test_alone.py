@@ -25,7 +25,9 @@ def failures(steps: list[dict[str, str]]) -> dict[str, str]:
     return {step["step"]: step["failures"] for step in steps if step["failures"]}
 
 
-def test_a_driver_api_program_by_cuda_bindings_sees_the_cards_and_fills_one(cards: Cards, python: Path) -> None:
+def test_a_driver_api_program_by_cuda_bindings_sees_the_cards_and_fills_one(
+    cards: Cards, python: Path
+) -> None:
     seen = cards.json([python, PROGRAMS / "driver_calls.py"])
     with cards.look() as machine:
         card = machine.cards[0]
@@ -41,7 +43,9 @@ def test_a_driver_api_program_by_cuda_bindings_sees_the_cards_and_fills_one(card
     assert seen["free_after"] == seen["free"]
 
 
-def test_numba_compiles_loads_launches_and_meets_the_end_of_memory(cards: Cards, python: Path) -> None:
+def test_numba_compiles_loads_launches_and_meets_the_end_of_memory(
+    cards: Cards, python: Path
+) -> None:
     seen = cards.json([python, PROGRAMS / "numba_steps.py"])
     assert seen["arrays"] is True
     assert seen["launches"]["ptx"] is True
@@ -51,7 +55,9 @@ def test_numba_compiles_loads_launches_and_meets_the_end_of_memory(cards: Cards,
     assert seen["again"] == CHUNK
 
 
-def test_a_program_by_nvcc_does_everything_that_is_real_on_a_simulated_card(cards: Cards, features: Path) -> None:
+def test_a_program_by_nvcc_does_everything_that_is_real_on_a_simulated_card(
+    cards: Cards, features: Path
+) -> None:
     steps = cards.json([features])
     assert len(steps) == 13
     assert failures(steps) == {}
@@ -62,7 +68,9 @@ def test_a_program_compiled_for_a_default_stream_of_each_thread_does_so_too(card
     assert failures(steps) == {}
 
 
-def test_a_program_linked_with_our_archive_in_place_of_the_vendors_does_so_too(cards: Cards) -> None:
+def test_a_program_linked_with_our_archive_in_place_of_the_vendors_does_so_too(
+    cards: Cards,
+) -> None:
     archive = str(simgpu_dir() / "libcudart_static.a")
     relinked = cuda_programs.compiled("features.cu", archive, "-ldl", "-lpthread", runtime="none")
     listing = subprocess.run(["ldd", relinked], capture_output=True, text=True, check=True).stdout
@@ -80,15 +88,22 @@ def test_the_vendors_own_runtime_stops_at_its_self_test(cards: Cards) -> None:
 
 
 @pytest.mark.parametrize("ordinal", ["0", "1"])
-def test_a_hidden_card_is_hidden_from_the_runtime_too(cards: Cards, features: Path, ordinal: str) -> None:
+def test_a_hidden_card_is_hidden_from_the_runtime_too(
+    cards: Cards, features: Path, ordinal: str
+) -> None:
     with cards.look() as machine:
         shown = machine.cards[int(ordinal)]
-    holder = cards.start(["env", f"CUDA_VISIBLE_DEVICES={ordinal}", str(features), "hold", str(1000 * MIB)])
+    holder = cards.start(
+        ["env", f"CUDA_VISIBLE_DEVICES={ordinal}", str(features), "hold", str(1000 * MIB)]
+    )
     try:
         assert holder.stdout is not None
         pid = json.loads(holder.stdout.readline())["pid"]
         with cards.look() as machine:
-            uses = {card.uuid: [use.pid for use in machine.processes(card.uuid)] for card in machine.cards}
+            uses = {
+                card.uuid: [use.pid for use in machine.list_processes(card.uuid)]
+                for card in machine.cards
+            }
     finally:
         holder.communicate(timeout=30)
     assert uses[shown.uuid] == [pid]
@@ -97,14 +112,23 @@ def test_a_hidden_card_is_hidden_from_the_runtime_too(cards: Cards, features: Pa
 
 @pytest.fixture(scope="module")
 def host_calls(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """One C program, compiled against the headers and linked to the vendor's library of each version."""
+    """One C program, compiled against the headers and linked to the vendor's library of each
+    version."""
     built = {}
     for major, folder in ((12, "cuda_runtime"), (13, "cu13")):
         root = vendor(folder)
         built[major] = tmp_path_factory.mktemp("host") / f"host_calls{major}"
         include = [f"-I{root / 'include'}", "-idirafter", str(vendor("cu13") / "include")]
         library = str(root / "lib" / f"libcudart.so.{major}")
-        command = ["cc", "-Wall", *include, "-o", str(built[major]), str(PROGRAMS / "host_calls.c"), library]
+        command = [
+            "cc",
+            "-Wall",
+            *include,
+            "-o",
+            str(built[major]),
+            str(PROGRAMS / "host_calls.c"),
+            library,
+        ]
         subprocess.run(command, check=True)
     return built
 
@@ -112,7 +136,11 @@ def host_calls(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 def vendor(folder: str) -> Path:
     found = importlib.util.find_spec("nvidia")
     assert found is not None
-    return next(Path(p) / folder for p in found.submodule_search_locations or () if (Path(p) / folder).exists())
+    return next(
+        Path(p) / folder
+        for p in found.submodule_search_locations or ()
+        if (Path(p) / folder).exists()
+    )
 
 
 def test_the_runtimes_12_and_13_say_the_same_of_a_card_each_in_its_own_layout(

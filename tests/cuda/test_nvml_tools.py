@@ -1,4 +1,5 @@
-"""gpustat and nvitop from PyPI, unchanged: the simulated machine outside of a share, the share inside one."""
+"""gpustat and nvitop from PyPI, unchanged: the simulated machine outside of a share, the share
+inside one."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.e2e.pool_fixture import RealPool
 from tests.support import cuda_programs
 
 
-def test_memory_of_a_program_ends_with_it_and_is_seen_by_gpustat_meanwhile(cards: Cards, python: Path) -> None:
+def test_memory_of_a_program_ends_with_it_and_is_seen_by_gpustat_meanwhile(
+    cards: Cards, python: Path
+) -> None:
     holder = cards.start([python, PROGRAMS / "driver_calls.py", "hold", str(3000 * MIB)])
     try:
         assert holder.stdout is not None
@@ -44,7 +47,9 @@ def test_gpustat_shows_the_machine(cards: Cards) -> None:
     assert [(c["index"], c["name"], c["memory.total"]) for c in gpustat(cards)] == expected
 
 
-def test_nvitop_shows_the_machine_and_its_processes(cards: Cards, python: Path, features: Path) -> None:
+def test_nvitop_shows_the_machine_and_its_processes(
+    cards: Cards, python: Path, features: Path
+) -> None:
     holder = cards.start([features, "hold", str(2000 * MIB)])
     try:
         assert holder.stdout is not None
@@ -55,7 +60,10 @@ def test_nvitop_shows_the_machine_and_its_processes(cards: Cards, python: Path, 
         holder.communicate(timeout=30)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.count("/ 44.99GiB") == 2
-    assert any(str(pid) in line and os.path.basename(features)[:8] in line for line in shown.stdout.splitlines())
+    assert any(
+        str(pid) in line and os.path.basename(features)[:8] in line
+        for line in shown.stdout.splitlines()
+    )
 
 
 def test_gpustat_shows_the_share_and_the_tenants_own_process_alone(
@@ -72,13 +80,20 @@ def test_gpustat_shows_the_share_and_the_tenants_own_process_alone(
     assert other != found["said"]["pid"]
 
 
-def test_nvitop_shows_the_share_and_the_tenants_own_process_alone(pool: RealPool, python: Path, features: Path) -> None:
+def test_nvitop_shows_the_share_and_the_tenants_own_process_alone(
+    pool: RealPool, python: Path, features: Path
+) -> None:
     words = [python, PROGRAMS / "beside.py", features, "hold", str(2 * GIB), "--"]
     wide = ("env", "COLUMNS=140", "LINES=60", "TERM=xterm")
     with neighbour(pool, features, 4 * GIB, "--gpu", "0.3", "--memory", "8GiB") as other:
         found = document(pool, *words, *wide, cuda_programs.program("nvitop"), "--once")
     assert found["status"] == 0, found["errors"]
-    pids = {word for line in found["printed"].splitlines() if "features" in line for word in line.split()}
+    pids = {
+        word
+        for line in found["printed"].splitlines()
+        if "features" in line
+        for word in line.split()
+    }
     assert str(found["said"]["pid"]) in pids
     assert str(other) not in pids
     assert "/ 8192MiB" in found["printed"] or "/ 8.00GiB" in found["printed"]

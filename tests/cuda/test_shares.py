@@ -1,7 +1,8 @@
-"""The same programs, unchanged, as jobs with a share of a simulated card: the share is all that they see and get.
+"""The same programs, unchanged, as jobs with a share of a simulated card: the share is all that
+they see and get.
 
-One real pool for the file, driven by the command line. No variable is set for the job: the driver's and the runtime's
-names are taken by what the pool shows it.
+One real pool for the file, driven by the command line. No variable is set for the job: the driver's
+and the runtime's names are taken by what the pool shows it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from tests.e2e.pool_fixture import RealPool
 from tests.support import cuda_programs
 
 
-def test_a_driver_api_program_sees_its_share_and_meets_its_end(pool: RealPool, python: Path) -> None:
+def test_a_driver_api_program_sees_its_share_and_meets_its_end(
+    pool: RealPool, python: Path
+) -> None:
     seen = document(pool, python, PROGRAMS / "driver_calls.py")
     assert seen["devices"] == 1
     assert seen["total"] == seen["total_property"] == 8 * GIB
@@ -35,7 +38,9 @@ def test_numba_under_a_share_is_refused_beyond_it_and_goes_on(pool: RealPool, py
     assert seen["again"] == CHUNK
 
 
-def test_a_program_by_nvcc_does_under_a_share_all_that_it_does_alone(pool: RealPool, features: Path) -> None:
+def test_a_program_by_nvcc_does_under_a_share_all_that_it_does_alone(
+    pool: RealPool, features: Path
+) -> None:
     steps = document(pool, features)
     assert len(steps) == 13
     assert failures(steps) == {}
@@ -49,7 +54,9 @@ def test_a_program_by_nvcc_fills_its_share_and_no_more(pool: RealPool, features:
     assert seen["free"] - CHUNK < seen["got"] <= seen["free"] < 8 * GIB
 
 
-def test_a_neighbour_that_holds_its_own_share_takes_nothing_from_ours(pool: RealPool, features: Path) -> None:
+def test_a_neighbour_that_holds_its_own_share_takes_nothing_from_ours(
+    pool: RealPool, features: Path
+) -> None:
     alone = document(pool, features, "fill")["got"]
     with neighbour(pool, features, 20 * GIB, "--gpu", "0.5", "--memory", "24GiB"):
         assert document(pool, features, "fill")["got"] == alone
@@ -68,10 +75,15 @@ sys.exit(ctypes.CDLL(sys.argv[1]).main(2, words))
 """
 
 
-def test_a_library_that_brings_the_vendors_runtime_runs_with_ours_preloaded_by_name(pool: RealPool) -> None:
-    """As PyTorch's do, by DT_RPATH; the name is found in no directory but by the job's own loader cache."""
+def test_a_library_that_brings_the_vendors_runtime_runs_with_ours_preloaded_by_name(
+    pool: RealPool,
+) -> None:
+    """As PyTorch's do, by DT_RPATH; the name is found in no directory but by the job's own loader
+    cache."""
     rpath = f"--disable-new-dtags,-rpath,{cuda_programs.toolkit() / 'lib'}"
-    library = cuda_programs.compiled("features.cu", "-shared", "-Xcompiler", "-fPIC", "-Xlinker", rpath)
+    library = cuda_programs.compiled(
+        "features.cu", "-shared", "-Xcompiler", "-fPIC", "-Xlinker", rpath
+    )
     command = (str(cuda_programs.python()), "-c", CALL_MAIN, str(library), "fill")
     alone = pool.run("run", *SHARE, "--", *command)
     assert alone.returncode == 1

@@ -1,4 +1,5 @@
-"""Two pools of one user beside each other: what one does at its end is nothing to the jobs of the other."""
+"""Two pools of one user beside each other: what one does at its end is nothing to the jobs of the
+other."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ LOOK = "echo ready; read go; cat /run/gpupool/share/limits | wc -c; ls /run/gpup
 
 
 @pytest.mark.root
-def test_a_pool_that_is_purged_leaves_another_pools_jobs_their_share(pool: RealPool, tmp_path: Path) -> None:
+def test_a_pool_that_is_purged_leaves_another_pools_jobs_their_share(
+    pool: RealPool, tmp_path: Path
+) -> None:
     job = pool.start("run", *SHARE, "--", "sh", "-c", LOOK, stdin=subprocess.PIPE)
     assert job.stdout is not None
     assert job.stdout.readline() == b"ready\n"

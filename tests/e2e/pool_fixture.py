@@ -1,4 +1,5 @@
-"""A real pool of simulated cards in a directory of its own, driven by the command line as a person would."""
+"""A real pool of simulated cards in a directory of its own, driven by the command line as a person
+would."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ class RealPool:
 
     def __init__(self, state_dir: Path, sim: str = "4xL40S") -> None:
         self.state_dir, self.sim = state_dir, sim
-        self.environ = {**os.environ, "GPUPOOL_STATE_DIR": str(state_dir), "HOME": str(state_dir.parent)}
+        self.environ = {
+            **os.environ,
+            "GPUPOOL_STATE_DIR": str(state_dir),
+            "HOME": str(state_dir.parent),
+        }
         for name in ("GPUPOOL_URL", "GPUPOOL_TOKEN", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
             self.environ.pop(name, None)
 
@@ -38,19 +43,32 @@ class RealPool:
 
     def run(self, *words: str, **settings: Any) -> subprocess.CompletedProcess[str]:
         """One command, whatever it answers."""
-        settings = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": SECONDS, "text": True, **settings}
+        settings = {
+            "stdin": subprocess.DEVNULL,
+            "capture_output": True,
+            "timeout": SECONDS,
+            "text": True,
+            **settings,
+        }
         environ = {**self.environ, **settings.pop("environ", {})}
         return subprocess.run([*GPUPOOL, *words], env=environ, check=False, **settings)
 
     def do(self, *words: str) -> str:
         """One command that must succeed; its stdout."""
         done = self.run(*words)
-        assert done.returncode == 0, f"gpupool {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, (
+            f"gpupool {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
+        )
         return done.stdout
 
     def start(self, *words: str, **settings: Any) -> subprocess.Popen[bytes]:
         """A command left running."""
-        settings = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
+        settings = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            **settings,
+        }
         return subprocess.Popen([*GPUPOOL, *words], env=self.environ, **settings)
 
     def up(self, *words: str) -> str:
@@ -95,7 +113,8 @@ class RealPool:
 
 
 class Terminal:
-    """Both ends of a terminal; reads with a deadline, so that a silent program fails a test and not the run."""
+    """Both ends of a terminal; reads with a deadline, so that a silent program fails a test and not
+    the run."""
 
     def __init__(self, rows: int = 24, columns: int = 80) -> None:
         self.main, self.side = pty.openpty()

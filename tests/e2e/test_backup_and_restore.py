@@ -1,4 +1,5 @@
-"""docs/how-to/back-up-and-restore.md, rehearsed: every command of the page is run as it stands there."""
+"""docs/how-to/back-up-and-restore.md, rehearsed: every command of the page is run as it stands
+there."""
 
 from __future__ import annotations
 
@@ -34,17 +35,32 @@ def commands(places: dict[str, str]) -> dict[str, list[str]]:
         for name, here in places.items():
             line = line.replace(name, here)
         found.append(shlex.split(line))
-    names = ["backup", "restore", "up", "restore copy", "backup again", "down", "restore to postgresql", "restart"]
+    names = [
+        "backup",
+        "restore",
+        "up",
+        "restore copy",
+        "backup again",
+        "down",
+        "restore to postgresql",
+        "restart",
+    ]
     return dict(zip(names, found, strict=True))
 
 
 def books(pool: RealPool) -> tuple[object, ...]:
     tenants = sorted(tenant["name"] for tenant in pool.json("tenant", "list"))
-    ended = sorted((job["name"], job["state"]) for job in pool.json("ps", "--all") if job["name"].startswith("ended"))
+    ended = sorted(
+        (job["name"], job["state"])
+        for job in pool.json("ps", "--all")
+        if job["name"].startswith("ended")
+    )
     return tenants, ended
 
 
-def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path, places: dict[str, str]) -> None:
+def test_every_command_of_the_page_does_what_the_page_says(
+    tmp_path: Path, places: dict[str, str]
+) -> None:
     page = commands(places)
     pool, restored = RealPool(tmp_path / "pool", "1xT4"), RealPool(tmp_path / "restored")
     with pool:
@@ -74,7 +90,9 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path, place
         _move(pool, page, before, tmp_path)
 
 
-def _move(pool: RealPool, page: dict[str, list[str]], before: tuple[object, ...], tmp_path: Path) -> None:
+def _move(
+    pool: RealPool, page: dict[str, list[str]], before: tuple[object, ...], tmp_path: Path
+) -> None:
     pool.do(*page["backup again"])
     pool.do(*page["down"], "--yes")
     pool.do(*page["restore to postgresql"])

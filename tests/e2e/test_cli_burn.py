@@ -1,4 +1,5 @@
-"""`burn` in shares of a simulated card, as a tenant would run it: every kind of load does what it says it does."""
+"""`burn` in shares of a simulated card, as a tenant would run it: every kind of load does what it
+says it does."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def of(lines: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
         ("--streams", "3", "--kernel-us", "300"),
     ],
 )
-def test_every_kind_of_kernel_is_worked_off_and_counted(pool: RealPool, load: tuple[str, ...]) -> None:
+def test_every_kind_of_kernel_is_worked_off_and_counted(
+    pool: RealPool, load: tuple[str, ...]
+) -> None:
     lines = burn(pool, "--seconds", "0.6", "--interval-ms", "100", *load)
     (end,) = of(lines, "end")
     stretches = of(lines, "stretch")
@@ -89,13 +92,29 @@ def test_several_processes_load_one_share_together(pool: RealPool) -> None:
     assert all(end["launches"] for end in ends)
 
 
-def test_the_gpu_time_that_its_fence_measured_is_in_the_books_when_it_has_ended(pool: RealPool) -> None:
-    done = pool.run("run", *SHARE, "--name", "counted", "--", *GPUPOOL, "burn", "--seconds", "1", "--kernel-us", "500")
+def test_the_gpu_time_that_its_fence_measured_is_in_the_books_when_it_has_ended(
+    pool: RealPool,
+) -> None:
+    done = pool.run(
+        "run",
+        *SHARE,
+        "--name",
+        "counted",
+        "--",
+        *GPUPOOL,
+        "burn",
+        "--seconds",
+        "1",
+        "--kernel-us",
+        "500",
+    )
     assert done.returncode == 0, done.stderr
 
     def delivered() -> int | None:
         rows = pool.json("report", "--since", "1h", "--by", "job")["rows"]
-        found: list[int | None] = [row["delivered_gpu_milliseconds"] for row in rows if row["job_name"] == "counted"]
+        found: list[int | None] = [
+            row["delivered_gpu_milliseconds"] for row in rows if row["job_name"] == "counted"
+        ]
         return found[0] if found else None
 
     assert 100 <= pool.until(delivered, "measured GPU time in the books") <= 1500

@@ -1,4 +1,5 @@
-"""`doctor --fence` and `verify --calibrate` on a real pool of simulated cards; nothing is left behind."""
+"""`doctor --fence` and `verify --calibrate` on a real pool of simulated cards; nothing is left
+behind."""
 
 from __future__ import annotations
 
@@ -19,10 +20,17 @@ from gpupool.base.client_settings import client_settings
 from gpupool.client.transport import Api
 from gpupool.probes.simgpu import SimulatedMachine
 from gpupool.verification import self_check
-from gpupool.verification.bench import Bench, Task
+from gpupool.verification.bench import VerificationBench, VerificationJob
 from tests.e2e.pool_fixture import RealPool
 
-ROWS = ["limit seen", "limit enforced", "process registered", "time counted", "cuda runtime", "cuda runtime"]
+ROWS = [
+    "limit seen",
+    "limit enforced",
+    "process registered",
+    "time counted",
+    "cuda runtime",
+    "cuda runtime",
+]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +56,10 @@ def test_the_fence_is_tried_and_each_promise_is_a_row_with_its_figures(pool: Rea
     assert [(one["name"], one["state"]) for one in tried] == [(name, "ok") for name in ROWS], tried
     assert "the driver shows 1024 MiB on sim-0:0" in tried[0]["text"]
     assert "CUDA_ERROR_OUT_OF_MEMORY" in tried[1]["text"]
-    assert [one["text"].split("/")[-1].split()[0] for one in tried[4:]] == ["libcudart.so.12", "libcudart.so.13"]
+    assert [one["text"].split("/")[-1].split()[0] for one in tried[4:]] == [
+        "libcudart.so.12",
+        "libcudart.so.13",
+    ]
     assert "gpupool's own" in tried[4]["text"]
 
 
@@ -62,7 +73,9 @@ def test_without_the_option_nothing_runs(pool: RealPool) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_ends_what_it_started(pool: RealPool, how: signal.Signals) -> None:
     process = pool.start("doctor", "--fence")
-    pool.until(lambda: any(job["state"] == "running" for job in pool.json("ps", "--live")), "its job")
+    pool.until(
+        lambda: any(job["state"] == "running" for job in pool.json("ps", "--live")), "its job"
+    )
     process.send_signal(how)
     assert process.wait(60) == 130
 
@@ -82,8 +95,11 @@ class CutShort(Api):
 
 def test_interrupted_before_it_was_told_of_its_job_it_ends_that_too(pool: RealPool) -> None:
     before = len(pool.json("ps", "--all"))
-    with pytest.raises(KeyboardInterrupt), Bench(CutShort(client_settings(state_dir=str(pool.state_dir)))) as bench:
-        bench.program("holds", ["sleep", "600"], 100, 1 << 30)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        VerificationBench(CutShort(client_settings(state_dir=str(pool.state_dir)))) as bench,
+    ):
+        bench.submit_program("holds", ["sleep", "600"], 100, 1 << 30)
     assert len(pool.json("ps", "--all")) == before + 1
 
 
@@ -92,7 +108,9 @@ def test_where_there_is_no_room_it_says_so_and_blames_no_fence(pool: RealPool) -
     try:
         pool.until_state("holds", "running")
         done = pool.run("doctor", "--fence", "-o", "json")
-        (tried,) = [one for one in json.loads(done.stdout)["checks"] if one["name"] == "fence tried"]
+        (tried,) = [
+            one for one in json.loads(done.stdout)["checks"] if one["name"] == "fence tried"
+        ]
         assert (done.returncode, tried["state"]) == (0, "warn"), tried
     finally:
         pool.do("stop", "holds", "--grace", "0")
@@ -105,17 +123,19 @@ def test_without_a_pool_there_is_nothing_to_try(pool: RealPool, tmp_path: Path) 
     assert "no pool answers" in done.stdout
 
 
-class Unfenced(Bench):
+class Unfenced(VerificationBench):
     """All jobs with the option --no-fence: a fence that does nothing."""
 
-    def _launch(self, *words: Any, **options: Any) -> Task:
-        return super()._launch(*words, **{**options, "fence": False})
+    def _submit_launch(self, *words: Any, **options: Any) -> VerificationJob:
+        return super()._submit_launch(*words, **{**options, "fence": False})
 
 
-def test_every_row_fails_for_a_share_that_nothing_holds(pool: RealPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_fails_for_a_share_that_nothing_holds(
+    pool: RealPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(self_check, "_PATIENCE_SECONDS", 1.0)
     with Unfenced(Api(client_settings(state_dir=str(pool.state_dir)))) as bench:
-        found = self_check.share(bench)
+        found = self_check.check_share(bench)
     assert [(one.title, one.kept) for one in found] == [(name, False) for name in ROWS[:4]], found
 
 
@@ -135,19 +155,25 @@ int cudaFree(void *pointer) { (void)pointer; return 0; }
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
-@pytest.mark.parametrize(("always", "kept", "without"), [(0, False, "none without"), (1, None, "the same without")])
+@pytest.mark.parametrize(
+    ("always", "kept", "without"), [(0, False, "none without"), (1, None, "the same without")]
+)
 def test_error_103_is_the_fences_fault_only_where_it_is_not_there_without(
     pool: RealPool, always: int, kept: bool | None, without: str
 ) -> None:
-    """A runtime that refuses to start where it finds a fence: what the vendor's would do if it saw ours."""
+    """A runtime that refuses to start where it finds a fence: what the vendor's would do if it saw
+    ours."""
     path = pool.state_dir.parent / f"libcudart-{always}.so"
     command = ["cc", "-shared", "-fPIC", f"-DALWAYS={always}", "-x", "c", "-", "-o", path]
     subprocess.run(command, input=CHECKS_ITS_DRIVER, text=True, check=True)
     api = Api(client_settings(state_dir=str(pool.state_dir)))
-    with Bench(api, purpose="doctor") as bench:
-        found = self_check.runtime(bench, str(path), simulated=False)
+    with VerificationBench(api, purpose="doctor") as bench:
+        found = self_check.check_runtime(bench, str(path), simulated=False)
     assert found.kept is kept, found
-    assert "cudaGetDeviceCount says 103 (cudaErrorSoftwareValidityNotEstablished) under the fence" in found.measured
+    assert (
+        "cudaGetDeviceCount says 103 (cudaErrorSoftwareValidityNotEstablished) under the fence"
+        in found.measured
+    )
     assert found.measured.endswith(without)
 
 

@@ -28,7 +28,9 @@ def clean(pool: RealPool) -> Iterator[None]:
     pool.stop_all()
 
 
-def test_members_find_each_other_and_the_launcher_comes_last(pool: RealPool, tmp_path: Path) -> None:
+def test_members_find_each_other_and_the_launcher_comes_last(
+    pool: RealPool, tmp_path: Path
+) -> None:
     tell = 'echo "$GPUPOOL_GANG_RANK $GPUPOOL_GANG_ROLE of $GPUPOOL_GANG_SIZE, $MASTER_ADDR ${RANK:---}"'
     file = tmp_path / "gang.yaml"
     file.write_text(
@@ -48,7 +50,9 @@ roles:
     assert len({worker["device"] for worker in workers}) == 2
 
 
-def test_stopping_everything_stops_a_gang_that_waits_though_its_members_end_with_each_other(pool: RealPool) -> None:
+def test_stopping_everything_stops_a_gang_that_waits_though_its_members_end_with_each_other(
+    pool: RealPool,
+) -> None:
     pool.do("submit", "--gpu", "1", "--name", "holder", "--", "sleep", "600")
     pool.do("submit", "--gpu", "1", "--gang", "2", "--name", "waits", "--", "sleep", "600")
     done = pool.run("stop", "--all", "--yes", "--grace", "0")
@@ -69,11 +73,15 @@ def test_a_gang_that_is_larger_than_what_is_free_waits_as_a_whole(pool: RealPool
         pool.until_state(f"mpi.{n}", "running")
     assert "gang mpi: 6 of 6 members running" in pool.do("explain", "mpi")
     members = pool.json("explain", "mpi")["gang"]["members"]
-    assert [member["devices"] for member in members] == [[pool.job(f"mpi.{n}")["device"]] for n in range(6)]
+    assert [member["devices"] for member in members] == [
+        [pool.job(f"mpi.{n}")["device"]] for n in range(6)
+    ]
     assert pool.do("stop", "mpi", "--grace", "0").count("stopped") == 6
 
 
-def test_a_preempted_job_saves_waits_and_goes_on_in_the_same_log(pool: RealPool, tmp_path: Path) -> None:
+def test_a_preempted_job_saves_waits_and_goes_on_in_the_same_log(
+    pool: RealPool, tmp_path: Path
+) -> None:
     saved = tmp_path / "saved"
     script = f'echo "from $(cat {saved} 2>/dev/null || echo 0)"; trap "echo 7 >{saved}; exit 0" TERM; sleep 600 & wait'
     pool.do("submit", "--gpu", "1", "--name", "train", "--preemptible", "--", "sh", "-c", script)
@@ -94,15 +102,42 @@ def test_a_preempted_job_saves_waits_and_goes_on_in_the_same_log(pool: RealPool,
 
 
 def test_what_is_reserved_is_kept_and_refusals_have_numbers(pool: RealPool) -> None:
-    made = pool.do("reservation", "create", "demo", "--gpu", "1", "--nodes", "2", "--start", "1h", "--for", "2h")
+    made = pool.do(
+        "reservation",
+        "create",
+        "demo",
+        "--gpu",
+        "1",
+        "--nodes",
+        "2",
+        "--start",
+        "1h",
+        "--for",
+        "2h",
+    )
     assert made == "demo\n"
     pool.do("submit", "--gpu", "1", "--name", "long", "--max-time", "2h", "--", "sleep", "600")
     pool.do("submit", "--gpu", "1", "--name", "short", "--max-time", "10m", "--", "sleep", "600")
-    pool.do("submit", "--gpu", "1", "--name", "mine", "--max-time", "2h", "--reservation", "demo", "--", "sleep", "600")
+    pool.do(
+        "submit",
+        "--gpu",
+        "1",
+        "--name",
+        "mine",
+        "--max-time",
+        "2h",
+        "--reservation",
+        "demo",
+        "--",
+        "sleep",
+        "600",
+    )
     for name in ("short", "mine"):
         pool.until_state(name, "running")
     assert pool.job("long")["state"] == "pending"
-    assert "kept for reservation demo" in pool.do("explain", "long") or "in use" in pool.do("explain", "long")
+    assert "kept for reservation demo" in pool.do("explain", "long") or "in use" in pool.do(
+        "explain", "long"
+    )
     done = pool.run("reservation", "create", "two", "--start", "90m", "--for", "1h")
     assert (done.returncode, "collides with reservation demo" in done.stderr) == (3, True)
     done = pool.run("reservation", "create", "past", "--start", "2020-01-01T00:00", "--for", "1h")

@@ -1,4 +1,5 @@
-"""`gpupool import` as one types it, by the installed program, where there is no pool and no home for one."""
+"""`gpupool import` as one types it, by the installed program, where there is no pool and no home
+for one."""
 
 from __future__ import annotations
 
@@ -23,7 +24,13 @@ spec:
 def run(tmp_path: Path, *words: str, given: str = MANIFEST) -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "GPUPOOL_STATE_DIR": str(tmp_path / "none")}
     return subprocess.run(
-        [GPUPOOL, "import", *words], input=given, env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+        [GPUPOOL, "import", *words],
+        input=given,
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -31,7 +38,11 @@ def test_a_pipe_of_two_imports_says_the_same_twice(tmp_path: Path) -> None:
     first = run(tmp_path, "-")
     assert first.returncode == 0, first.stderr
     limits = yaml.safe_load(first.stdout)["spec"]["containers"][0]["resources"]["limits"]
-    assert limits == {"gpupool.dev/gpus": "2", "gpupool.dev/gpu-milli": "300", "gpupool.dev/memory": "8Gi"}
+    assert limits == {
+        "gpupool.dev/gpus": "2",
+        "gpupool.dev/gpu-milli": "300",
+        "gpupool.dev/memory": "8Gi",
+    }
     again = run(tmp_path, "-", "--strict", given=first.stdout)
     assert (again.returncode, again.stdout, again.stderr) == (0, first.stdout, "")
     assert list(tmp_path.iterdir()) == []

@@ -15,13 +15,15 @@ SMALL = ("--gpu", "0.1", "--memory", "1GiB")
 WHERE = ("sh", "-c", "grep Cpus_allowed_list /proc/self/status")
 
 pytestmark = pytest.mark.skipif(
-    not {0, 1} <= os.sched_getaffinity(0), reason="two NUMA nodes need processors 0 and 1 of this machine"
+    not {0, 1} <= os.sched_getaffinity(0),
+    reason="two NUMA nodes need processors 0 and 1 of this machine",
 )
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
-    """One node whose NUMA node 0 has processor 0 and cards 0 and 1, NUMA node 1 processor 1 and cards 2 and 3."""
+    """One node whose NUMA node 0 has processor 0 and cards 0 and 1, NUMA node 1 processor 1 and
+    cards 2 and 3."""
     with RealPool(tmp_path_factory.mktemp("numa") / "pool", sim=str(MACHINE)) as running:
         yield running
 
@@ -38,13 +40,17 @@ def ran_on(pool: RealPool, name: str) -> str:
 
 
 def test_a_job_runs_on_the_processors_of_its_cards_numa_node(pool: RealPool) -> None:
-    pool.do("submit", *SMALL, "--cpus", "0.5", "--host-memory", "64MiB", "--name", "near", "--", *WHERE)
+    pool.do(
+        "submit", *SMALL, "--cpus", "0.5", "--host-memory", "64MiB", "--name", "near", "--", *WHERE
+    )
     assert ran_on(pool, "near") == "0"
     assert pool.job("near")["numa"] == [{"numa": 0, "cpu_milli": 500, "host_bytes": 64 << 20}]
     assert pool.job("near")["device"] == "two-sockets:0"
 
 
-def test_when_one_socket_is_full_the_next_job_runs_on_the_other_beside_its_card(pool: RealPool) -> None:
+def test_when_one_socket_is_full_the_next_job_runs_on_the_other_beside_its_card(
+    pool: RealPool,
+) -> None:
     pool.do("submit", *SMALL, "--cpus", "1", "--name", "holder", "--", "sleep", "600")
     assert pool.until_state("holder", "running")["numa"][0]["numa"] == 0
     pool.do("submit", *SMALL, "--cpus", "1", "--topology", "numa", "--name", "other", "--", *WHERE)
@@ -58,10 +64,15 @@ def test_a_condition_that_cannot_hold_now_is_waited_for_and_explained(pool: Real
     for name in ("a", "b"):
         pool.do("submit", *SMALL, "--cpus", "0.6", "--name", name, "--", "sleep", "600")
         pool.until_state(name, "running")
-    pool.do("submit", *SMALL, "--cpus", "0.5", "--topology", "numa", "--name", "waits", "--", *WHERE)
+    pool.do(
+        "submit", *SMALL, "--cpus", "0.5", "--topology", "numa", "--name", "waits", "--", *WHERE
+    )
     told = pool.json("explain", "waits")
     assert told["nodes"] == {"cards not near enough together": 1}
-    assert "nearest is NUMA node 0 of two-sockets with 2 cards and 0.4 processors free" in told["sentence"]
+    assert (
+        "nearest is NUMA node 0 of two-sockets with 2 cards and 0.4 processors free"
+        in told["sentence"]
+    )
     refused = pool.run("run", *SMALL, "--cpus", "1.5", "--topology", "numa", "--", "true")
     assert refused.returncode != 0
     assert "1.5 processors of one NUMA node; nearest is NUMA node 0" in refused.stderr
@@ -72,7 +83,9 @@ def test_a_condition_that_cannot_hold_now_is_waited_for_and_explained(pool: Real
 def test_a_job_that_asks_for_cards_alone_runs_anywhere(pool: RealPool) -> None:
     pool.do("submit", *SMALL, "--name", "anywhere", "--", *WHERE)
     every = os.sched_getaffinity(0)
-    assert ran_on(pool, "anywhere") == (f"{min(every)}-{max(every)}" if len(every) > 1 else str(min(every)))
+    assert ran_on(pool, "anywhere") == (
+        f"{min(every)}-{max(every)}" if len(every) > 1 else str(min(every))
+    )
 
 
 def test_a_job_may_have_processors_of_both(pool: RealPool) -> None:

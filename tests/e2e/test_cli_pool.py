@@ -1,4 +1,5 @@
-"""The pool's own life by the command line: up, a second up, kill -9, up again, doctor, down, purge, people, TCP."""
+"""The pool's own life by the command line: up, a second up, kill -9, up again, doctor, down, purge,
+people, TCP."""
 
 from __future__ import annotations
 
@@ -66,7 +67,16 @@ def test_jobs_outlive_a_server_killed_with_9_and_the_client_does_not_notice(pool
 
 def test_a_program_that_ends_while_the_server_is_away_still_passes_its_code(pool: RealPool) -> None:
     with pool.start(
-        "run", "--gpu", "0.3", "--name", "f", "--", "sh", "-c", "echo b; read l; exit 9", stdin=subprocess.PIPE
+        "run",
+        "--gpu",
+        "0.3",
+        "--name",
+        "f",
+        "--",
+        "sh",
+        "-c",
+        "echo b; read l; exit 9",
+        stdin=subprocess.PIPE,
     ) as client:
         assert client.stdout is not None
         assert client.stdout.readline() == b"b\n"
@@ -98,7 +108,10 @@ def test_purge_leaves_nothing(tmp_path: Path) -> None:
     pool = RealPool(tmp_path / "pool")
     pool.up("--sim", "1xT4")
     pool.do("submit", "--gpu", "1", "--", "sleep", "600")
-    assert f"removed {tmp_path}/pool" in pool.do("down", "--purge", "--yes") or not (tmp_path / "pool").exists()
+    assert (
+        f"removed {tmp_path}/pool" in pool.do("down", "--purge", "--yes")
+        or not (tmp_path / "pool").exists()
+    )
     assert not (tmp_path / "pool").exists()
     assert pool.run("down", "--purge", "--yes").returncode == 0
 
@@ -106,8 +119,20 @@ def test_purge_leaves_nothing(tmp_path: Path) -> None:
 def test_purge_works_when_the_server_is_dead_and_ends_its_jobs(tmp_path: Path) -> None:
     pool = RealPool(tmp_path / "pool")
     pool.up("--sim", "1xT4")
-    pool.do("submit", "--gpu", "1", "--name", "left", "--", "sh", "-c", f"echo $$ > {tmp_path}/pid; sleep 600")
-    pool.until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the job has begun")
+    pool.do(
+        "submit",
+        "--gpu",
+        "1",
+        "--name",
+        "left",
+        "--",
+        "sh",
+        "-c",
+        f"echo $$ > {tmp_path}/pid; sleep 600",
+    )
+    pool.until(
+        lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the job has begun"
+    )
     program = int((tmp_path / "pid").read_text())
     os.kill(pool.server_pid(), signal.SIGKILL)
     pool.until(lambda: pool.run("ps").returncode == 7, "the pool is gone")
@@ -129,7 +154,10 @@ def test_purge_touches_nothing_that_is_not_a_pools(tmp_path: Path) -> None:
 
 def test_the_doctor_works_with_and_without_a_pool(pool: RealPool) -> None:
     with_pool = pool.json("doctor")
-    assert (with_pool["version"], {c["state"] for c in with_pool["checks"]} <= {"ok", "warn"}) == (__version__, True)
+    assert (with_pool["version"], {c["state"] for c in with_pool["checks"]} <= {"ok", "warn"}) == (
+        __version__,
+        True,
+    )
     assert with_pool["server"]["pid"] == pool.server_pid()
     pool.do("down", "--yes")
     without = pool.run("doctor")
@@ -175,7 +203,8 @@ def test_foreground_up_stops_on_ctrl_c_and_its_jobs_go_on(
 def test_a_server_that_is_aborted_ends_its_foreground_up_as_a_failure(
     foreground: tuple[RealPool, subprocess.Popen[bytes]],
 ) -> None:
-    """What `Restart=on-failure` of the documented unit needs: an abort by a library cannot be caught."""
+    """What `Restart=on-failure` of the documented unit needs: an abort by a library cannot be
+    caught."""
     pool, running = foreground
     os.kill(pool.server_pid(), signal.SIGABRT)
     _out, err = running.communicate(timeout=60)
@@ -221,7 +250,9 @@ def test_cards_are_released_drained_and_adopted(pool: RealPool) -> None:
     assert f"{held} (L40S) adopted" in pool.do("adopt", "all")
 
 
-def test_login_over_tcp_runs_jobs_as_the_bound_user_and_follows_their_output(tmp_path: Path) -> None:
+def test_login_over_tcp_runs_jobs_as_the_bound_user_and_follows_their_output(
+    tmp_path: Path,
+) -> None:
     pool = RealPool(tmp_path / "pool")
     port = claim_port()
     try:
@@ -232,7 +263,13 @@ def test_login_over_tcp_runs_jobs_as_the_bound_user_and_follows_their_output(tmp
 
         def there(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
             return subprocess.run(
-                [*GPUPOOL, *words], env=other, input=stdin, capture_output=True, text=True, timeout=60, check=False
+                [*GPUPOOL, *words],
+                env=other,
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
             )
 
         assert there("login", f"http://127.0.0.1:{port}", stdin="gpp_wrong\n").returncode == 4
@@ -257,7 +294,9 @@ def test_a_taken_port_is_said(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        done = pool.run("up", "-d", "--sim", "1xT4", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        done = pool.run(
+            "up", "-d", "--sim", "1xT4", "--listen", f"127.0.0.1:{taken.getsockname()[1]}"
+        )
     assert done.returncode == 7
     assert done.stderr.startswith("gpupool: GP-5007: ")
     pool.do("down", "--purge", "--yes")
@@ -300,18 +339,24 @@ def test_ctrl_c_ends_top_without_a_traceback_and_leaves_the_terminal_sane(pool: 
     assert b"Traceback" not in terminal.seen
 
 
-@pytest.mark.parametrize("words", [["--listen", "192.0.2.1:8470"], ["--listen", "{taken}"], ["--sim", "1xNONE"]])
+@pytest.mark.parametrize(
+    "words", [["--listen", "192.0.2.1:8470"], ["--listen", "{taken}"], ["--sim", "1xNONE"]]
+)
 def test_a_first_start_that_is_refused_leaves_nothing(tmp_path: Path, words: list[str]) -> None:
     pool = RealPool(tmp_path / "pool")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused = pool.run("up", "-d", "--sim", "1xT4", *(one.format(taken=f"127.0.0.1:{port}") for one in words))
+        refused = pool.run(
+            "up", "-d", "--sim", "1xT4", *(one.format(taken=f"127.0.0.1:{port}") for one in words)
+        )
     assert refused.returncode != 0
     assert "gpupool: GP-" in refused.stderr
     assert not pool.state_dir.exists()
 
 
-def test_restart_leaves_a_server_in_the_foreground_to_the_program_that_keeps_it(tmp_path: Path) -> None:
+def test_restart_leaves_a_server_in_the_foreground_to_the_program_that_keeps_it(
+    tmp_path: Path,
+) -> None:
     """As under a systemd unit: its `gpupool up` is the unit's process, and waits for the server."""
     pool = RealPool(tmp_path / "pool", "1xT4")
     keeper = pool.start("up", "--sim", "1xT4")
@@ -338,12 +383,16 @@ def test_restart_leaves_a_server_in_the_foreground_to_the_program_that_keeps_it(
 @pytest.mark.parametrize("columns", [60, 80])
 def test_tables_fit_a_narrow_terminal(pool: RealPool, columns: int) -> None:
     pool.environ["NO_COLOR"] = "1"
-    pool.environ.pop("COLUMNS", None)  # a test worker has it, and it goes before the terminal's own width
+    pool.environ.pop(
+        "COLUMNS", None
+    )  # a test worker has it, and it goes before the terminal's own width
     pool.do("tenant", "create", "nlp")
     pool.do("quota", "set", "nlp", "--gpus", "1")
     for words, last in ((["gpus"], b"adopted"), (["quota"], b"nlp"), (["ps", "--all"], b"no jobs")):
         with Terminal(columns=columns) as terminal:
-            command = pool.start(*words, stdin=terminal.side, stdout=terminal.side, stderr=terminal.side)
+            command = pool.start(
+                *words, stdin=terminal.side, stdout=terminal.side, stderr=terminal.side
+            )
             assert terminal.until_ended(command) == 0
             shown = terminal.seen.decode().replace("\r", "").split("tenant default may take")[0]
         assert last in terminal.seen

@@ -1,4 +1,5 @@
-"""A pool beyond loopback's plain HTTP: its certificate is checked, a token is needed, a session is kept."""
+"""A pool beyond loopback's plain HTTP: its certificate is checked, a token is needed, a session is
+kept."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -48,7 +52,16 @@ def test_a_pool_behind_tls_is_reached_only_with_its_certificate_and_a_token(tmp_
     cert, key = certificate(tmp_path)
     url = f"https://127.0.0.1:{claim_port()}"
     pool = RealPool(tmp_path / "pool")
-    pool.up("--sim", "1xT4", "--listen", url.removeprefix("https://"), "--tls-cert", str(cert), "--tls-key", str(key))
+    pool.up(
+        "--sim",
+        "1xT4",
+        "--listen",
+        url.removeprefix("https://"),
+        "--tls-cert",
+        str(cert),
+        "--tls-key",
+        str(key),
+    )
     try:
         with pytest.raises(PoolNotRunning, match=r"self.signed certificate"):
             Api(ClientSettings(url=url)).request("GET", "whoami")

@@ -1,6 +1,8 @@
-"""`verify` on a real pool: it shows what can be shown, keeps a report, and leaves nothing behind however it ends.
+"""`verify` on a real pool: it shows what can be shown, keeps a report, and leaves nothing behind
+however it ends.
 
-Figures of compute are asserted on virtual time and measured by the benches; a busy machine must not fail a test.
+Figures of compute are asserted on virtual time and measured by the benches; a busy machine must not
+fail a test.
 """
 
 from __future__ import annotations
@@ -29,12 +31,21 @@ def _nothing_is_left(pool: RealPool) -> Iterator[None]:
     assert pool.held_milli() == 0
 
 
-def test_memory_holds_on_the_card_that_is_named_and_the_report_says_so(pool: RealPool, tmp_path: Path) -> None:
-    done = pool.run("verify", "sim-0:1", "--quick", "--only", "memory", "--out", str(tmp_path / "audit"))
+def test_memory_holds_on_the_card_that_is_named_and_the_report_says_so(
+    pool: RealPool, tmp_path: Path
+) -> None:
+    done = pool.run(
+        "verify", "sim-0:1", "--quick", "--only", "memory", "--out", str(tmp_path / "audit")
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads((tmp_path / "audit" / "verify.json").read_text())
     assert told["kept"] is True
-    assert {one["key"] for one in told["findings"]} == {"card-seen", "limit-seen", "limit-held", "neighbour-memory"}
+    assert {one["key"] for one in told["findings"]} == {
+        "card-seen",
+        "limit-seen",
+        "limit-held",
+        "neighbour-memory",
+    }
     identity = told["identity"]
     assert (identity["card"], identity["simulated"], identity["quick"]) == ("sim-0:1", True, True)
     assert identity["fence"] in ("soft", "advisory")
@@ -47,7 +58,10 @@ def test_interrupted_it_ends_what_it_started(pool: RealPool, how: signal.Signals
     process = pool.start("verify", "--only", "neighbours", "--no-report")
 
     def running() -> bool:
-        return any(job["name"].endswith("-quiet") and job["state"] == "running" for job in pool.json("ps", "--live"))
+        return any(
+            job["name"].endswith("-quiet") and job["state"] == "running"
+            for job in pool.json("ps", "--live")
+        )
 
     pool.until(running, "the first of its jobs")
     process.send_signal(how)

@@ -1,4 +1,5 @@
-"""deploy/Containerfile, built for real: on a base of Debian's packages, since a registry is not everywhere."""
+"""deploy/Containerfile, built for real: on a base of Debian's packages, since a registry is not
+everywhere."""
 
 from __future__ import annotations
 
@@ -27,14 +28,20 @@ print(json.dumps({"uid": os.getuid(), "versions": versions, "usage": usage, "fen
 
 
 class Builder:
-    """buildah with a store of its own; no daemon, no registry, and no namespaces that a container would not give."""
+    """buildah with a store of its own; no daemon, no registry, and no namespaces that a container
+    would not give."""
 
     def __init__(self, place: Path) -> None:
         self._words = ("buildah", "--root", str(place / "store"), "--runroot", str(place / "run"))
 
     def __call__(self, *words: str) -> str:
         done = subprocess.run(
-            (*self._words, *words), cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS
+            (*self._words, *words),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_SECONDS,
         )
         assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
         return done.stdout
@@ -55,7 +62,14 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
 def base(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Like python:3.12-slim: Debian, its C library, and a Python whose pip may install."""
     context = tmp_path_factory.mktemp("base")
-    words = ("mmdebstrap", "--quiet", "--variant=apt", f"--include={PACKAGES}", "bookworm", str(context / "base.tar"))
+    words = (
+        "mmdebstrap",
+        "--quiet",
+        "--variant=apt",
+        f"--include={PACKAGES}",
+        "bookworm",
+        str(context / "base.tar"),
+    )
     subprocess.run(words, check=True, timeout=LIMIT_SECONDS)
     (context / "Containerfile").write_text(
         "FROM scratch\nADD base.tar /\nRUN rm /usr/lib/python3*/EXTERNALLY-MANAGED\n"
@@ -65,22 +79,40 @@ def base(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_the_containerfile_makes_an_image_of_what_is_locked(builder: Builder, base: str) -> None:
-    words = ["bud", "--isolation", "chroot", "--network", "host", "--pull=never", "--build-arg", f"PYTHON={base}"]
+    words = [
+        "bud",
+        "--isolation",
+        "chroot",
+        "--network",
+        "host",
+        "--pull=never",
+        "--build-arg",
+        f"PYTHON={base}",
+    ]
     if certificates := os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE"):
-        words += ["--build-arg", f"PIP_CERT={certificates}", "--volume", f"{certificates}:{certificates}:ro"]
+        words += [
+            "--build-arg",
+            f"PIP_CERT={certificates}",
+            "--volume",
+            f"{certificates}:{certificates}:ro",
+        ]
     if index := os.environ.get("PIP_INDEX_URL"):
         words += ["--build-arg", f"PIP_INDEX_URL={index}"]
     builder(*words, "--file", "deploy/Containerfile", "--tag", "localhost/gpupool", ".")
 
     container = builder("from", "--pull=never", "localhost/gpupool").strip()
     run = ("run", "--isolation", "chroot", container, "--", "python")
-    assert "usage: python -m gpupool.kubernetes" in builder(*run, "-m", "gpupool.kubernetes", "--help")
+    assert "usage: python -m gpupool.kubernetes" in builder(
+        *run, "-m", "gpupool.kubernetes", "--help"
+    )
     told = json.loads(builder(*run, "-c", SAYS))
     assert told["uid"] == 65532
     assert told["usage"].startswith("usage: gpupool-hook")
     assert {"libcuda.so.1", "libnvidia-ml.so.1"} <= set(told["fence"])
     packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
-    locked = {(one["name"], one["version"]) for one in packages if "version" in one}  # some in one for each Python
+    locked = {
+        (one["name"], one["version"]) for one in packages if "version" in one
+    }  # some in one for each Python
     there = {pair for pair in told["versions"].items() if pair[0] in {name for name, _ in locked}}
     assert len(there) > 20
     assert there - locked == set()

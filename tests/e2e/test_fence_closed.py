@@ -1,6 +1,8 @@
-"""Ways out of a fence, each tried by a real job on a simulated card: it still holds, or the job is found out and ended.
+"""Ways out of a fence, each tried by a real job on a simulated card: it still holds, or the job is
+found out and ended.
 
-The jobs run as root here, which is more than a tenant has: what stops or finds root stops and finds him.
+The jobs run as root here, which is more than a tenant has: what stops or finds root stops and finds
+him.
 """
 
 from __future__ import annotations
@@ -29,12 +31,15 @@ _READ_BEFORE = (common, fleet, jobs, people, report, resource)
 
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="a pool of root's own: in a user's the fence is advice"),
+    pytest.mark.skipif(
+        os.geteuid() != 0, reason="a pool of root's own: in a user's the fence is advice"
+    ),
 ]
 
 SHARE_MIB = 2048
 NOTICED_SECONDS = 2.5
-"""One look is at most 0.8 s after the last; the rest is this machine's, which runs other tests meanwhile."""
+"""One look is at most 0.8 s after the last; the rest is this machine's, which runs other tests
+meanwhile."""
 
 PROGRAM = """
 import ctypes, json, os, sys, time
@@ -76,7 +81,8 @@ class Fenced:
         return next((self.pool.state_dir / "agent/fence").glob("*/driver/libcuda.so.1"))
 
     def run(self, body: str, *arguments: str, before: str = "") -> dict[str, Any]:
-        """A job that runs the prelude and `body`, behind the words `before`: what it said, and its end."""
+        """A job that runs the prelude and `body`, behind the words `before`: what it said, and its
+        end."""
         self._number += 1
         program = self.place / f"program-{self._number}.py"
         program.write_text(PROGRAM + body)
@@ -104,7 +110,11 @@ class Fenced:
     def events(self, job: str) -> list[dict[str, Any]]:
         lines = self.pool.do("events", "--last", "500", "-o", "json").splitlines()
         events = [json.loads(line) for line in lines]
-        return [event for event in events if event["subject"] == job and event["kind"].startswith("fence.")]
+        return [
+            event
+            for event in events
+            if event["subject"] == job and event["kind"].startswith("fence.")
+        ]
 
 
 def _be_somebody(tell: int, state_dir: Path, words: tuple[str, ...]) -> None:
@@ -172,7 +182,9 @@ def test_no_variable_takes_it_away(fenced: Fenced, before: str) -> None:
 
 
 def test_deep_binding_finds_it(fenced: Fenced) -> None:
-    assert_held(fenced.run("look(ctypes.CDLL('libcuda.so.1', mode=os.RTLD_NOW | os.RTLD_DEEPBIND))"))
+    assert_held(
+        fenced.run("look(ctypes.CDLL('libcuda.so.1', mode=os.RTLD_NOW | os.RTLD_DEEPBIND))")
+    )
 
 
 def test_a_namespace_of_its_own_for_the_library_finds_it(fenced: Fenced) -> None:
@@ -240,7 +252,8 @@ SOMEBODY = 54321
 
 
 def test_a_setuid_program_of_roots_in_somebodys_job_is_held_like_any_other(fenced: Fenced) -> None:
-    """The loader believes no variable there, and needs none: the name of the driver is the fence's."""
+    """The loader believes no variable there, and needs none: the name of the driver is the
+    fence's."""
     program = fenced.place / "setuid"
     subprocess.run(["cc", "-w", "-x", "c", "-", "-o", program], input=SETUID, text=True, check=True)
     program.chmod(0o4755)
@@ -248,13 +261,17 @@ def test_a_setuid_program_of_roots_in_somebodys_job_is_held_like_any_other(fence
         pytest.skip("the file system of temporary files is mounted nosuid")
     words = ("env", "LD_LIBRARY_PATH=/tmp", "GPUPOOL_SHARE=/tmp", str(program))
     said = json.loads(fenced.as_somebody(*words))
-    assert (said["uid"], said["euid"], said["secure"]) == (SOMEBODY, 0, 1), "it is what it should be"
+    assert (said["uid"], said["euid"], said["secure"]) == (SOMEBODY, 0, 1), (
+        "it is what it should be"
+    )
     seen = {key: said[key] for key in ("init", "context", "total_mib", "small", "large")}
     assert seen == {"init": 0, "context": 0, "total_mib": SHARE_MIB, "small": 0, "large": 2}
 
 
 @pytest.mark.parametrize("way", ["the private path", "a copy", "preloaded", "by LD_LIBRARY_PATH"])
-def test_the_driver_without_the_fence_is_found_out(fenced: Fenced, tmp_path: Path, way: str) -> None:
+def test_the_driver_without_the_fence_is_found_out(
+    fenced: Fenced, tmp_path: Path, way: str
+) -> None:
     driver = fenced.driver()
     copy = tmp_path / "libinnocent.so"
     copy.write_bytes(driver.read_bytes())
@@ -262,14 +279,17 @@ def test_the_driver_without_the_fence_is_found_out(fenced: Fenced, tmp_path: Pat
         "the private path": lambda: fenced.run(BY_PATH, str(driver)),
         "a copy": lambda: fenced.run(BY_PATH, str(copy)),
         "preloaded": lambda: fenced.run(ORDINARY + "; stay()", before=f"env LD_PRELOAD={driver}"),
-        "by LD_LIBRARY_PATH": lambda: fenced.run(ORDINARY + "; stay()", before=f"env LD_LIBRARY_PATH={driver.parent}"),
+        "by LD_LIBRARY_PATH": lambda: fenced.run(
+            ORDINARY + "; stay()", before=f"env LD_LIBRARY_PATH={driver.parent}"
+        ),
     }[way]()
     assert answer["said"][0]["total_mib"] > SHARE_MIB, "it did get past the fence"
     assert_found_out(fenced, answer, "unregistered")
 
 
 def test_a_second_driver_beside_the_fence_is_found_out(fenced: Fenced, tmp_path: Path) -> None:
-    """The first copy is registered; what is taken through the second is memory that its ledger does not know."""
+    """The first copy is registered; what is taken through the second is memory that its ledger does
+    not know."""
     second = tmp_path / "libsecond.so"
     second.write_bytes(fenced.driver().read_bytes())
     body = "ctypes.CDLL('libcuda.so.1').cuInit(0); look(ctypes.CDLL(sys.argv[1])); stay()"
@@ -321,18 +341,23 @@ int main(int argc, char **argv)
 @pytest.fixture(scope="module")
 def static_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("static") / "static"
-    subprocess.run(["cc", "-static", "-w", "-x", "c", "-", "-o", program], input=STATIC, text=True, check=True)
+    subprocess.run(
+        ["cc", "-static", "-w", "-x", "c", "-", "-o", program], input=STATIC, text=True, check=True
+    )
     return program
 
 
-on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="knows the thread block of x86-64")
+on_x86 = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="knows the thread block of x86-64"
+)
 
 
 @on_x86
 def test_a_static_program_that_opens_the_driver_dies_of_it_before_it_has_the_card(
     fenced: Fenced, static_program: Path
 ) -> None:
-    """Its first thread-local variable lies nowhere: `dlopen` in a static program of glibc 2.36 gives it no storage."""
+    """Its first thread-local variable lies nowhere: `dlopen` in a static program of glibc 2.36
+    gives it no storage."""
     answer = fenced.run("", before=f"exec {static_program} {fenced.driver()};")
     assert answer["said"] == []
     assert answer["job"]["exit_code"] == 3 or answer["job"]["signal"] == signal.SIGSEGV, answer
@@ -348,7 +373,8 @@ def test_a_static_program_that_mends_that_gets_past_the_fence_and_is_found_out(
 
 
 def test_other_limits_mounted_over_the_jobs_own_are_found_out(fenced: Fenced) -> None:
-    """In a mount namespace within: the stand-in believes the page it sees, the agent looks at what it sees."""
+    """In a mount namespace within: the stand-in believes the page it sees, the agent looks at what
+    it sees."""
     page = "import shutil; shutil.copytree('/run/gpupool/share', sys.argv[1])\n"
     change = """
 import mmap
@@ -357,13 +383,18 @@ with open(sys.argv[1] + "/limits", "r+b") as file:
     file.write((40 << 30).to_bytes(8, "little"))
 os.system(f"mount --bind {sys.argv[1]} /run/gpupool/share")
 """
-    answer = fenced.run(page + change + ORDINARY + "; stay()", str(fenced.place / "mine"), before="unshare -m --")
+    answer = fenced.run(
+        page + change + ORDINARY + "; stay()", str(fenced.place / "mine"), before="unshare -m --"
+    )
     assert answer["said"][0]["large"] == 0, "it did get past the fence"
     assert_found_out(fenced, answer, "mount", "over")
 
 
 def test_a_damaged_ledger_is_found_out(fenced: Fenced) -> None:
-    body = ORDINARY + "\nos.pwrite(os.open('/run/gpupool/usage/region', os.O_RDWR), b'nonsense', 0); stay()"
+    body = (
+        ORDINARY
+        + "\nos.pwrite(os.open('/run/gpupool/usage/region', os.O_RDWR), b'nonsense', 0); stay()"
+    )
     answer = fenced.run(body)
     assert_found_out(fenced, answer, "region")
 
@@ -387,18 +418,36 @@ def test_what_is_found_is_only_told_where_the_pool_was_told_to_warn(tmp_path: Pa
         assert answer["job"]["state"] == "done", answer
         events = other.events(answer["job"]["id"])
         kinds = [event["kind"] for event in events]
-        assert sorted(kinds) == ["fence.over", "fence.unregistered"], "each is told once while it lasts"
+        assert sorted(kinds) == ["fence.over", "fence.unregistered"], (
+            "each is told once while it lasts"
+        )
         assert events[0]["data"]["found"].endswith("(warn)")
 
 
-def test_where_the_pool_was_told_to_freeze_the_job_stops_and_its_neighbours_do_not(tmp_path: Path) -> None:
+def test_where_the_pool_was_told_to_freeze_the_job_stops_and_its_neighbours_do_not(
+    tmp_path: Path,
+) -> None:
     with Reacting(tmp_path / "pool", "freeze") as pool:
         other = Fenced(pool, tmp_path)
         driver, program = other.driver(), tmp_path / "leaver.py"
-        program.write_text(PROGRAM + "look(ctypes.CDLL(sys.argv[1]))\nwhile True: print(time.time_ns(), flush=True)")
-        words = ("--gpu", "0.3", "--memory", "2GiB", "--", sys.executable, str(program), str(driver))
+        program.write_text(
+            PROGRAM
+            + "look(ctypes.CDLL(sys.argv[1]))\nwhile True: print(time.time_ns(), flush=True)"
+        )
+        words = (
+            "--gpu",
+            "0.3",
+            "--memory",
+            "2GiB",
+            "--",
+            sys.executable,
+            str(program),
+            str(driver),
+        )
         pool.do("submit", "--name", "leaver", *words)
-        pool.until(lambda: "fence.unregistered" in pool.do("events", "--last", "100"), "the finding")
+        pool.until(
+            lambda: "fence.unregistered" in pool.do("events", "--last", "100"), "the finding"
+        )
         pool.until(lambda: stopped(driver), "the stop of the job's process")
         assert_held(other.run(ORDINARY))
         assert pool.job("leaver")["state"] == "running"
@@ -408,6 +457,12 @@ def test_where_the_pool_was_told_to_freeze_the_job_stops_and_its_neighbours_do_n
 
 def stopped(driver: Path) -> bool:
     """Whether the process that was given the driver's path is stopped."""
-    listed = subprocess.run(["ps", "-ww", "-eo", "stat=,args="], capture_output=True, text=True, check=True).stdout
-    states = [line.split()[0] for line in listed.splitlines() if "leaver.py" in line and str(driver) in line]
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "stat=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    states = [
+        line.split()[0]
+        for line in listed.splitlines()
+        if "leaver.py" in line and str(driver) in line
+    ]
     return bool(states) and all(state.startswith("T") for state in states)

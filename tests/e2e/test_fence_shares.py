@@ -1,4 +1,5 @@
-"""Fenced shares over a pool's life: beside whole cards, the pool killed and back, another size, a user's own pool."""
+"""Fenced shares over a pool's life: beside whole cards, the pool killed and back, another size, a
+user's own pool."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ import pytest
 from tests.e2e.pool_fixture import GPUPOOL, RealPool
 
 UID = 100_000 + os.getpid()
-"""An account of this process alone: a user's pool keeps mount points in a directory that is named after its account."""
+"""An account of this process alone: a user's pool keeps mount points in a directory that is named
+after its account."""
 PROGRAM = """
 import ctypes, sys, time
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -53,26 +55,43 @@ def pool(tmp_path: Path) -> Iterator[RealPool]:
         yield made
 
 
-def test_a_share_has_the_stand_in_and_a_whole_card_the_driver_alone(pool: RealPool, program: list[str]) -> None:
+def test_a_share_has_the_stand_in_and_a_whole_card_the_driver_alone(
+    pool: RealPool, program: list[str]
+) -> None:
     assert pool.do("run", *SIZE, "--", *program, "1").splitlines() == ["2048 2", "driver stand-in"]
     assert pool.do("run", "--gpu", "1", "--", *program, "1").splitlines() == ["46068 0", "driver"]
-    assert pool.do("run", *SIZE, "--no-fence", "--", *program, "1").splitlines() == ["46068 0", "driver"]
+    assert pool.do("run", *SIZE, "--no-fence", "--", *program, "1").splitlines() == [
+        "46068 0",
+        "driver",
+    ]
 
 
-def test_a_job_is_held_and_can_be_resized_after_the_pool_was_killed(pool: RealPool, program: list[str]) -> None:
+def test_a_job_is_held_and_can_be_resized_after_the_pool_was_killed(
+    pool: RealPool, program: list[str]
+) -> None:
     pool.do("submit", "--name", "lasting", *SIZE, "--", *program, "100000")
     pool.until_state("lasting", "running")
-    pool.until(lambda: pool.do("logs", "lasting").split() == ["2048", "2"], "the program's first look")
+    pool.until(
+        lambda: pool.do("logs", "lasting").split() == ["2048", "2"], "the program's first look"
+    )
     arbiter = arbiters(pool)
     os.kill(pool.server_pid(), signal.SIGKILL)
-    pool.until(lambda: not any(is_there(pid) for pid in arbiter), "the arbiter's end with its agent")
+    pool.until(
+        lambda: not any(is_there(pid) for pid in arbiter), "the arbiter's end with its agent"
+    )
     pool.up()
     assert pool.until_state("lasting", "running")["fence"] in ("soft", "advisory")
     pool.until(lambda: len(arbiters(pool)) == len(arbiter), "a new arbiter")
     pool.do("resize", "lasting", "--memory", "4GiB")
-    pool.until(lambda: pool.do("logs", "lasting").split()[2:] == ["4096", "0"], "more memory in the running program")
+    pool.until(
+        lambda: pool.do("logs", "lasting").split()[2:] == ["4096", "0"],
+        "more memory in the running program",
+    )
     pool.do("resize", "lasting", "--memory", "1GiB")
-    pool.until(lambda: pool.do("logs", "lasting").split()[4:] == ["1024", "2"], "less memory in the running program")
+    pool.until(
+        lambda: pool.do("logs", "lasting").split()[4:] == ["1024", "2"],
+        "less memory in the running program",
+    )
     assert "fence." not in pool.do("events", "--last", "500")
     pool.do("stop", "lasting", "--grace", "0s")
     pool.until(lambda: not arbiters(pool), "no arbiter while nothing is shared")
@@ -96,13 +115,20 @@ def is_there(pid: int) -> bool:
 
 
 class OwnPool(RealPool):
-    """The same, all of it as an ordinary user, who may read the files of the Python that runs the tests."""
+    """The same, all of it as an ordinary user, who may read the files of the Python that runs the
+    tests."""
 
     def run(self, *words: str, **settings: Any) -> subprocess.CompletedProcess[str]:
         readable = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
         identity = ("--reuid", str(UID), "--regid", str(UID), "--clear-groups")
         command = ["setpriv", *identity, *readable, *GPUPOOL, *words]
-        settings = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 60, "text": True, **settings}
+        settings = {
+            "stdin": subprocess.DEVNULL,
+            "capture_output": True,
+            "timeout": 60,
+            "text": True,
+            **settings,
+        }
         environ = {**self.environ, **settings.pop("environ", {})}
         return subprocess.run(command, env=environ, cwd="/", check=False, **settings)
 
@@ -117,8 +143,12 @@ def everybodys_python() -> str | None:
 
 
 @pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="plays another user, by setpriv")
-def test_in_a_users_own_pool_the_fence_holds_and_says_that_it_is_advice(tmp_path: Path, program: list[str]) -> None:
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="plays another user, by setpriv"
+)
+def test_in_a_users_own_pool_the_fence_holds_and_says_that_it_is_advice(
+    tmp_path: Path, program: list[str]
+) -> None:
     python = everybodys_python()
     if python is None:
         pytest.skip("no Python here that another user could start")

@@ -1,4 +1,5 @@
-"""A pool that root started, used by other accounts: real sockets, real credentials, real processes."""
+"""A pool that root started, used by other accounts: real sockets, real credentials, real
+processes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import NotAllowed, NotFound
+from gpupool.base.errors import NoPermission, NotFound
 from gpupool.client.sdk import Pool
 from tests.support.accounts import acting_as
 from tests.support.supervised import until
@@ -33,10 +34,17 @@ def state() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="gpupool-people-") as work:
         os.chmod(work, 0o755)
         root = f"{work}/pool"
-        subprocess.run([GPUPOOL, "up", "-d", "--sim", "2xL40S", "--state-dir", root], check=True, capture_output=True)
+        subprocess.run(
+            [GPUPOOL, "up", "-d", "--sim", "2xL40S", "--state-dir", root],
+            check=True,
+            capture_output=True,
+        )
         yield root
         done = subprocess.run(
-            [GPUPOOL, "down", "--purge", "--yes", "--state-dir", root], check=False, capture_output=True, text=True
+            [GPUPOOL, "down", "--purge", "--yes", "--state-dir", root],
+            check=False,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
         assert not os.path.exists(root)
@@ -59,7 +67,9 @@ def test_a_job_runs_as_the_account_that_submitted_it(state: str) -> None:
 
 def test_the_simulated_cards_are_reached_by_those_who_hold_one_alone(state: str) -> None:
     """Their file is written by jobs of every account; a private mount is the only way to it."""
-    assert "written" in str(acting_as(ALICE, output(state, "test -w /run/gpupool/simgpu/machine && echo written")))
+    assert "written" in str(
+        acting_as(ALICE, output(state, "test -w /run/gpupool/simgpu/machine && echo written"))
+    )
     (machine,) = Path(state, "agent", "simgpu").glob("*/machine")
 
     def outside() -> str:
@@ -83,10 +93,17 @@ def test_an_unknown_account_joins_the_default_tenant_as_a_user(state: str) -> No
 
 
 def test_the_share_is_described_at_the_fixed_path_and_cannot_be_written(state: str) -> None:
-    said = acting_as(ALICE, output(state, 'cat "$GPUPOOL_SHARE/share.json"; echo x > "$GPUPOOL_SHARE/x" || echo no'))
+    said = acting_as(
+        ALICE,
+        output(state, 'cat "$GPUPOOL_SHARE/share.json"; echo x > "$GPUPOOL_SHARE/x" || echo no'),
+    )
     document, _, last = str(said).rpartition("}")
     share = json.loads(document + "}")
-    assert (share["fence"], share["devices"][0]["gpu_milli"], share["devices"][0]["memory_bytes"]) == (
+    assert (
+        share["fence"],
+        share["devices"][0]["gpu_milli"],
+        share["devices"][0]["memory_bytes"],
+    ) == (
         "soft",
         100,
         1 << 30,
@@ -108,11 +125,13 @@ def test_only_admins_touch_cards_and_nobody_stops_a_stranger_s_job(state: str) -
             pool.stop("alices", grace_seconds=0)
 
     acting_as(ALICE, submit)
-    with pytest.raises(NotAllowed):
+    with pytest.raises(NoPermission):
         acting_as(BOB, stop)  # same tenant: seen, not theirs to stop
     admin = [GPUPOOL, "--state-dir", state]
     subprocess.run([*admin, "tenant", "create", "others"], check=True, capture_output=True)
-    subprocess.run([*admin, "user", "set", f"uid-{BOB}", "--tenant", "others"], check=True, capture_output=True)
+    subprocess.run(
+        [*admin, "user", "set", f"uid-{BOB}", "--tenant", "others"], check=True, capture_output=True
+    )
     with pytest.raises(NotFound):
         acting_as(BOB, stop)  # another tenant: not there at all
     acting_as(ALICE, stop)
@@ -122,7 +141,10 @@ def test_a_stranger_cannot_attach_to_another_accounts_job(state: str) -> None:
     """The supervisor's socket answers only its job's account, the pool's owner and root."""
     with Pool(state_dir=state) as pool:
         job = pool.submit(["/bin/sleep", "60"], gpu=0.1, memory="1GiB", name="roots").first
-        until(lambda: pool.job("roots").state == "running", "the job's start: before it there is no socket")
+        until(
+            lambda: pool.job("roots").state == "running",
+            "the job's start: before it there is no socket",
+        )
 
     def knock() -> str:
         sock = socket.socket(socket.AF_UNIX)

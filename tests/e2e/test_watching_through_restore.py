@@ -1,4 +1,5 @@
-"""A watcher that lives on while its pool is put back to a backup: it is told, and from then on misses nothing."""
+"""A watcher that lives on while its pool is put back to a backup: it is told, and from then on
+misses nothing."""
 
 from __future__ import annotations
 
@@ -39,13 +40,18 @@ def pool(tmp_path: Path) -> Iterator[RealPool]:
         yield running
 
 
-def test_a_live_watcher_is_told_of_a_restore_and_misses_nothing_after_it(pool: RealPool, tmp_path: Path) -> None:
+def test_a_live_watcher_is_told_of_a_restore_and_misses_nothing_after_it(
+    pool: RealPool, tmp_path: Path
+) -> None:
     watcher = pool.start("events", "--follow", "--last", "0", "-o", "json")
     assert watcher.stdout is not None
     assert watcher.stderr is not None
     out, err = Reading(watcher.stdout), Reading(watcher.stderr)
     try:
-        pool.until(lambda: (pool.do("run", "--gpu", "0.1", "--", "true"), out.lines)[1], "the watcher's first event")
+        pool.until(
+            lambda: (pool.do("run", "--gpu", "0.1", "--", "true"), out.lines)[1],
+            "the watcher's first event",
+        )
         pool.do("backup", str(tmp_path / "saved"))
         for _ in range(3):  # events whose numbers the restored log gives again
             pool.do("run", "--gpu", "0.1", "--", "true")
@@ -65,7 +71,10 @@ def test_a_live_watcher_is_told_of_a_restore_and_misses_nothing_after_it(pool: R
             pool.do("run", "--gpu", "0.1", "--", "true")
         end = pool.json("events", "--last", "1")["seq"]
         assert anew < before, "the restored log has given again what the watcher had seen"
-        pool.until(lambda: out.events[-1]["seq"] >= end and len(out.lines) > seen, "the watcher seeing the new events")
+        pool.until(
+            lambda: out.events[-1]["seq"] >= end and len(out.lines) > seen,
+            "the watcher seeing the new events",
+        )
         numbers = [event["seq"] for event in out.events]
         first = next(n for n, number in enumerate(numbers) if n and number <= numbers[n - 1])
         assert numbers[first:] == list(range(anew + 1, numbers[-1] + 1)), (

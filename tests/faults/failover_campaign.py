@@ -1,6 +1,8 @@
-"""Rounds in which the leader of two servers is killed, paused or cut off under load, and what must hold afterwards.
+"""Rounds in which the leader of two servers is killed, paused or cut off under load, and what must
+hold afterwards.
 
-`run_failovers` raises `Broken` with every broken promise; else it returns what was done and how long takeovers took.
+`run_failovers` raises `Broken` with every broken promise; else it returns what was done and how
+long takeovers took.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import GpupoolError, Unavailable
+from gpupool.base.errors import GpupoolError, ServiceUnavailable
 from gpupool.client.transport import Api
 from tests.faults import invariants
 from tests.faults.harness import Broken
@@ -27,12 +29,14 @@ WAYS = ("kill", "pause", "partition")
 THREADS = 3
 LIVE_AT_MOST = 24
 RETURN_SECONDS = 120
-"""A deposed leader begins anew, which is a second of a processor; no promise says how soon it is the standby."""
+"""A deposed leader begins anew, which is a second of a processor; no promise says how soon it is
+the standby."""
 
 
 @dataclass
 class Failovers:
-    """What was done. A takeover's seconds are from the harm until the other server answered as the leader."""
+    """What was done. A takeover's seconds are from the harm until the other server answered as the
+    leader."""
 
     ways: Counter[str] = field(default_factory=Counter)
     takeovers: list[Takeover] = field(default_factory=list)
@@ -50,7 +54,8 @@ class Failovers:
 
 
 class _Load(Workers):
-    """Threads that submit and stop jobs as a careful client does: under one key, until there is an answer."""
+    """Threads that submit and stop jobs as a careful client does: under one key, until there is an
+    answer."""
 
     def __init__(self, pair: Pair, truth: Truth, seed: int) -> None:
         super().__init__(self._work, seed, THREADS)
@@ -60,7 +65,12 @@ class _Load(Workers):
         with self._pair.api() as api:
             while not self.stopping.is_set():
                 if answer_of(api, "GET", "pool")["jobs_live"] < LIVE_AT_MOST:
-                    submit(api, self._truth, chance, chance.choice(("quick", "nap", "nap", "fail", "hold")))
+                    submit(
+                        api,
+                        self._truth,
+                        chance,
+                        chance.choice(("quick", "nap", "nap", "fail", "hold")),
+                    )
                 else:
                     stop_one(api, self._truth, chance)
                 self.stopping.wait(0.2)
@@ -73,7 +83,10 @@ def submit(api: Api, truth: Truth, chance: random.Random, kind: str) -> Intent:
         "cwd": "/",
         "env": {"PATH": "/usr/bin:/bin"},
     }
-    body = {"shape": {"gpu_milli": chance.choice((50, 100, 200)), "memory_bytes": 512 * MIB}, "launch": launch}
+    body = {
+        "shape": {"gpu_milli": chance.choice((50, 100, 200)), "memory_bytes": 512 * MIB},
+        "launch": launch,
+    }
     key = f"{chance.getrandbits(128):032x}"
     intent.first = answer_of(api, "POST", "jobs", body, idempotency_key=key)["first"]["id"]
     return intent
@@ -87,9 +100,11 @@ def stop_one(api: Api, truth: Truth, chance: random.Random) -> None:
 
 @dataclass(frozen=True)
 class Takeover:
-    """One takeover: what was done to the leader, seconds until the other one answered as leader, and its own word.
+    """One takeover: what was done to the leader, seconds until the other one answered as leader,
+    and its own word.
 
-    `late`: seconds after the end of the lease at which it saw that; `parts`: its work from then until it led.
+    `late`: seconds after the end of the lease at which it saw that; `parts`: its work from then
+    until it led.
     """
 
     way: str
@@ -112,7 +127,10 @@ class Campaign:
         watcher = Watcher(self._pair.api())
         with self._pair.api() as api:
             held = submit(api, self._truth, self._chance, "hold")
-            until(lambda: answer_of(api, "GET", f"jobs/{held.first}")["state"] == "running", "the first job running")
+            until(
+                lambda: answer_of(api, "GET", f"jobs/{held.first}")["state"] == "running",
+                "the first job running",
+            )
         self._load.start()
         for way in plan:
             self._round(way)
@@ -124,7 +142,9 @@ class Campaign:
         old, agent = self._pair.leader(), self._pair.agent_pid()
         new = self._pair.other(old)
         until(lambda: new.role() == "standby", "the standby")
-        time.sleep(self._chance.uniform(0, 1.5))  # a random moment of the lease; nothing is awaited by it
+        time.sleep(
+            self._chance.uniform(0, 1.5)
+        )  # a random moment of the lease; nothing is awaited by it
         began = time.monotonic()
         self._harm(way, old)
         client = threading.Thread(target=self._submitted, args=(began,), daemon=True)
@@ -133,7 +153,9 @@ class Campaign:
         seconds = time.monotonic() - began
         client.join(60)
         late = new.last_words(" is over (").partition(" s ago")[0]
-        self.done.takeovers.append(Takeover(way, seconds, late, new.last_words("this server leads after ")))
+        self.done.takeovers.append(
+            Takeover(way, seconds, late, new.last_words("this server leads after "))
+        )
         self._repair(way, old)
         until(lambda: old.role() == "standby", "the old leader standing by", RETURN_SECONDS)
         assert self._pair.agent_pid() == agent
@@ -162,13 +184,17 @@ class Campaign:
     def _write_at_deposed(self, old: Server) -> None:
         """A write at the old leader alone: refused, and in the books there is nothing of it."""
         intent = self._truth.intend("quick", 0)
-        launch = {"argv": self._truth.script(intent, 0.1), "cwd": "/", "env": {"PATH": "/usr/bin:/bin"}}
+        launch = {
+            "argv": self._truth.script(intent, 0.1),
+            "cwd": "/",
+            "env": {"PATH": "/usr/bin:/bin"},
+        }
         body = {"shape": {"gpu_milli": 50, "memory_bytes": 64 * MIB}, "launch": launch}
         try:
             with old.api(self._pair.token) as alone:
                 alone.request("POST", "jobs", body, timeout=10)
         except GpupoolError as error:
-            assert isinstance(error, Unavailable), error
+            assert isinstance(error, ServiceUnavailable), error
             self.done.refused[error.code] += 1
         else:
             raise AssertionError("a deposed server accepted a job")
@@ -195,7 +221,9 @@ class Campaign:
         self.done.jobs, self.done.events = sum(self.done.states.values()), last
 
     def _live(self, api: Api) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = answer_of(api, "GET", "jobs", query={"live": True, "limit": 200})["items"]
+        found: list[dict[str, Any]] = answer_of(
+            api, "GET", "jobs", query={"live": True, "limit": 200}
+        )["items"]
         return found
 
 

@@ -1,7 +1,9 @@
-"""Fenced jobs that allocate, launch, are resized, start and end, while whatever serves them is killed by a plan.
+"""Fenced jobs that allocate, launch, are resized, start and end, while whatever serves them is
+killed by a plan.
 
-After each kill whatever is down is brought back, and ledgers, limits pages and arbiter must be what they should; the
-card is watched all the time. `run_fence_campaign` raises `Broken` with the seed and every broken promise.
+After each kill whatever is down is brought back, and ledgers, limits pages and arbiter must be what
+they should; the card is watched all the time. `run_fence_campaign` raises `Broken` with the seed
+and every broken promise.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import NotFound, Refused, WrongState
+from gpupool.base.errors import NotFound, RequestRejection, WrongState
 from gpupool.client.transport import Api
 from tests.faults import invariants
 from tests.faults.fence_truth import Card, Guard, arbiters, fence_leftovers, limits_as_granted
@@ -26,8 +28,17 @@ from tests.faults.pool import FaultPool, answer_of, kill, until
 MIB = 1 << 20
 TENANT = Path(__file__).with_name("fence_tenant.py")
 ENDED = ("done", "failed", "stopped", "lost")
-PARTS = {"process": 40, "server": 15, "arbiter": 15, "supervisor": 10, "command": 10, "resize": 20, "stop": 10}
-"""Weights of what happens next; `stop` kills nobody. An agent apart is killed as often as the server."""
+PARTS = {
+    "process": 40,
+    "server": 15,
+    "arbiter": 15,
+    "supervisor": 10,
+    "command": 10,
+    "resize": 20,
+    "stop": 10,
+}
+"""Weights of what happens next; `stop` kills nobody. An agent apart is killed as often as the
+server."""
 JOBS, PROCESSES = 3, 2
 SIZES = (800, 1200, 2000, 3000)
 """MiB of memory. A context is 120, a tenant runs up to eight."""
@@ -35,7 +46,8 @@ SIZES = (800, 1200, 2000, 3000)
 
 @dataclass
 class FenceCounts:
-    """What a campaign did. `cleared`: seconds from each death of a process to its ledger without it."""
+    """What a campaign did. `cleared`: seconds from each death of a process to its ledger without
+    it."""
 
     did: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
@@ -90,7 +102,9 @@ class FenceCampaign:
                 self.card.close()
         except Exception as error:
             mode = "agent apart" if self.pool.separate_agent else "agent inside"
-            raise Broken(f"{self.pool.log_tail()}\n---\nseed {self.seed}, {mode}, {self.counts}: {error}") from error
+            raise Broken(
+                f"{self.pool.log_tail()}\n---\nseed {self.seed}, {mode}, {self.counts}: {error}"
+            ) from error
         finally:
             self.pool.destroy()
         return self.counts
@@ -115,7 +129,10 @@ class FenceCampaign:
         for _ in range(JOBS - len(live)):
             live.append(self._submit(api))
         until(
-            lambda: self._none_waits() and all(self.card.processes(job) or self._is_over(job) for job in live),
+            lambda: (
+                self._none_waits()
+                and all(self.card.processes(job) or self._is_over(job) for job in live)
+            ),
             "jobs on the card",
         )
         left = [job for job in live if not self._is_over(job)]
@@ -126,14 +143,24 @@ class FenceCampaign:
         return bool(rows[0]["n"] == 0)
 
     def _submit(self, api: Api) -> str:
-        words = [sys.executable, str(TENANT), str(PROCESSES), f"{self.seed}-{self._chance.random()}", str(self.wrong)]
+        words = [
+            sys.executable,
+            str(TENANT),
+            str(PROCESSES),
+            f"{self.seed}-{self._chance.random()}",
+            str(self.wrong),
+        ]
         env = {"PATH": "/usr/bin:/bin", "FAULT_POOL": str(self.pool.paths.root)}
         size = self._chance.choice(SIZES) * MIB
         body = {
             "shape": {"gpu_milli": self._chance.choice((100, 200, 300)), "memory_bytes": size},
             "launch": {"argv": words, "env": env, "cwd": "/"},
         }
-        job = str(answer_of(api, "POST", "jobs", body, idempotency_key=str(self._chance.random()))["first"]["id"])
+        job = str(
+            answer_of(api, "POST", "jobs", body, idempotency_key=str(self._chance.random()))[
+                "first"
+            ]["id"]
+        )
         self.guard.give(job, size)
         return job
 
@@ -144,7 +171,9 @@ class FenceCampaign:
         return [row["public_id"] for row in rows]
 
     def _is_over(self, job: str) -> bool:
-        return self.pool.rows("SELECT state FROM jobs WHERE public_id = ?", job)[0]["state"] in ENDED
+        return (
+            self.pool.rows("SELECT state FROM jobs WHERE public_id = ?", job)[0]["state"] in ENDED
+        )
 
     # What happens --------------------------------------------------------------------------------------
 
@@ -177,20 +206,25 @@ class FenceCampaign:
 
     def _resize(self, api: Api, job: str) -> None:
         """Half of the time the agent, and so the resize, is killed at a random moment of it."""
-        body = {"gpu_milli": self._chance.choice((100, 200, 300)), "memory_bytes": self._chance.choice(SIZES) * MIB}
+        body = {
+            "gpu_milli": self._chance.choice((100, 200, 300)),
+            "memory_bytes": self._chance.choice(SIZES) * MIB,
+        }
         self.guard.give(job, body["memory_bytes"])
         try:
             answer_of(api, "POST", f"jobs/{job}/resize", body)
-        except (Refused, NotFound, WrongState):
+        except (RequestRejection, NotFound, WrongState):
             return  # it has ended, or there is no room
         if self._chance.random() < 0.5:
             time.sleep(self._chance.uniform(0, 0.02))  # a random moment of it
-            self._kill_service(self.pool.kill_agent if self.pool.separate_agent else self.pool.kill_server)
+            self._kill_service(
+                self.pool.kill_agent if self.pool.separate_agent else self.pool.kill_server
+            )
 
     def _stop(self, api: Api, job: str) -> None:
         try:
             answer_of(api, "POST", f"jobs/{job}/stop", {"grace_seconds": 0})
-        except (Refused, NotFound, WrongState):
+        except (RequestRejection, NotFound, WrongState):
             return
 
     # What must hold ------------------------------------------------------------------------------------
@@ -233,7 +267,10 @@ class FenceCampaign:
         for job in self._live():
             self._stop(api, job)
         until(lambda: not self._live(), "the end of every job", 90)
-        self._come_true(lambda: [*invariants.node_leftovers(self.pool), *fence_leftovers(self.card)], "a clean node")
+        self._come_true(
+            lambda: [*invariants.node_leftovers(self.pool), *fence_leftovers(self.card)],
+            "a clean node",
+        )
         report: Any = answer_of(api, "GET", "report", query={"since": "1d"})
         self._demand(
             self.guard.wrong,
@@ -252,6 +289,8 @@ class FenceCampaign:
         return [f"{row['kind']} of {row['subject']}: {row['data']}" for row in rows]
 
 
-def run_fence_campaign(directory: Path, seed: int, steps: int, *, separate_agent: bool) -> FenceCounts:
+def run_fence_campaign(
+    directory: Path, seed: int, steps: int, *, separate_agent: bool
+) -> FenceCounts:
     """So many kills, resizes and ends by this seed. Raises Broken."""
     return FenceCampaign(directory, seed, separate_agent=separate_agent).run(steps)

@@ -1,6 +1,8 @@
-"""What must hold of fenced jobs whatever is killed, read from the cards' own file, the shares' files and the database.
+"""What must hold of fenced jobs whatever is killed, read from the cards' own file, the shares'
+files and the database.
 
-The card's truth is the machine file, as `gpupool.probes.simgpu` reads it; whose a process is, /proc says.
+The card's truth is the machine file, as `gpupool.probes.simgpu` reads it; whose a process is, /proc
+says.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpupool.mechanisms import regions
-from gpupool.mechanisms.regions import FenceUsage, Limits, RegionDamaged
-from gpupool.probes.simgpu import ProcessUse, SimulatedMachine
+from gpupool.mechanisms.regions import DamagedRegion, FenceUsage, ShareLimits
+from gpupool.probes.simgpu import SimulatedMachine
+from gpupool.probes.simgpu_file import ProcessUse
 from tests.faults.pool import FaultPool, processes, until
 
 LOOK_SECONDS = 0.02
 CLEARED_SECONDS = 0.1
-"""What is promised after a process' death; `SLACK_SECONDS` are this machine's, which runs other tests meanwhile."""
+"""What is promised after a process' death; `SLACK_SECONDS` are this machine's, which runs other
+tests meanwhile."""
 SLACK_SECONDS = 2.0
 
 
@@ -34,7 +38,8 @@ def job_of(pid: int) -> str:
 
 
 class Card:
-    """The one card of a pool, seen past the fence. `jobs` remembers whose each pid is, since the dead do not say."""
+    """The one card of a pool, seen past the fence. `jobs` remembers whose each pid is, since the
+    dead do not say."""
 
     def __init__(self, pool: FaultPool) -> None:
         self.pool = pool
@@ -47,14 +52,14 @@ class Card:
 
     def processes(self, job: str | None = None) -> list[ProcessUse]:
         """Those alive, of one job or of all."""
-        found = self.machine.processes(self.uuid)
+        found = self.machine.list_processes(self.uuid)
         for use in found:
             self._jobs[use.pid] = job_of(use.pid) or self._jobs.get(use.pid, "")
         return [use for use in found if job is None or self._jobs[use.pid] == job]
 
     def bytes_by_job(self) -> Counter[str]:
-        """At one instant: processes are read one after the other, and what one gave back the next may have taken, so
-        only what two readings agree on counts.
+        """At one instant: processes are read one after the other, and what one gave back the next
+        may have taken, so only what two readings agree on counts.
         """
         before, found = None, self.processes()
         while before != (now := {use.pid: use.memory_bytes for use in found}):
@@ -81,16 +86,20 @@ class Card:
     def usage(self, job: str) -> FenceUsage | None:
         folder = self.folder(job)
         try:
-            return None if folder is None else regions.read_usage(folder / regions.USAGE_FILE, (self.uuid,))
+            return (
+                None
+                if folder is None
+                else regions.read_usage(folder / regions.USAGE_FILE, (self.uuid,))
+            )
         except FileNotFoundError:
             return None
 
-    def limits(self, job: str) -> Limits | None:
+    def limits(self, job: str) -> ShareLimits | None:
         """None while the page is not there, or is being written."""
         folder = self.folder(job)
         try:
             return None if folder is None else regions.read_limits(folder / regions.LIMITS_FILE)
-        except (FileNotFoundError, RegionDamaged):
+        except (FileNotFoundError, DamagedRegion):
             return None
 
     # The ledger ----------------------------------------------------------------------------------------
@@ -116,12 +125,20 @@ class Card:
     def await_exact(self, job: str) -> None:
         """There are instants between any two calls, so an exact ledger is soon found so."""
         with told_last(lambda: self.difference(job)):
-            until(lambda: self._ended(job) or not self.difference(job), f"an exact ledger of job {job}", 20)
+            until(
+                lambda: self._ended(job) or not self.difference(job),
+                f"an exact ledger of job {job}",
+                20,
+            )
 
     def await_cleared(self, job: str, pid: int) -> float:
         """Seconds in which the ledger forgot a process that has just died."""
         began = time.monotonic()
-        until(lambda: pid not in self._ledger(job), f"the ledger of {job} without its dead process {pid}", 20)
+        until(
+            lambda: pid not in self._ledger(job),
+            f"the ledger of {job} without its dead process {pid}",
+            20,
+        )
         return time.monotonic() - began
 
     def _ended(self, job: str) -> bool:
@@ -138,7 +155,8 @@ def told_last(look: object) -> Iterator[None]:
 
 
 class Guard(threading.Thread):
-    """Looks all the time whether a job holds more of the card than it ever was given. `given` only grows."""
+    """Looks all the time whether a job holds more of the card than it ever was given. `given` only
+    grows."""
 
     def __init__(self, card: Card) -> None:
         super().__init__(name="fence-guard", daemon=True)
@@ -157,7 +175,9 @@ class Guard(threading.Thread):
             for job, held in self._card.bytes_by_job().items():
                 self.most[job] = max(self.most[job], held)
                 if job in self.given and held > self.given[job]:
-                    self.wrong.append(f"job {job} holds {held} bytes of its card and was given {self.given[job]}")
+                    self.wrong.append(
+                        f"job {job} holds {held} bytes of its card and was given {self.given[job]}"
+                    )
             self.looks += 1
 
     def stop(self) -> None:
@@ -169,7 +189,8 @@ class Guard(threading.Thread):
 
 
 def arbiters(pool: FaultPool) -> list[int]:
-    """Every arbiter that an agent of this pool started: its child, or one that has files of the pool mapped."""
+    """Every arbiter that an agent of this pool started: its child, or one that has files of the
+    pool mapped."""
     parent = pool.agent_pid()
     root = os.fsencode(pool.paths.root)
     named = [pid for pid in processes() if _name(pid) == b"gpupool-arbiter"]
@@ -197,7 +218,8 @@ def _bytes(pid: int, name: str) -> bytes:
 
 
 def limits_as_granted(card: Card) -> list[str]:
-    """Every running job's limits page says what the database grants it, and the database knows that it does."""
+    """Every running job's limits page says what the database grants it, and the database knows that
+    it does."""
     rows = card.pool.rows(
         "SELECT j.public_id job, s.gpu_milli, s.memory_bytes, a.generation, a.applied_generation FROM seats s"
         " JOIN allocations a ON a.id = s.allocation_id JOIN jobs j ON j.id = a.job_id"
@@ -210,7 +232,9 @@ def limits_as_granted(card: Card) -> list[str]:
         granted = (row["gpu_milli"], row["memory_bytes"])
         if says != granted or row["applied_generation"] != row["generation"]:
             known = (row["generation"], row["applied_generation"])
-            wrong.append(f"job {row['job']} is granted {granted}, its limits page says {says} (generations {known})")
+            wrong.append(
+                f"job {row['job']} is granted {granted}, its limits page says {says} (generations {known})"
+            )
     return wrong
 
 

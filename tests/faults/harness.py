@@ -1,6 +1,8 @@
-"""A campaign: kills by a seeded plan while load runs, checks after each restart, and everything checked at the end.
+"""A campaign: kills by a seeded plan while load runs, checks after each restart, and everything
+checked at the end.
 
-`run_campaign` raises `Broken` with the seed and every broken promise; else it returns what was done.
+`run_campaign` raises `Broken` with the seed and every broken promise; else it returns what was
+done.
 """
 
 from __future__ import annotations
@@ -22,9 +24,28 @@ from tests.faults.workers import Watcher
 
 HAS_REST = "stopped_ns IS NULL AND made < size"
 """Arrays with members that are no jobs yet."""
-CI = {"server": 5, "agent": 5, "client": 12, "supervisor": 36, "job": 36, "pause": 2, "disk": 2, "files": 2}
-LONG = {"server": 1, "agent": 1, "client": 2, "supervisor": 46, "job": 47, "pause": 1, "disk": 1, "files": 1}
-"""Parts of a hundred kills and shortages. Without an agent of its own the server takes the agent's part too."""
+CI = {
+    "server": 5,
+    "agent": 5,
+    "client": 12,
+    "supervisor": 36,
+    "job": 36,
+    "pause": 2,
+    "disk": 2,
+    "files": 2,
+}
+LONG = {
+    "server": 1,
+    "agent": 1,
+    "client": 2,
+    "supervisor": 46,
+    "job": 47,
+    "pause": 1,
+    "disk": 1,
+    "files": 1,
+}
+"""Parts of a hundred kills and shortages. Without an agent of its own the server takes the agent's
+part too."""
 SHORTAGES = frozenset({"pause", "disk", "files"})
 SHORT_SECONDS = 1.5
 """A shortage lasts at most so long; a job or a supervisor may be killed meanwhile."""
@@ -53,7 +74,14 @@ class Counts:
         self.kills += other.kills
         self.states += other.states
         self.kinds += other.kinds
-        for name in ("jobs", "ran", "placed_again", "events", "capacity_card_milliseconds", "seconds"):
+        for name in (
+            "jobs",
+            "ran",
+            "placed_again",
+            "events",
+            "capacity_card_milliseconds",
+            "seconds",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def __str__(self) -> str:
@@ -68,7 +96,9 @@ class Counts:
 class Campaign:
     """One pool from its first start to its purge."""
 
-    def __init__(self, directory: Path, seed: int, *, separate_agent: bool, sim: str = "2x4xL40S") -> None:
+    def __init__(
+        self, directory: Path, seed: int, *, separate_agent: bool, sim: str = "2x4xL40S"
+    ) -> None:
         lines = directory / "lines"
         lines.mkdir(parents=True)
         lines.chmod(0o777)
@@ -98,11 +128,18 @@ class Campaign:
         watcher = Watcher(self.pool.api())
         with self.pool.api() as api:
             for tenant in TENANTS[1:]:
-                quota = {"nominal_milli": 1000, "borrowing_milli": 4000}  # of 8 cards: some are nobody's
-                answer_of(api, "POST", "tenants", {"name": tenant, "quota": quota}, idempotency_key=tenant)
+                quota = {
+                    "nominal_milli": 1000,
+                    "borrowing_milli": 4000,
+                }  # of 8 cards: some are nobody's
+                answer_of(
+                    api, "POST", "tenants", {"name": tenant, "quota": quota}, idempotency_key=tenant
+                )
         self.load.start()
         for what in self._plan(kills, parts):
-            time.sleep(self._chance.uniform(0, pause_seconds))  # the random moment; nothing is awaited by it
+            time.sleep(
+                self._chance.uniform(0, pause_seconds)
+            )  # the random moment; nothing is awaited by it
             self._kill(what)
         self._restart()
         self.load.stop()
@@ -125,7 +162,9 @@ class Campaign:
     # Killing -------------------------------------------------------------------------------------------
 
     def _kill(self, what: str) -> None:
-        if self._is_down() and (what in ("server", "agent", *SHORTAGES) or self._chance.random() < 0.5):
+        if self._is_down() and (
+            what in ("server", "agent", *SHORTAGES) or self._chance.random() < 0.5
+        ):
             self._restart()
         if what in SHORTAGES:
             self._run_short(what)
@@ -143,7 +182,9 @@ class Campaign:
     def _run_short(self, what: str) -> None:
         self.truth.shortages.add(what)
         with shortage(what, self.pool, self._chance.choice):
-            time.sleep(self._chance.uniform(0, SHORT_SECONDS))  # how long it lasts; nothing is awaited by it
+            time.sleep(
+                self._chance.uniform(0, SHORT_SECONDS)
+            )  # how long it lasts; nothing is awaited by it
             if self._chance.random() < 0.5:
                 self._chance.choice((self._kill_supervisor, self._kill_job))()
         self.counts.kills[what] += 1
@@ -210,7 +251,10 @@ class Campaign:
 
     def by_their_lines(self) -> list[str]:
         """What the jobs wrote themselves, against the pool's word."""
-        return [*invariants.nothing_ran_twice(self.truth), *invariants.states_are_true(self.pool, self.truth)]
+        return [
+            *invariants.nothing_ran_twice(self.truth),
+            *invariants.states_are_true(self.pool, self.truth),
+        ]
 
     def _await_clean_node(self) -> None:
         try:
@@ -256,7 +300,13 @@ def _demand(wrong: list[str]) -> None:
 
 
 def run_campaign(
-    directory: Path, seed: int, kills: int, *, separate_agent: bool, parts: Mapping[str, int] = CI, pause: float = 0.3
+    directory: Path,
+    seed: int,
+    kills: int,
+    *,
+    separate_agent: bool,
+    parts: Mapping[str, int] = CI,
+    pause: float = 0.3,
 ) -> Counts:
     """Kill so many times, by this seed, then check everything. Raises Broken."""
     return Campaign(directory, seed, separate_agent=separate_agent).run(kills, parts, pause)

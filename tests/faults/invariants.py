@@ -1,7 +1,8 @@
-"""What must hold of a pool after any kills, read from the database file, the machine and the jobs' own lines.
+"""What must hold of a pool after any kills, read from the database file, the machine and the jobs'
+own lines.
 
-Each check returns sentences; none is the good answer. `books` may be asked at any instant, the others of a pool in
-which nothing is live any more.
+Each check returns sentences; none is the good answer. `books` may be asked at any instant, the
+others of a pool in which nothing is live any more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from gpupool.model.partition import Placement, is_valid_set, read_pieces, read_profiles
+from gpupool.model.partition import PartitionSlot, is_valid_set, read_partition_slots, read_profiles
 from tests.faults.load import FAIL_CODE, Intent, Truth
 from tests.faults.pool import FaultPool
 from tests.faults.scheduling_invariants import LIVE, promises
@@ -52,21 +53,28 @@ def _cards_add_up(db: sqlite3.Connection) -> Iterator[str]:
         " ON h.device_id = d.id GROUP BY d.id"
     )
     for row in rows:
-        says, is_ = (row["used_milli"], row["used_bytes"], row["shares"]), (row["milli"], row["bytes"], row["seats"])
+        says, is_ = (
+            (row["used_milli"], row["used_bytes"], row["shares"]),
+            (row["milli"], row["bytes"], row["seats"]),
+        )
         if says != is_:
             yield f"card {row['uuid']} says {says}, its seats add up to {is_}"
 
 
 def _pieces_are_those_of_seats(db: sqlite3.Connection) -> Iterator[str]:
-    """What a card in partition mode says is cut of it is what seats hold, and can stand together."""
-    held: dict[int, list[Placement]] = defaultdict(list)
+    """What a card in partition mode says is cut of it is what seats hold, and can stand
+    together."""
+    held: dict[int, list[PartitionSlot]] = defaultdict(list)
     for row in db.execute(
         "SELECT s.device_id, s.start, s.size, s.profile FROM seats s JOIN allocations a ON a.id = s.allocation_id"
         " WHERE a.state <> 'released' AND s.profile IS NOT NULL"
     ):
-        held[row["device_id"]].append(Placement(row["start"], row["size"], row["profile"]))
+        held[row["device_id"]].append(PartitionSlot(row["start"], row["size"], row["profile"]))
     for row in db.execute("SELECT id, uuid, pieces, facts FROM devices"):
-        says, is_ = read_pieces(json.loads(row["pieces"] or "null")), tuple(sorted(held[row["id"]]))
+        says, is_ = (
+            read_partition_slots(json.loads(row["pieces"] or "null")),
+            tuple(sorted(held[row["id"]])),
+        )
         if says != is_:
             yield f"card {row['uuid']} says {says}, its seats are {is_}"
         if not is_valid_set(read_profiles(json.loads(row["facts"]).get("profiles", ())), is_):
@@ -122,7 +130,8 @@ def _every_job_holds_what_it_should(db: sqlite3.Connection) -> Iterator[str]:
 
 
 def _shared_launches(db: sqlite3.Connection) -> Iterator[str]:
-    """An array or a gang keeps how to start its members as long as one of them is live or still to be made."""
+    """An array or a gang keeps how to start its members as long as one of them is live or still to
+    be made."""
     rows = db.execute(
         "SELECT public_id, launch IS NOT NULL kept, stopped_ns IS NULL AND made < size rest,"
         f" (SELECT count(*) FROM jobs WHERE array_id = arrays.id AND state IN {LIVE}) live FROM arrays UNION ALL"
@@ -137,7 +146,9 @@ def _shared_launches(db: sqlite3.Connection) -> Iterator[str]:
 def _events_by_job(db: sqlite3.Connection, *kinds: str) -> dict[str, Counter[str]]:
     """Events have no index by subject: they are read once, and not once for each job."""
     return {
-        kind: Counter(row[0] for row in db.execute("SELECT subject FROM events WHERE kind = ?", (kind,)))
+        kind: Counter(
+            row[0] for row in db.execute("SELECT subject FROM events WHERE kind = ?", (kind,))
+        )
         for kind in kinds
     }
 
@@ -188,7 +199,10 @@ def _strays(db: sqlite3.Connection) -> Iterator[str]:
 
 
 def _no_second_is_sold_twice(db: sqlite3.Connection) -> Iterator[str]:
-    memory = {row["id"]: row["memory_bytes"] // MIB for row in db.execute("SELECT id, memory_bytes FROM devices")}
+    memory = {
+        row["id"]: row["memory_bytes"] // MIB
+        for row in db.execute("SELECT id, memory_bytes FROM devices")
+    }
     changes: dict[int, dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for row in db.execute("SELECT * FROM intervals"):
         card = changes[row["device_id"]]
@@ -234,7 +248,10 @@ def report_matches_intervals(pool: FaultPool, report: dict[str, Any]) -> list[st
     sums = "sum((end_s - start_s) * gpu_milli), sum((end_s - start_s) * memory_mib)"
     ours = tuple(n or 0 for n in pool.rows(f"SELECT {sums} FROM intervals")[0])
     rows = [row for row in report["rows"] if row["kind"] == "tenant"]
-    said = (sum(row["card_milliseconds"] for row in rows), sum(row["memory_mib_seconds"] for row in rows))
+    said = (
+        sum(row["card_milliseconds"] for row in rows),
+        sum(row["memory_mib_seconds"] for row in rows),
+    )
     return [] if ours == said else [f"tenants held {ours} by the ledger, {said} by the report"]
 
 
@@ -242,16 +259,23 @@ def node_leftovers(pool: FaultPool) -> list[str]:
     """Everything on the machine that a pool without live jobs must not have."""
     names = ("allocation.json", "allocation.json.new", "spec", "spec.tmp", "sock")
     found = [
-        f"{job.name}/{name} is left" for job in _directories(pool.paths.jobs) for name in names if (job / name).exists()
+        f"{job.name}/{name} is left"
+        for job in _directories(pool.paths.jobs)
+        for name in names
+        if (job / name).exists()
     ]
-    found += [f"prepared/{path.name} is left" for path in _directories(pool.paths.agent / "prepared")]
+    found += [
+        f"prepared/{path.name} is left" for path in _directories(pool.paths.agent / "prepared")
+    ]
     return found + node_processes(pool) + [f"cgroup {path} is left" for path in pool.cgroups()]
 
 
 def node_processes(pool: FaultPool) -> list[str]:
     """Processes of the pool's jobs, after a purge too."""
     found = [f"supervisor {one.pid} of {one.job} runs" for one in pool.supervisors()]
-    return found + [f"process {pid} of job {job} runs" for pid, job in pool.job_processes().items() if job]
+    return found + [
+        f"process {pid} of job {job} runs" for pid, job in pool.job_processes().items() if job
+    ]
 
 
 def _directories(root: Path) -> list[Path]:
@@ -263,7 +287,11 @@ def nothing_ran_twice(truth: Truth) -> list[str]:
     wrong = []
     for path in sorted(truth.lines.iterdir()):
         kinds = [line[:1] for line in path.read_text().splitlines()]
-        if kinds not in ([], ["s"], ["s", "e"]):  # the first: killed between opening the file and writing
+        if kinds not in (
+            [],
+            ["s"],
+            ["s", "e"],
+        ):  # the first: killed between opening the file and writing
             wrong.append(f"job {path.name} wrote {kinds}")
     return wrong
 
@@ -281,27 +309,42 @@ def states_are_true(pool: FaultPool, truth: Truth) -> list[str]:
         lie = _lie(row, intent, truth)
         if lie:
             facts = f"exit_code={row['exit_code']} signal={row['signal']} reason={row['reason']!r}"
-            wrong.append(f"job {row['public_id']} of kind {intent.kind} is {row['state']} ({facts}): {lie}")
+            wrong.append(
+                f"job {row['public_id']} of kind {intent.kind} is {row['state']} ({facts}): {lie}"
+            )
     return wrong
 
 
 def _lie(row: sqlite3.Row, intent: Intent, truth: Truth) -> str:
     job, state, wrote = row["public_id"], row["state"], truth.lines_of(row["public_id"])
     supervisor_killed, killed = job in truth.killed_supervisors, job in truth.killed_jobs
-    asked_to_stop = job in truth.stopped_jobs or intent.stopped or (intent.attached and intent.client_gone)
+    asked_to_stop = (
+        job in truth.stopped_jobs or intent.stopped or (intent.attached and intent.client_gone)
+    )
     touched = supervisor_killed or killed or asked_to_stop
     if state == "done" and (wrote != ["s", "e 0"] or row["exit_code"] != 0):
         return f"it wrote {wrote}"
-    if state == "failed" and row["reason"].startswith("exit code") and wrote[-1:] != [f"e {row['exit_code']}"]:
+    if (
+        state == "failed"
+        and row["reason"].startswith("exit code")
+        and wrote[-1:] != [f"e {row['exit_code']}"]
+    ):
         return f"it wrote {wrote}"
     if state == "lost" and not supervisor_killed:
         return "its supervisor was not killed"
     if state == "stopped" and not asked_to_stop:
         return "nobody asked for its end"
     # A command that has not been executed yet is a process of the supervisor's program.
-    if row["signal"] == 9 and not (killed or supervisor_killed or asked_to_stop or intent.kind == "overtime"):
+    if row["signal"] == 9 and not (
+        killed or supervisor_killed or asked_to_stop or intent.kind == "overtime"
+    ):
         return "nobody killed it"
-    if state in ("done", "failed", "stopped") and supervisor_killed and wrote == ["s"] and row["exit_code"] == 0:
+    if (
+        state in ("done", "failed", "stopped")
+        and supervisor_killed
+        and wrote == ["s"]
+        and row["exit_code"] == 0
+    ):
         return "it never came to its end"
     if truth.shortages and state == "failed" and row["exit_code"] == NOT_STARTED and not wrote:
         return ""  # its supervisor lacked room or descriptors, and said that the command never ran
@@ -314,7 +357,11 @@ def _untouched(row: sqlite3.Row, intent: Intent, wrote: list[str]) -> str:
     if intent.kind == "fail":
         wanted: tuple[Any, ...] = ("failed", FAIL_CODE, ["s", f"e {FAIL_CODE}"])
     elif intent.kind == "overtime":
-        return "" if row["state"] == "failed" and "max-time" in row["reason"] else "it exceeded its --max-time"
+        return (
+            ""
+            if row["state"] == "failed" and "max-time" in row["reason"]
+            else "it exceeded its --max-time"
+        )
     else:
         wanted = ("done", 0, ["s", "e 0"])
     found = (row["state"], row["exit_code"], wrote)
@@ -322,14 +369,17 @@ def _untouched(row: sqlite3.Row, intent: Intent, wrote: list[str]) -> str:
 
 
 def every_submission_once(pool: FaultPool, truth: Truth) -> list[str]:
-    """As many jobs as were asked for: exactly where we had or awaited an answer, else all or none."""
+    """As many jobs as were asked for: exactly where we had or awaited an answer, else all or
+    none."""
     made: Counter[str] = Counter()
     firsts: dict[str, str] = {}
     for row in pool.rows("SELECT public_id, command FROM jobs ORDER BY id"):
         token = token_of(row)
         made[token] += 1
         firsts.setdefault(token, row["public_id"])
-    for row in pool.rows("SELECT command, size - made AS given_up FROM arrays WHERE stopped_ns IS NOT NULL"):
+    for row in pool.rows(
+        "SELECT command, size - made AS given_up FROM arrays WHERE stopped_ns IS NOT NULL"
+    ):
         made[token_of(row)] += row["given_up"]
     wrong = []
     for token, intent in truth.intents.items():
@@ -343,10 +393,15 @@ def every_submission_once(pool: FaultPool, truth: Truth) -> list[str]:
 
 def watcher_saw_all(pool: FaultPool, seen: list[tuple[int, str, str]]) -> list[str]:
     """Every event once, in order, whatever happened to the connection."""
-    wanted = [(row["seq"], row["kind"], row["subject"]) for row in pool.rows("SELECT * FROM events ORDER BY seq")]
+    wanted = [
+        (row["seq"], row["kind"], row["subject"])
+        for row in pool.rows("SELECT * FROM events ORDER BY seq")
+    ]
     if seen == wanted:
         return []
     numbers = [seq for seq, _, _ in seen]
     twice = [seq for seq, times in Counter(numbers).items() if times > 1]
     missed = sorted({seq for seq, _, _ in wanted} - set(numbers))
-    return [f"the watcher saw {len(seen)} of {len(wanted)} events; twice {twice[:5]}, missed {missed[:5]}"]
+    return [
+        f"the watcher saw {len(seen)} of {len(wanted)} events; twice {twice[:5]}, missed {missed[:5]}"
+    ]

@@ -1,7 +1,9 @@
-"""Load on a pool that is being killed: jobs of several tenants that write down what really happened to them.
+"""Load on a pool that is being killed: jobs of several tenants that write down what really happened
+to them.
 
-Every command appends one line to a file of its job when it starts and one when it ends, so a second run shows. What
-was asked for, stopped or killed by us is kept in a `Truth`, against which the pool's word is judged later.
+Every command appends one line to a file of its job when it starts and one when it ends, so a second
+run shows. What was asked for, stopped or killed by us is kept in a `Truth`, against which the
+pool's word is judged later.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import NotFound, Refused, Unavailable
+from gpupool.base.errors import NotFound, RequestRejection, ServiceUnavailable
 from gpupool.client.sdk import Pool
 from gpupool.client.transport import Api
 from tests.faults.pool import GPUPOOL, FaultPool, answer_of, environment
@@ -80,7 +82,12 @@ class Truth:
         """The command: its start is one line, its end another, its token is the shell's $0."""
         body = _BODIES[intent.kind].format(seconds=f"{seconds:.2f}")
         out = f"{self.lines}/$GPUPOOL_JOB"
-        return ["sh", "-c", f'echo s >>"{out}"; {body}; c=$?; echo "e $c" >>"{out}"; exit $c', intent.token]
+        return [
+            "sh",
+            "-c",
+            f'echo s >>"{out}"; {body}; c=$?; echo "e $c" >>"{out}"; exit $c',
+            intent.token,
+        ]
 
     def lines_of(self, job: str) -> list[str]:
         try:
@@ -104,7 +111,9 @@ class Client:
 class Load(Workers):
     """Threads that submit, stop, wait and look. `clients` are theirs and the killer's."""
 
-    def __init__(self, pool: FaultPool, truth: Truth, seed: int, *, threads: int = 3, live_at_most: int = 60) -> None:
+    def __init__(
+        self, pool: FaultPool, truth: Truth, seed: int, *, threads: int = 3, live_at_most: int = 60
+    ) -> None:
         super().__init__(self._work, seed, threads)
         self._pool, self._truth, self._live_at_most = pool, truth, live_at_most
         self.clients: list[Client] = []
@@ -168,8 +177,10 @@ class Load(Workers):
         intent = self._truth.intend(chance.choice(("quick", "nap", "fail")), 2, certain=False)
         try:
             with Pool(self._pool.paths.root) as pool:
-                intent.first = pool.submit(self._truth.script(intent, 0.2), array=2, gpu=0.1, memory="1GiB").first.id
-        except Unavailable:
+                intent.first = pool.submit(
+                    self._truth.script(intent, 0.2), array=2, gpu=0.1, memory="1GiB"
+                ).first.id
+        except ServiceUnavailable:
             return  # the pool was away, which is what this is about
 
     def _attach(self, _api: Api, chance: random.Random) -> None:
@@ -187,8 +198,19 @@ class Load(Workers):
         self.clients.append(client)
         return client
 
-    def _command(self, verb: str, argv: list[str], chance: random.Random) -> subprocess.Popen[bytes]:
-        words = [GPUPOOL, verb, "--state-dir", str(self._pool.paths.root), "--gpu", "0.1", "--memory", "512MiB"]
+    def _command(
+        self, verb: str, argv: list[str], chance: random.Random
+    ) -> subprocess.Popen[bytes]:
+        words = [
+            GPUPOOL,
+            verb,
+            "--state-dir",
+            str(self._pool.paths.root),
+            "--gpu",
+            "0.1",
+            "--memory",
+            "512MiB",
+        ]
         return subprocess.Popen(
             [*words, "--tenant", chance.choice(TENANTS), "--", *argv],
             env=environment(FAULT_POOL=str(self._pool.paths.root)), cwd="/",
@@ -203,7 +225,9 @@ class Load(Workers):
     def _stop_one(self, api: Api, chance: random.Random) -> None:
         job = self._some_job(api, chance)
         if job is not None and is_array(job):
-            self._truth.intents[job["command"][-1]].stopped = True  # noted before it is done, for all its members
+            self._truth.intents[
+                job["command"][-1]
+            ].stopped = True  # noted before it is done, for all its members
         if job is not None:
             stop(api, self._truth, job["id"], chance.choice((0, 0, 1)))
 
@@ -224,7 +248,8 @@ def is_array(job: dict[str, Any]) -> bool:
 
 
 def _hear_ctrl_c() -> None:
-    """Whoever started us in the background had us ignore it, and what is ignored stays so from parent to child."""
+    """Whoever started us in the background had us ignore it, and what is ignored stays so from
+    parent to child."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -233,22 +258,30 @@ def stop(api: Api, truth: Truth, job: str, grace_seconds: int) -> None:
     truth.stopped_jobs.add(job)
     try:
         answer_of(api, "POST", f"jobs/{job}/stop", {"grace_seconds": grace_seconds})
-    except (Refused, NotFound):
+    except (RequestRejection, NotFound):
         return  # it ended by itself, or by the stop whose answer was lost
 
 
 def settle_clients(load: Load, seconds: float = 60) -> None:
-    """Let attached clients come to their end, the endless ones by Ctrl-C; notes those that could not keep their job.
+    """Let attached clients come to their end, the endless ones by Ctrl-C; notes those that could
+    not keep their job.
 
-    A program that hears no Ctrl-C ends by the second one in a short time, so we press as people do: until it is over.
+    A program that hears no Ctrl-C ends by the second one in a short time, so we press as people do:
+    until it is over.
     """
     with load.clients_lock:
         clients = list(load.clients)
-    endless = [client for client in clients if client.process.poll() is None and client.intent.kind in ENDLESS]
+    endless = [
+        client
+        for client in clients
+        if client.process.poll() is None and client.intent.kind in ENDLESS
+    ]
     for client in endless:
         client.intent.stopped = True
     deadline = time.monotonic() + seconds
-    while (left := [client for client in endless if client.process.poll() is None]) and time.monotonic() < deadline:
+    while (
+        left := [client for client in endless if client.process.poll() is None]
+    ) and time.monotonic() < deadline:
         for client in left:
             client.process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,7 +1,9 @@
-"""A real pool that can be killed: its server and agent as processes, and everything they start on this machine.
+"""A real pool that can be killed: its server and agent as processes, and everything they start on
+this machine.
 
-The server is the one that `gpupool up -d` starts; with `separate_agent` the agent is a process of its own. Looks at
-the machine with its own eyes (/proc, cgroups, the database file), never through what is under test.
+The server is the one that `gpupool up -d` starts; with `separate_agent` the agent is a process of
+its own. Looks at the machine with its own eyes (/proc, cgroups, the database file), never through
+what is under test.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpupool.base.client_settings import ClientSettings
-from gpupool.base.errors import Unavailable
+from gpupool.base.errors import ServiceUnavailable
 from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
 from tests.support.processes import die_with_owner
@@ -44,7 +46,9 @@ def until(look: Callable[[], Answer], what: str, seconds: float = SECONDS) -> An
 
 def environment(**more: str) -> dict[str, str]:
     """This process's, without anything that would choose another pool."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("GPUPOOL_")} | more
+    return {
+        key: value for key, value in os.environ.items() if not key.startswith("GPUPOOL_")
+    } | more
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,17 @@ class Supervisor:
 
 
 class FaultPool:
-    """One state directory and whatever serves it now. `sim` names one simulated machine, or several; `options` are
-    more words for `gpupool up`.
+    """One state directory and whatever serves it now. `sim` names one simulated machine, or
+    several; `options` are more words for `gpupool up`.
     """
 
     def __init__(
-        self, state_dir: Path, *, sim: str = "2x4xL40S", separate_agent: bool = False, options: Sequence[str] = ()
+        self,
+        state_dir: Path,
+        *,
+        sim: str = "2x4xL40S",
+        separate_agent: bool = False,
+        options: Sequence[str] = (),
     ) -> None:
         self.paths, self.sim, self.separate_agent = PoolPaths(state_dir), sim, separate_agent
         self._options = tuple(options)
@@ -72,7 +81,8 @@ class FaultPool:
     # Life ----------------------------------------------------------------------------------------------
 
     def up(self, **faults: str) -> None:
-        """Start what does not run; returns when the pool answers and knows what became of its jobs."""
+        """Start what does not run; returns when the pool answers and knows what became of its
+        jobs."""
         if not self.server_pid():
             self._up_server(faults)
         if self.separate_agent:
@@ -87,12 +97,22 @@ class FaultPool:
             [GPUPOOL, "up", "-d", "--state-dir", str(self.paths.root), "--sim", self.sim, *self._options],
             env=environment(**faults), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
-        assert done.returncode == 0, f"gpupool up -d: {done.returncode}: {done.stderr}{self.log_tail()}"
+        assert done.returncode == 0, (
+            f"gpupool up -d: {done.returncode}: {done.stderr}{self.log_tail()}"
+        )
 
     def _up_without_agent(self, faults: Mapping[str, str]) -> None:
         read, write = os.pipe()
         self.paths.root.mkdir(mode=0o711, exist_ok=True)
-        command = [sys.executable, "-m", "gpupool.host", "--state-dir", str(self.paths.root), "--sim", self.sim]
+        command = [
+            sys.executable,
+            "-m",
+            "gpupool.host",
+            "--state-dir",
+            str(self.paths.root),
+            "--sim",
+            self.sim,
+        ]
         with open(self.paths.server_log, "ab") as log, os.fdopen(read, "rb") as said:
             self._server = subprocess.Popen(
                 [*command, "--no-agent", "--ready-fd", str(write)],
@@ -107,7 +127,15 @@ class FaultPool:
         if self._agent is not None and self._agent.poll() is None:
             return
         pool_id = json.loads(self.paths.marker.read_text())["pool_id"]
-        command = [sys.executable, "-m", "gpupool.agent", "--state-dir", str(self.paths.root), "--name", "sim-0"]
+        command = [
+            sys.executable,
+            "-m",
+            "gpupool.agent",
+            "--state-dir",
+            str(self.paths.root),
+            "--name",
+            "sim-0",
+        ]
         with open(self.paths.server_log, "ab") as log:
             self._agent = subprocess.Popen(
                 [*command, "--sim", self.sim, "--pool-id", pool_id],
@@ -210,14 +238,19 @@ class FaultPool:
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [GPUPOOL, words[0], "--state-dir", str(self.paths.root), *words[1:]]
         return subprocess.run(
-            command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+            command,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
 
     def nodes_ready(self) -> bool:
         try:
             with self.api() as api:
                 nodes = api.request("GET", "nodes")["items"]
-        except Unavailable:
+        except ServiceUnavailable:
             return False
         return bool(nodes) and all(node["ready"] for node in nodes)
 
@@ -253,15 +286,22 @@ class FaultPool:
         for pid in processes():
             words = _read(f"/proc/{pid}/environ").split(b"\0")
             if mine in words:
-                found[pid] = next((w[12:].decode() for w in words if w.startswith(b"GPUPOOL_JOB=")), "")
+                found[pid] = next(
+                    (w[12:].decode() for w in words if w.startswith(b"GPUPOOL_JOB=")), ""
+                )
         return found
 
     def command_pid(self, job: str) -> int | None:
-        """The command of a running job, as its supervisor noted it; None when it is not there any more."""
+        """The command of a running job, as its supervisor noted it; None when it is not there any
+        more."""
         for line in _read(str(self.paths.jobs / job / "started")).splitlines():
             if line.startswith(b"pid="):
                 pid = int(line[4:])
-                return pid if f"GPUPOOL_JOB={job}".encode() in _read(f"/proc/{pid}/environ").split(b"\0") else None
+                return (
+                    pid
+                    if f"GPUPOOL_JOB={job}".encode() in _read(f"/proc/{pid}/environ").split(b"\0")
+                    else None
+                )
         return None
 
     def cgroups(self) -> list[Path]:
@@ -280,7 +320,11 @@ class FaultPool:
 
     def log_tail(self) -> str:
         text = _read(str(self.paths.server_log)).decode(errors="replace")
-        lines = [line for line in text.splitlines() if "no pool is running" not in line and "gpupool up" not in line]
+        lines = [
+            line
+            for line in text.splitlines()
+            if "no pool is running" not in line and "gpupool up" not in line
+        ]
         return f"\n--- {self.paths.server_log}\n" + "\n".join(lines[-20:])
 
 
@@ -317,12 +361,13 @@ def _read(path: str) -> bytes:
 
 
 def answer_of(api: Api, method: str, path: str, body: Any = None, **options: Any) -> Any:
-    """The pool's answer, asked for again for as long as the pool is away. Only for what may be repeated."""
+    """The pool's answer, asked for again for as long as the pool is away. Only for what may be
+    repeated."""
     deadline = time.monotonic() + SECONDS
     while True:
         try:
             return api.request(method, path, body, **options)
-        except Unavailable:
+        except ServiceUnavailable:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)

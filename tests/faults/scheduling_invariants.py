@@ -1,4 +1,5 @@
-"""What must hold of gangs, evictions, moves and reservations at any instant, read from the database file.
+"""What must hold of gangs, evictions, moves and reservations at any instant, read from the database
+file.
 
 Each check yields sentences; none is the good answer.
 """
@@ -11,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from gpupool.model.numa import added, host_of, numa_of, parts_of
+from gpupool.model.numa import add_numa_parts, read_host_capacity, read_numa_nodes, read_numa_parts
 
 LIVE = ("pending", "starting", "running")
 
@@ -29,29 +30,40 @@ def promises(db: sqlite3.Connection) -> Iterator[str]:
 def _nothing_is_over_committed(db: sqlite3.Connection) -> Iterator[str]:
     """Seats, and what is kept on a card for jobs that move, are never more than there is."""
     kept: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in db.execute(f"SELECT moving_to FROM jobs WHERE moving_to IS NOT NULL AND state IN {LIVE}"):
+    for row in db.execute(
+        f"SELECT moving_to FROM jobs WHERE moving_to IS NOT NULL AND state IN {LIVE}"
+    ):
         for card, milli, size in json.loads(row["moving_to"]) or ():
             kept[card].update(milli=milli, bytes=size)
     for row in db.execute("SELECT uuid, used_milli, used_bytes, memory_bytes FROM devices"):
-        milli, size = row["used_milli"] + kept[row["uuid"]]["milli"], row["used_bytes"] + kept[row["uuid"]]["bytes"]
+        milli, size = (
+            row["used_milli"] + kept[row["uuid"]]["milli"],
+            row["used_bytes"] + kept[row["uuid"]]["bytes"],
+        )
         if not (0 <= milli <= 1000 and 0 <= size <= row["memory_bytes"]):
             yield f"card {row['uuid']} has {milli} milli and {size} of {row['memory_bytes']} bytes held or kept"
     for row in db.execute("SELECT name, used_cpu_milli, used_host_bytes, facts FROM nodes"):
-        most = host_of(json.loads(row["facts"])) or (0, 0)
+        most = read_host_capacity(json.loads(row["facts"])) or (0, 0)
         if not (0 <= row["used_cpu_milli"] <= most[0] and 0 <= row["used_host_bytes"] <= most[1]):
             yield f"node {row['name']} gave {row['used_cpu_milli']} milli and {row['used_host_bytes']} bytes of {most}"
 
 
 def _numa_nodes_add_up(db: sqlite3.Connection) -> Iterator[str]:
-    """What a node says is held of its NUMA nodes is what its allocations have, and never more than each has."""
+    """What a node says is held of its NUMA nodes is what its allocations have, and never more than
+    each has."""
     held: dict[int, list[list[int]]] = defaultdict(list)
-    for row in db.execute("SELECT node_id, numa FROM allocations WHERE state <> 'released' AND numa IS NOT NULL"):
+    for row in db.execute(
+        "SELECT node_id, numa FROM allocations WHERE state <> 'released' AND numa IS NOT NULL"
+    ):
         held[row["node_id"]] += json.loads(row["numa"]) or ()
     for row in db.execute("SELECT id, name, used_numa, facts FROM nodes"):
-        says, is_ = added((), parts_of(json.loads(row["used_numa"]))), added((), parts_of(held[row["id"]]))
+        says, is_ = (
+            add_numa_parts((), read_numa_parts(json.loads(row["used_numa"]))),
+            add_numa_parts((), read_numa_parts(held[row["id"]])),
+        )
         if says != is_:
             yield f"node {row['name']} says {says} of its NUMA nodes, its allocations add up to {is_}"
-        sizes = {node.number: node for node in numa_of(json.loads(row["facts"]))}
+        sizes = {node.number: node for node in read_numa_nodes(json.loads(row["facts"]))}
         for part in is_:
             node = sizes[part.numa]
             if part.cpu_milli > 1000 * len(node.cpus) or part.host_bytes > node.memory_bytes:
@@ -84,7 +96,11 @@ def _gangs_are_whole_or_absent(db: sqlite3.Connection) -> Iterator[str]:
             for row in rows
             if row["state"] in ("starting", "running") and row["stop_requested"] is None
         )
-        lacking = {role: least for role, least in _minimum(json.loads(rows[0]["spec"])) if staying[role] < least}
+        lacking = {
+            role: least
+            for role, least in _minimum(json.loads(rows[0]["spec"]))
+            if staying[role] < least
+        }
         if staying and lacking and all(row["state"] in LIVE for row in rows):
             yield f"gang {name} has {dict(staying)} members that hold cards; it needs {lacking}"
 
@@ -99,7 +115,8 @@ def _minimum(spec: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _who_leaves_is_on_the_way(db: sqlite3.Connection) -> Iterator[str]:
-    """An eviction ends with the job waiting again or over; until then its node is asked to stop it."""
+    """An eviction ends with the job waiting again or over; until then its node is asked to stop
+    it."""
     query = (
         "SELECT j.public_id, j.state, j.stop_requested, j.leaving_for, count(a.id) releasing FROM jobs j"
         " LEFT JOIN allocations a ON a.job_id = j.id AND a.state = 'releasing' GROUP BY j.id"
@@ -115,7 +132,8 @@ def _who_leaves_is_on_the_way(db: sqlite3.Connection) -> Iterator[str]:
 def _reservations_are_kept(db: sqlite3.Connection) -> Iterator[str]:
     """Whoever came since a reservation began has left it its cards.
 
-    What its own jobs hold counts as its own, and what others held before: of those it waits for the end.
+    What its own jobs hold counts as its own, and what others held before: of those it waits for the
+    end.
     """
     now_ns = db.execute("SELECT ledger_ns FROM pool").fetchone()[0]
     active = (

@@ -1,7 +1,8 @@
-"""What a pool runs short of for a moment: processor time (SIGSTOP), room on its disk, file descriptors.
+"""What a pool runs short of for a moment: processor time (SIGSTOP), room on its disk, file
+descriptors.
 
-Each is a context manager that takes it away from outside, as an operator's mistake or a neighbour would, and gives it
-back at the end.
+Each is a context manager that takes it away from outside, as an operator's mistake or a neighbour
+would, and gives it back at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ DISK_MIB = 384
 def own_disk(point: Path) -> Iterator[Path]:
     """A small file system for one state directory; needs root."""
     point.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m,mode=755", "tmpfs", str(point)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m,mode=755", "tmpfs", str(point)],
+        check=True,
+    )
     try:
         yield point
     finally:
@@ -33,7 +37,8 @@ def own_disk(point: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def paused(pid: int) -> Iterator[None]:
-    """A process that is there and does nothing, as on a machine that swaps or a laptop that slept."""
+    """A process that is there and does nothing, as on a machine that swaps or a laptop that
+    slept."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -47,7 +52,9 @@ def paused(pid: int) -> Iterator[None]:
 def full_disk(state: Path) -> Iterator[None]:
     """Not a byte is left beside a state directory, which must have a file system of its own."""
     if not state.parent.is_mount():
-        raise ValueError(f"{state.parent} is no file system of its own: filling it would fill the machine's disk")
+        raise ValueError(
+            f"{state.parent} is no file system of its own: filling it would fill the machine's disk"
+        )
     filler = state.parent / "filler"
     try:
         with open(filler, "wb", buffering=0) as file:
@@ -76,7 +83,9 @@ def no_descriptors(pid: int) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def shortage(what: str, pool: FaultPool, choose: Callable[[list[int]], int]) -> contextlib.AbstractContextManager[None]:
+def shortage(
+    what: str, pool: FaultPool, choose: Callable[[list[int]], int]
+) -> contextlib.AbstractContextManager[None]:
     """The shortage of that name; `choose` says of which process, where the agent runs apart."""
     if what == "disk":
         return full_disk(pool.paths.root)

@@ -1,4 +1,5 @@
-"""What tests that kill at one named step of a write share: arming it, a job that writes down that it ran, rest.
+"""What tests that kill at one named step of a write share: arming it, a job that writes down that
+it ran, rest.
 
 `BOTH` runs a test with the server killed just before the commit, and just after it.
 """
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import Unavailable
+from gpupool.base.errors import ServiceUnavailable
 from gpupool.store.faults import STEPS
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, answer_of, until
@@ -28,12 +29,16 @@ def job_body(pool: FaultPool, script: str) -> dict[str, Any]:
         "argv": ["sh", "-c", f"echo ran >>{ran}; {script}"],
         "env": {"PATH": "/usr/bin:/bin", "FAULT_POOL": str(pool.paths.root)},
     }
-    return {"name": "the-job", "shape": {"gpu_milli": 300, "memory_bytes": 1 << 30}, "launch": launch}
+    return {
+        "name": "the-job",
+        "shape": {"gpu_milli": 300, "memory_bytes": 1 << 30},
+        "launch": launch,
+    }
 
 
 def killed_by(pool: FaultPool, method: str, path: str, body: Any, **options: Any) -> None:
     """Ask, and see the server die of it."""
-    with pool.api() as api, pytest.raises(Unavailable):
+    with pool.api() as api, pytest.raises(ServiceUnavailable):
         api.request(method, path, body, **options)
     until(lambda: pool.server_pid() is None, "the server's death")
 
@@ -66,11 +71,17 @@ def gang_body(pool: FaultPool, script: str) -> dict[str, Any]:
     """Two members of 0.4 of the one card."""
     body = job_body(pool, script)
     role = {"name": "worker", "count": 2}
-    return body | {"shape": {"gpu_milli": 400, "memory_bytes": 1 << 30}, "gang": {"name": "all", "parts": [role]}}
+    return body | {
+        "shape": {"gpu_milli": 400, "memory_bytes": 1 << 30},
+        "gang": {"name": "all", "parts": [role]},
+    }
 
 
 def states_of(pool: FaultPool, like: str = "the-job%") -> list[str]:
-    return [row["state"] for row in pool.rows(f"SELECT state FROM jobs WHERE name LIKE '{like}' ORDER BY id")]
+    return [
+        row["state"]
+        for row in pool.rows(f"SELECT state FROM jobs WHERE name LIKE '{like}' ORDER BY id")
+    ]
 
 
 def quick(pool: FaultPool, **more: str) -> None:

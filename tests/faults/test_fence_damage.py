@@ -1,8 +1,10 @@
-"""Files of a fence damaged while jobs use them, by the tenant or by mischance: found out, and nobody else is the worse.
+"""Files of a fence damaged while jobs use them, by the tenant or by mischance: found out, and
+nobody else is the worse.
 
-The pool only warns, so that the damaged job goes on as far as it can; its neighbour, the arbiter and the pool must not
-notice. A usage file that its own tenant cuts short is a bus error in his processes, at the next touch of what is gone:
-they have it mapped, and the fence installs no handler in programs of others. It is his own file.
+The pool only warns, so that the damaged job goes on as far as it can; its neighbour, the arbiter
+and the pool must not notice. A usage file that its own tenant cuts short is a bus error in his
+processes, at the next touch of what is gone: they have it mapped, and the fence installs no handler
+in programs of others. It is his own file.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ SHARE = 1000 * MIB
 NOTICED_SECONDS = 3.0
 """A second is promised; the rest is this machine's, which runs other tests meanwhile."""
 WORK_SECONDS = 15.0
-"""A neighbour that claims to have work in flight may keep the card for a second, and hosts are slow."""
+"""A neighbour that claims to have work in flight may keep the card for a second, and hosts are
+slow."""
 LOOK = """
 import ctypes, json, sys, time
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -60,7 +63,10 @@ class House:
         return job
 
     def submit(self, name: str, *words: str) -> str:
-        launch = {"argv": list(words), "env": {"PATH": "/usr/bin:/bin", "FAULT_POOL": str(self.pool.paths.root)}}
+        launch = {
+            "argv": list(words),
+            "env": {"PATH": "/usr/bin:/bin", "FAULT_POOL": str(self.pool.paths.root)},
+        }
         body = {"name": name, "shape": {"gpu_milli": 200, "memory_bytes": SHARE}, "launch": launch}
         with self.pool.api() as api:
             return str(answer_of(api, "POST", "jobs", body, idempotency_key=name)["first"]["id"])
@@ -81,17 +87,22 @@ class House:
         if self.state(job) == "running":
             with self.pool.api() as api:
                 answer_of(api, "POST", f"jobs/{job}/stop", {"grace_seconds": 0})
-        until(lambda: self.state(job) not in ("pending", "starting", "running"), f"the end of {job}")
+        until(
+            lambda: self.state(job) not in ("pending", "starting", "running"), f"the end of {job}"
+        )
 
     def assert_others_go_on(self, *, damaged: str) -> None:
-        """The neighbour's work, its exact ledger and its clean record; the same arbiter, the same server."""
+        """The neighbour's work, its exact ledger and its clean record; the same arbiter, the same
+        server."""
         busy = self.card.gpu_ns(self.neighbour)
         until(lambda: self.card.gpu_ns(self.neighbour) > busy, "the neighbour's work", WORK_SECONDS)
         self.card.await_exact(self.neighbour)
         assert self.findings(self.neighbour) == self.forgiven
         assert [path.name for path in self.wrong.glob(f"{self.neighbour}-*")] == []
         assert (arbiters(self.pool), self.pool.server_pid()) == (self.arbiters, self.server)
-        assert [path.name for path in self.wrong.iterdir() if not path.name.startswith(damaged)] == []
+        assert [
+            path.name for path in self.wrong.iterdir() if not path.name.startswith(damaged)
+        ] == []
 
     def assert_found(self, job: str, kind: str, began: float) -> None:
         until(lambda: kind in self.findings(job), f"{kind} ({self.findings(job)})")
@@ -125,7 +136,8 @@ def removed(name: str) -> Callable[[Path], None]:
 
 
 CLAIMS = ctypes.sizeof(regions.CUsageHead) + regions.CSlot.device.offset
-"""Where the first process' figures begin: a file that is whole and says anything. Whatever is claimed is bounded."""
+"""Where the first process' figures begin: a file that is whole and says anything. Whatever is
+claimed is bounded."""
 USAGE, LIMITS, GRANTS = regions.USAGE_FILE, regions.LIMITS_FILE, regions.GRANTS_FILE
 
 
@@ -163,7 +175,9 @@ def test_a_damaged_file_is_found_and_costs_nobody_but_its_job(
 
 
 @pytest.mark.parametrize("name", [USAGE, LIMITS, GRANTS])
-def test_a_program_that_begins_with_a_damaged_file_is_refused_the_card_and_not_crashed(house: House, name: str) -> None:
+def test_a_program_that_begins_with_a_damaged_file_is_refused_the_card_and_not_crashed(
+    house: House, name: str
+) -> None:
     go = house.wrong.parent / f"go-{Path(name).name}"
     script = f"until test -e {go}; do sleep 0.05; done; exec {sys.executable} -c '{LOOK}'"
     job = house.submit(f"late-{Path(name).name}", "sh", "-c", script)
@@ -178,8 +192,8 @@ def test_a_program_that_begins_with_a_damaged_file_is_refused_the_card_and_not_c
 
 
 def test_a_damaged_machine_file_ends_nobody_and_is_over_when_it_is_over(house: House) -> None:
-    """That nobody can be watched is told of every job on its cards; who has the file mapped works on, who begins is
-    refused.
+    """That nobody can be watched is told of every job on its cards; who has the file mapped works
+    on, who begins is refused.
     """
     path = house.pool.paths.agent / "simgpu/sim-0/machine"
     whole = path.read_bytes()[:16]

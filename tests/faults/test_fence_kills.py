@@ -1,7 +1,8 @@
-"""Fenced jobs at work on one card while server, agent, arbiter, supervisors and their own processes are killed.
+"""Fenced jobs at work on one card while server, agent, arbiter, supervisors and their own processes
+are killed.
 
-Never more of the card than a share; ledgers exact; limits as granted; one arbiter; nothing left. Seeded as
-test_kills.py is. `make bench ARGS=fence-faults` does a thousand.
+Never more of the card than a share; ledgers exact; limits as granted; one arbiter; nothing left.
+Seeded as test_kills.py is. `make bench ARGS=fence-faults` does a thousand.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ SEED = int(os.environ.get("GPUPOOL_FAULT_SEED") or random.SystemRandom().randran
 
 
 @pytest.mark.parametrize("separate_agent", [False, True], ids=["agent-inside", "agent-apart"])
-def test_whatever_is_killed_shares_hold_and_ledgers_are_exact(tmp_path: Path, separate_agent: bool) -> None:
+def test_whatever_is_killed_shares_hold_and_ledgers_are_exact(
+    tmp_path: Path, separate_agent: bool
+) -> None:
     tmp_path.chmod(0o755)
     counts = run_fence_campaign(tmp_path, SEED, 12, separate_agent=separate_agent)
     print(f"seed {SEED}: {counts}")
@@ -33,9 +36,11 @@ def test_whatever_is_killed_shares_hold_and_ledgers_are_exact(tmp_path: Path, se
 WINDOW_SECONDS = 1.5
 SHARE_MILLI = 300
 MOST = SHARE_MILLI / 1000 + 0.12
-"""Of the card's time in a window, whatever is killed: the share, what may be in flight, what an idle moment saves."""
+"""Of the card's time in a window, whatever is killed: the share, what may be in flight, what an
+idle moment saves."""
 LEAST = SHARE_MILLI / 1000 * 0.7
-"""What comes back when all is well again. How exact it is then is measured elsewhere, on the virtual clock."""
+"""What comes back when all is well again. How exact it is then is measured elsewhere, on the
+virtual clock."""
 
 
 @pytest.mark.parametrize("what", ["arbiter", "agent"])
@@ -66,14 +71,21 @@ def start_burning(pool: FaultPool, name: str) -> str:
     launch = {"argv": argv, "env": {"PATH": "/usr/bin:/bin", "FAULT_POOL": str(pool.paths.root)}}
     shape = {"gpu_milli": SHARE_MILLI, "memory_bytes": 1 << 30}
     with pool.api() as api:
-        return str(api.request("POST", "jobs", {"name": name, "shape": shape, "launch": launch})["first"]["id"])
+        return str(
+            api.request("POST", "jobs", {"name": name, "shape": shape, "launch": launch})["first"][
+                "id"
+            ]
+        )
 
 
 def parts_of(card: Card, jobs: list[str]) -> list[float]:
     """Of the card's time in one window, by its own word."""
     before, began = [card.gpu_ns(job) for job in jobs], time.monotonic_ns()
     time.sleep(WINDOW_SECONDS)  # a window of the wall clock is what is measured
-    return [(card.gpu_ns(job) - had) / (time.monotonic_ns() - began) for job, had in zip(jobs, before, strict=True)]
+    return [
+        (card.gpu_ns(job) - had) / (time.monotonic_ns() - began)
+        for job, had in zip(jobs, before, strict=True)
+    ]
 
 
 def await_shares(card: Card, jobs: list[str]) -> None:

@@ -1,4 +1,5 @@
-"""Fenced jobs whose agent or server is killed at each step of start, resize and end: one size everywhere, then."""
+"""Fenced jobs whose agent or server is killed at each step of start, resize and end: one size
+everywhere, then."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import Unavailable
+from gpupool.base.errors import ServiceUnavailable
 from gpupool.mechanisms import regions
 from tests.faults import invariants
 from tests.faults.fence_campaign import MIB, TENANT
@@ -39,7 +40,10 @@ def card_of(pool: FaultPool) -> Iterator[Card]:
 
 
 def submit(pool: FaultPool, *words: str) -> str:
-    launch = {"argv": list(words), "env": {"PATH": "/usr/bin:/bin", "FAULT_POOL": str(pool.paths.root)}}
+    launch = {
+        "argv": list(words),
+        "env": {"PATH": "/usr/bin:/bin", "FAULT_POOL": str(pool.paths.root)},
+    }
     shape = {"gpu_milli": BEFORE[0], "memory_bytes": BEFORE[1]}
     with pool.api() as api:
         body = {"name": "the-job", "shape": shape, "launch": launch}
@@ -50,7 +54,10 @@ def start_tenant(pool: FaultPool, card: Card) -> str:
     wrong = pool.paths.root.parent / "wrong"
     wrong.mkdir(exist_ok=True)
     job = submit(pool, sys.executable, str(TENANT), "1", "steps", str(wrong))
-    until(lambda: state_of(pool, job) == "running" and card.processes(job), "a running job on the card")
+    until(
+        lambda: state_of(pool, job) == "running" and card.processes(job),
+        "a running job on the card",
+    )
     return job
 
 
@@ -66,7 +73,7 @@ def seat(pool: FaultPool) -> tuple[int, int]:
 def ask_for_more(pool: FaultPool, **options: Any) -> None:
     """The answer may be lost: the server is killed at some step of it."""
     body = {"gpu_milli": AFTER[0], "memory_bytes": AFTER[1]}
-    with pool.api() as api, contextlib.suppress(Unavailable):
+    with pool.api() as api, contextlib.suppress(ServiceUnavailable):
         api.request("POST", "jobs/the-job/resize", body, **options)
     until(lambda: pool.server_pid() is None, "the server's death")
 
@@ -79,7 +86,11 @@ def assert_one_size(card: Card, job: str, wanted: tuple[int, int]) -> None:
     assert state_of(pool, job) == "running"
     card.await_exact(job)
     if wanted == AFTER:
-        until(lambda: sum(one.memory_bytes for one in card.processes(job)) > BEFORE[1], "use of what was added", 90)
+        until(
+            lambda: sum(one.memory_bytes for one in card.processes(job)) > BEFORE[1],
+            "use of what was added",
+            90,
+        )
     assert sum(one.memory_bytes for one in card.processes(job)) <= wanted[1]
     assert invariants.books(pool) == []
 
@@ -90,7 +101,9 @@ def end_and_check(card: Card, job: str) -> None:
         if state_of(pool, job) not in ENDED:
             answer_of(api, "POST", f"jobs/{job}/stop", {"grace_seconds": 0})
         until(lambda: state_of(pool, job) in ENDED, "the job's end")
-        until(lambda: not [*invariants.node_leftovers(pool), *fence_leftovers(card)], "a clean node")
+        until(
+            lambda: not [*invariants.node_leftovers(pool), *fence_leftovers(card)], "a clean node"
+        )
         report = answer_of(api, "GET", "report", query={"since": "1d"})
     assert [*invariants.books(pool), *invariants.report_closes(report)] == []
     assert invariants.report_matches_intervals(pool, report) == []
@@ -121,7 +134,9 @@ def test_a_resize_that_is_killed_is_the_old_size_or_the_new_one_everywhere(
         end_and_check(card, job)
 
 
-def test_a_page_that_a_killed_agent_left_half_written_is_mended_and_the_program_goes_on(pool: FaultPool) -> None:
+def test_a_page_that_a_killed_agent_left_half_written_is_mended_and_the_program_goes_on(
+    pool: FaultPool,
+) -> None:
     pool.up(GPUPOOL_FAULT="resize-noted", GPUPOOL_FAULTS_ALLOWED="1")
     with card_of(pool) as card:
         job = start_tenant(pool, card)
@@ -129,7 +144,9 @@ def test_a_page_that_a_killed_agent_left_half_written_is_mended_and_the_program_
         page = leave_half_written(card, job)
         assert page.stat().st_size == 512 + 128 * regions.MAX_DEVICES
         busy = card.gpu_ns(job)
-        until(lambda: card.gpu_ns(job) > busy, "work of a program whose limits page is half written")
+        until(
+            lambda: card.gpu_ns(job) > busy, "work of a program whose limits page is half written"
+        )
         pool.up()
         assert_one_size(card, job, AFTER)
         end_and_check(card, job)

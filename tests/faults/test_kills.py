@@ -1,7 +1,8 @@
-"""A hundred kills at random moments of a pool at work: nothing lost, leaked, doubled or run twice; the books close.
+"""A hundred kills at random moments of a pool at work: nothing lost, leaked, doubled or run twice;
+the books close.
 
-Seeded: `GPUPOOL_FAULT_SEED=N` repeats a plan of kills. The moments depend on the machine, so a repetition is the same
-plan and not the same run. `make bench ARGS=faults` does ten thousand.
+Seeded: `GPUPOOL_FAULT_SEED=N` repeats a plan of kills. The moments depend on the machine, so a
+repetition is the same plan and not the same run. `make bench ARGS=faults` does ten thousand.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def test_gangs_preemption_and_moves_survive_a_dozen_kills(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", [Campaign, GangCampaign])
-def test_a_pool_without_a_file_system_of_its_own_has_no_disk_filled(tmp_path: Path, kind: type[Campaign]) -> None:
+def test_a_pool_without_a_file_system_of_its_own_has_no_disk_filled(
+    tmp_path: Path, kind: type[Campaign]
+) -> None:
     state = kind(tmp_path, SEED, separate_agent=False).pool.paths.root
     assert state.parent == tmp_path / "disk", "what `own_disk` mounts"
     with pytest.raises(ValueError, match="no file system of its own"), full_disk(state):

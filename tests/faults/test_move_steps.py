@@ -1,4 +1,5 @@
-"""The server killed inside each write of a move and of a reservation's beginning: what is kept stays kept."""
+"""The server killed inside each write of a move and of a reservation's beginning: what is kept
+stays kept."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import Conflict, NotFound, StaleGeneration, Unavailable, WrongState
+from gpupool.base.errors import (
+    NotFound,
+    ServiceUnavailable,
+    StaleGeneration,
+    WriteConflict,
+    WrongState,
+)
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, answer_of, until
 from tests.faults.steps import BOTH, arm, check_at_rest, job_body, killed_by, run_times, states_of
@@ -52,11 +59,13 @@ def body_of(pool: FaultPool, card: str) -> dict[str, Any]:
     """A move to the card as it is now."""
     (job,) = pool.rows("SELECT public_id FROM jobs WHERE name = 'the-job'")
     (row,) = pool.rows("SELECT generation FROM devices WHERE uuid = ?", card)
-    return {"moves": [{"job": job["public_id"], "cards": [card], "generations": [row["generation"]]}]}
+    return {
+        "moves": [{"job": job["public_id"], "cards": [card], "generations": [row["generation"]]}]
+    }
 
 
 def move(pool: FaultPool, card: str) -> None:
-    with pool.api() as api, contextlib.suppress(Unavailable):
+    with pool.api() as api, contextlib.suppress(ServiceUnavailable):
         api.request("POST", "defrag/moves", body_of(pool, card))
 
 
@@ -96,7 +105,9 @@ def test_a_job_that_moves_stays_or_gets_the_very_seats_that_were_kept_for_it(
 
 
 @BOTH
-def test_a_move_that_is_asked_for_again_after_a_crash_is_made_once(pool: FaultPool, step: str) -> None:
+def test_a_move_that_is_asked_for_again_after_a_crash_is_made_once(
+    pool: FaultPool, step: str
+) -> None:
     arm(pool, step, "job.moving")
     card = moving(pool)
     asked = body_of(pool, card)
@@ -106,8 +117,9 @@ def test_a_move_that_is_asked_for_again_after_a_crash_is_made_once(pool: FaultPo
         if step == "before-commit":
             assert len(answer_of(api, "POST", "defrag/moves", asked)["moving"]) == 1
         else:
-            # Its cards have changed, it leaves already, or it waits for its new card: who looks first.
-            with pytest.raises((Conflict, WrongState, NotFound)):
+            # Its cards have changed, it leaves already, or it waits for its new card: who looks
+            # first.
+            with pytest.raises((WriteConflict, WrongState, NotFound)):
                 answer_of(api, "POST", "defrag/moves", asked)
     until(lambda: seated(pool, "the-job") == [card], "the job on its new card")
     until(lambda: states_of(pool) == ["running"], "its second start")
@@ -120,16 +132,24 @@ def test_a_move_that_is_asked_for_again_after_a_crash_is_made_once(pool: FaultPo
     check_at_rest(pool)
 
 
-def test_a_plan_from_before_a_crash_is_refused_where_a_card_has_changed_since(pool: FaultPool) -> None:
+def test_a_plan_from_before_a_crash_is_refused_where_a_card_has_changed_since(
+    pool: FaultPool,
+) -> None:
     pool.up()
     card = moving(pool)
     asked = body_of(pool, card)
     with pool.api() as api:
         api.request("POST", "jobs", job_body(pool, "exit 0") | {"name": "passing", **WHOLE})
-    until(lambda: states_of(pool, "passing") == ["done"], "the end of a job that had the card meanwhile")
+    until(
+        lambda: states_of(pool, "passing") == ["done"],
+        "the end of a job that had the card meanwhile",
+    )
     pool.kill_server()
     pool.up()
-    with pool.api() as api, pytest.raises(StaleGeneration, match="has changed since the plan was made"):
+    with (
+        pool.api() as api,
+        pytest.raises(StaleGeneration, match="has changed since the plan was made"),
+    ):
         answer_of(api, "POST", "defrag/moves", asked)
     assert (states_of(pool), seated(pool, "the-job") == [card]) == (["running"], False)
     move(pool, card)
@@ -141,7 +161,9 @@ def reserve(pool: FaultPool, begins_in_seconds: float) -> None:
     shape = WHOLE["shape"] | {"memory_bytes": 8 << 30}
     times = {"start_ns": start, "end_ns": start + 600 * 10**9}
     with pool.api() as api:
-        api.request("POST", "reservations", {"name": "mine", "shape": shape, "replicas": 2, **times})
+        api.request(
+            "POST", "reservations", {"name": "mine", "shape": shape, "replicas": 2, **times}
+        )
 
 
 @BOTH
@@ -152,7 +174,9 @@ def test_cards_of_a_reservation_are_given_to_nobody_else_when_its_beginning_is_c
     reserve(pool, 1.0)
     with pool.api() as api:
         api.request("POST", "jobs", job_body(pool, "exec sleep 600") | {"name": "other", **WHOLE})
-        api.request("POST", "jobs", job_body(pool, "exec sleep 600") | {**WHOLE, "reservation": "mine"})
+        api.request(
+            "POST", "jobs", job_body(pool, "exec sleep 600") | {**WHOLE, "reservation": "mine"}
+        )
     until(lambda: pool.server_pid() is None, "the server's death")
     assert invariants.books(pool) == []
     assert seated(pool, "other") == []

@@ -1,4 +1,5 @@
-"""Server and agent killed while a partition is cut, held or given back: no piece is taken twice and none is lost."""
+"""Server and agent killed while a partition is cut, held or given back: no piece is taken twice and
+none is lost."""
 
 from __future__ import annotations
 

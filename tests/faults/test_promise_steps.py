@@ -1,4 +1,5 @@
-"""The server killed between the first word of a start and the start: each word outlives it, and counts once."""
+"""The server killed between the first word of a start and the start: each word outlives it, and
+counts once."""
 
 from __future__ import annotations
 
@@ -25,13 +26,21 @@ def words(pool: FaultPool, table: str) -> list[str]:
 
 
 def counted(pool: FaultPool) -> list[tuple[int, int]]:
-    return [(row["kept"], row["missed"]) for row in pool.rows("SELECT kept, missed FROM start_tallies")]
+    return [
+        (row["kept"], row["missed"]) for row in pool.rows("SELECT kept, missed FROM start_tallies")
+    ]
 
 
 @BOTH
 @pytest.mark.parametrize("table", ["promises", "estimates"])
-def test_a_start_that_was_told_counts_once_whenever_the_server_dies(pool: FaultPool, table: str, step: str) -> None:
-    holder = job_body(pool, "exit 0") | {"name": "holder", "shape": {"gpu_milli": 1000}, "max_seconds": 1800}
+def test_a_start_that_was_told_counts_once_whenever_the_server_dies(
+    pool: FaultPool, table: str, step: str
+) -> None:
+    holder = job_body(pool, "exit 0") | {
+        "name": "holder",
+        "shape": {"gpu_milli": 1000},
+        "max_seconds": 1800,
+    }
     holder["launch"] = holder["launch"] | {"argv": ["sleep", "600"]}
     body = job_body(pool, "exit 0") | {"max_seconds": 60, "preemptible": table == "estimates"}
     pool.up()
@@ -47,7 +56,10 @@ def test_a_start_that_was_told_counts_once_whenever_the_server_dies(pool: FaultP
         api.request("POST", "jobs/holder/stop", {"grace_seconds": 0})
     until(lambda: pool.server_pid() is None, "the server's death")
     kept = step == "after-commit"
-    assert (words(pool, table), counted(pool)) == ([] if kept else [told["id"]], [(1, 0)] if kept else [])
+    assert (words(pool, table), counted(pool)) == (
+        [] if kept else [told["id"]],
+        [(1, 0)] if kept else [],
+    )
     pool.up()
     assert await_state(pool, *ENDED)["state"] == "done"
     assert (words(pool, "promises"), words(pool, "estimates"), counted(pool)) == ([], [], [(1, 0)])

@@ -1,6 +1,8 @@
-"""The server killed inside each kind of write, before its commit and after it: both are as if nothing had happened.
+"""The server killed inside each kind of write, before its commit and after it: both are as if
+nothing had happened.
 
-What the client repeats under its key takes effect once; what it does not repeat is either all there or not at all.
+What the client repeats under its key takes effect once; what it does not repeat is either all there
+or not at all.
 """
 
 from __future__ import annotations
@@ -12,10 +14,19 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.errors import BadOption, WrongState
-from gpupool.store.faults import fault_from, no_fault
+from gpupool.store.faults import no_fault, read_fault
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, until
-from tests.faults.steps import BOTH, ENDED, arm, await_state, check_at_rest, job_body, killed_by, run_times
+from tests.faults.steps import (
+    BOTH,
+    ENDED,
+    arm,
+    await_state,
+    check_at_rest,
+    job_body,
+    killed_by,
+    run_times,
+)
 
 pytestmark = pytest.mark.root
 
@@ -65,7 +76,9 @@ def test_a_job_that_was_being_placed_is_placed_once(pool: FaultPool, step: str) 
 
 
 @BOTH
-def test_a_repeated_resize_takes_effect_once_and_the_books_close(pool: FaultPool, step: str) -> None:
+def test_a_repeated_resize_takes_effect_once_and_the_books_close(
+    pool: FaultPool, step: str
+) -> None:
     arm(pool, step, "job.resized")
     with pool.api() as api:
         api.request("POST", "jobs", job_body(pool, "exec sleep 600"))
@@ -104,7 +117,9 @@ def test_an_end_that_was_being_told_is_told_once(pool: FaultPool, step: str) -> 
 
 
 @BOTH
-def test_a_running_job_is_taken_back_whether_or_not_its_start_was_noted(pool: FaultPool, step: str) -> None:
+def test_a_running_job_is_taken_back_whether_or_not_its_start_was_noted(
+    pool: FaultPool, step: str
+) -> None:
     arm(pool, step, "job.running")
     with pool.api() as api:
         api.request("POST", "jobs", job_body(pool, "exec sleep 600"))
@@ -156,14 +171,16 @@ def test_a_quota_is_the_old_one_or_the_new_one(pool: FaultPool, step: str) -> No
 
 
 def test_a_fault_is_honoured_only_where_faults_are_allowed() -> None:
-    assert fault_from({"GPUPOOL_STORE_FAULT": "before-commit:job.placed"}) is no_fault
-    assert fault_from({"GPUPOOL_FAULTS_ALLOWED": "1"}) is no_fault
-    armed = fault_from({"GPUPOOL_STORE_FAULT": "before-commit:job.placed", "GPUPOOL_FAULTS_ALLOWED": "1"})
+    assert read_fault({"GPUPOOL_STORE_FAULT": "before-commit:job.placed"}) is no_fault
+    assert read_fault({"GPUPOOL_FAULTS_ALLOWED": "1"}) is no_fault
+    armed = read_fault(
+        {"GPUPOOL_STORE_FAULT": "before-commit:job.placed", "GPUPOOL_FAULTS_ALLOWED": "1"}
+    )
     armed("before-commit", lambda: frozenset({"job.submitted"}))
     armed("after-commit", lambda: frozenset({"job.placed"}))
     for wrong in ("before-commit", "during-commit:job.placed"):
         with pytest.raises(BadOption, match="no step"):
-            fault_from({"GPUPOOL_STORE_FAULT": wrong, "GPUPOOL_FAULTS_ALLOWED": "1"})
+            read_fault({"GPUPOOL_STORE_FAULT": wrong, "GPUPOOL_FAULTS_ALLOWED": "1"})
 
 
 def test_the_armed_server_dies_by_sigkill_and_not_by_an_answer(pool: FaultPool) -> None:

@@ -1,4 +1,5 @@
-"""Threads of a load, and a client that watches, which the campaigns against one server and against two share."""
+"""Threads of a load, and a client that watches, which the campaigns against one server and against
+two share."""
 
 from __future__ import annotations
 
@@ -7,18 +8,24 @@ import threading
 from collections.abc import Callable
 
 from gpupool.client.transport import Api
-from gpupool.client.watch import watch
+from gpupool.client.watch import watch_events
 
 
 class Workers:
-    """Threads that call `body` until `stopping` is set, each with a random stream of its own. `start`, `stop` once."""
+    """Threads that call `body` until `stopping` is set, each with a random stream of its own.
+    `start`, `stop` once."""
 
     def __init__(self, body: Callable[[random.Random], None], seed: int, count: int) -> None:
         self.stopping = threading.Event()
         self.errors: list[BaseException] = []
         self._each = body
         self._threads = [
-            threading.Thread(target=self._run, args=(random.Random(f"{seed}-{n}"),), name=f"load-{n}", daemon=True)
+            threading.Thread(
+                target=self._run,
+                args=(random.Random(f"{seed}-{n}"),),
+                name=f"load-{n}",
+                daemon=True,
+            )
             for n in range(count)
         ]
 
@@ -59,7 +66,7 @@ class Watcher:
 
     def _run(self, api: Api) -> None:
         try:
-            for event in watch(api, pause=self._pause):
+            for event in watch_events(api, pause=self._pause):
                 self.seen.append((event["seq"], event["kind"], event["subject"]))
         except _OverError:
             return

@@ -7,10 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "bus_error.h"
 #include "doorbell.h"
 #include "events.h"
-#include "guard.h"
-#include "people.h"
+#include "process_table.h"
 #include "report.h"
 
 static struct share *share;
@@ -20,7 +20,7 @@ static void prepare(void)
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(null, STDOUT_FILENO); /* events */
     report_start();
-    guard_install();
+    install_bus_error_guard();
     poll_start();
     share = calloc(1, sizeof *share);
     share->usage = calloc(1, sizeof *share->usage);
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         doorbell_read(share->peers);
     if (share->peers || share->peers_count)
         abort(); /* a connection that is closed is forgotten */
-    people_forget(share);
+    forget_processes(share);
     for (size_t i = 0; i < 128; i++) /* all that byte 0 can name */
         memset(&share->usage->slot[i], 0, offsetof(struct fence_slot, device));
     return 0;

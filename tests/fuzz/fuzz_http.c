@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http.h"
+#include "common/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

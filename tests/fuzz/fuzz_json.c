@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "common/json.h"
 
 static bool pretty(const uint8_t *data, size_t size, struct text *out)
 {

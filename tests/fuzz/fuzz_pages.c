@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "region.h"
+#include "process/region.h"
 
 static const struct {
     const char *name;

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arbitrate.h"
-#include "ledger.h"
-#include "self.h"
+#include "decision/arbitrate.h"
+#include "process/ledger.h"
+#include "process/process_id.h"
 #include "share.h"
 
 enum { RANGE = sizeof(struct fence_usage) - sizeof(struct fence_slot) * (FENCE_MAX_SLOTS - 4) };
@@ -37,8 +37,8 @@ static void account(struct fence_usage *usage, uint64_t limit)
                 ledger_cancel(usage, slot, device, 1 << 20);
             ledger_release(usage, slot, device, UINT64_MAX);
         }
-    struct self self = self_read();
-    ledger_clear_dead(usage, self.owner, self_finds_dead, &self);
+    struct process_id self = read_process_id();
+    ledger_clear_dead(usage, self.owner, is_dead_process, &self);
     ledger_clear_dead(usage, self.owner, all_dead, NULL);
     int taken = ledger_take_slot(usage, 4, self.owner, self.pid_namespace, self.image);
     if (taken > 3)

@@ -1,8 +1,9 @@
-"""The fuzz targets for what is parsed in Python: files that a tenant gives to a command, and bodies of requests.
+"""The fuzz targets for what is parsed in Python: files that a tenant gives to a command, and bodies
+of requests.
 
-A target takes bytes, reads them through the same function as the command does, and returns. The documented answers to
-bad input are a `GpupoolError` and, for a body, pydantic's `ValidationError` (the server answers GP-1000). Whatever else
-is raised is a fault.
+A target takes bytes, reads them through the same function as the command does, and returns. The
+documented answers to bad input are a `GpupoolError` and, for a body, pydantic's `ValidationError`
+(the server answers GP-1000). Whatever else is raised is a fault.
 """
 
 from __future__ import annotations
@@ -18,29 +19,35 @@ from typing import Final
 from pydantic import ValidationError
 
 from gpupool.base.errors import GpupoolError
-from gpupool.cli import import_
-from gpupool.cli.context import Context
+from gpupool.cli.work import import_
 from gpupool.client.gang_file import read_gang
-from gpupool.server.bodies import check_text
-from gpupool.simulation import nodes, openb, sources
-from gpupool.wire import jobs, people
+from gpupool.server.middleware.request_bodies import check_text
+from gpupool.simulation.traces import nodes, openb, sources
+from gpupool.terminal.context import CommandContext
+from gpupool.wire import jobs, people, submissions
 
 #: The modes of `gpupool import` that go through different code: (explain, strict, output).
 IMPORTS: Final = ((False, False, "text"), (True, True, "text"), (True, False, "json"))
 #: What a plain user and a tenant's administrator send most.
-BODIES: Final = (jobs.JobIn, jobs.ResizeIn, people.QuotaIn)
+BODIES: Final = (submissions.JobIn, jobs.ResizeIn, people.QuotaIn)
 
 
 @functools.cache
-def _context() -> Context:
-    return Context("/nonexistent")
+def _context() -> CommandContext:
+    return CommandContext("/nonexistent")
 
 
 def script(path: Path) -> None:
     """A manifest, a batch script or a dstack configuration, as `gpupool import FILE` reads it."""
     for explain, strict, output in IMPORTS:
-        options = argparse.Namespace(file=str(path), explain=explain, strict=strict, node_facts=None, output=output)
-        with documented(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        options = argparse.Namespace(
+            file=str(path), explain=explain, strict=strict, node_facts=None, output=output
+        )
+        with (
+            documented(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
             import_.run(options, _context())
 
 
@@ -64,7 +71,10 @@ def trace(path: Path) -> None:
 
 def tables(path: Path) -> None:
     """Lists of nodes and of pods."""
-    for read in (lambda: nodes.read_table(path.name, nodes.read_text(str(path))), lambda: openb.read_nodes(path)):
+    for read in (
+        lambda: nodes.read_table(path.name, nodes.read_text(str(path))),
+        lambda: openb.read_nodes(path),
+    ):
         with documented():
             read()
     with documented():
@@ -93,7 +103,8 @@ TARGETS: Final[dict[str, Callable[[Path], None]]] = {
 
 @contextlib.contextmanager
 def documented() -> Iterator[None]:
-    """Passes over the documented answers to bad input; a GpupoolError without a public code is none."""
+    """Passes over the documented answers to bad input; a GpupoolError without a public code is
+    none."""
     try:
         yield
     except GpupoolError as error:

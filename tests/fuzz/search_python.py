@@ -1,7 +1,8 @@
-"""Coverage-guided search by Atheris in one Python target: `python -m tests.fuzz.search_python TARGET OPTION...`.
+"""Coverage-guided search by Atheris in one Python target: `python -m tests.fuzz.search_python
+TARGET OPTION...`.
 
-Options and exit status are libFuzzer's. Atheris has to see modules while they are imported, so that nothing of gpupool
-may be imported before.
+Options and exit status are libFuzzer's. Atheris has to see modules while they are imported, so that
+nothing of gpupool may be imported before.
 """
 
 from __future__ import annotations

@@ -10,45 +10,87 @@ from typing import Final
 HERE: Final = Path(__file__).parent
 NATIVE: Final = HERE.parents[1] / "native"
 CORPUS: Final = HERE / "corpus"
-_SHIM = ("shim",)
-_FENCE = ("fence/include", "fence/src")
+_SUPERVISOR = ("", "supervisor")
+_FENCE = ("", "include", "fence/src")
 _ARBITER = ("arbiter", *_FENCE)
 #: By target: the sources and the include directories below native/.
 TARGETS: Final = {
-    "spec": (("shim/spec.c", "shim/text.c", "shim/near.c"), _SHIM),
-    "control": (("shim/control.c", "shim/text.c"), _SHIM),
+    "spec": (
+        ("supervisor/spec.c", "common/small_file.c", "supervisor/isolation/numa.c"),
+        _SUPERVISOR,
+    ),
+    "control": (("supervisor/control.c", "common/small_file.c"), _SUPERVISOR),
     "doorbell": (
         (
             *(
                 f"arbiter/{name}.c"
-                for name in ("doorbell", "people", "credentials", "share", "events", "report", "guard")
+                for name in (
+                    "doorbell",
+                    "process_table",
+                    "credentials",
+                    "share",
+                    "events",
+                    "report",
+                    "bus_error",
+                )
             ),
-            "fence/src/ledger.c",
-            "fence/src/self.c",
+            "fence/src/process/ledger.c",
+            "fence/src/process/process_id.c",
+            "common/proc_stat.c",
         ),
         _ARBITER,
     ),
-    "region": (("arbiter/arbitrate.c", "arbiter/ungranted.c", "fence/src/ledger.c", "fence/src/self.c"), _ARBITER),
-    "pages": (("fence/src/region.c",), _FENCE),
-    "json": (("front/json.c", "front/text.c"), ("front",)),
-    "http": (("front/http.c", "front/text.c"), ("front",)),
+    "region": (
+        (
+            "arbiter/decision/arbitrate.c",
+            "arbiter/decision/ungranted.c",
+            "fence/src/process/ledger.c",
+            "fence/src/process/process_id.c",
+            "common/proc_stat.c",
+        ),
+        _ARBITER,
+    ),
+    "pages": (("fence/src/process/region.c",), _FENCE),
+    "json": (("common/json.c", "common/text.c"), ("",)),
+    "http": (("common/http.c", "common/text.c"), ("",)),
 }
 SANITIZERS: Final = "address,undefined"
 
 
 def build(target: str, folder: Path, compiler: str = "cc", *, search: bool = False) -> Path:
-    """The target as a program: libFuzzer's (clang) to search, else one that replays the files it is given."""
+    """The target as a program: libFuzzer's (clang) to search, else one that replays the files it is
+    given."""
     sources, includes = TARGETS[target]
     program = folder / target
-    options = ["-std=gnu11", "-O1" if search else "-O0", "-g", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-nonnull"]
-    fuzzer = ["-fsanitize=fuzzer," + SANITIZERS] if search else ["-fsanitize=" + SANITIZERS, str(HERE / "replay.c")]
+    options = [
+        "-std=gnu11",
+        "-O1" if search else "-O0",
+        "-g",
+        "-D_GNU_SOURCE",
+        "-Wall",
+        "-Wextra",
+        "-Wno-nonnull",
+    ]
+    fuzzer = (
+        ["-fsanitize=fuzzer," + SANITIZERS]
+        if search
+        else ["-fsanitize=" + SANITIZERS, str(HERE / "replay.c")]
+    )
     paths = [HERE / f"fuzz_{target}.c", *(NATIVE / source for source in sources)]
-    command = [compiler, *options, "-fno-sanitize-recover=all", *(f"-I{NATIVE / each}" for each in includes), *fuzzer]
+    command = [
+        compiler,
+        *options,
+        "-fno-sanitize-recover=all",
+        *(f"-I{NATIVE / each}" for each in includes),
+        *fuzzer,
+    ]
     subprocess.run([*command, *paths, "-o", program], check=True, timeout=120)
     return program
 
 
 def replay(program: Path, files: Sequence[Path]) -> int:
     """How many were survived: all, or CalledProcessError with what the sanitizer said."""
-    done = subprocess.run([program, *files], check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [program, *files], check=True, capture_output=True, text=True, timeout=120
+    )
     return int(done.stdout or len(files))

@@ -1,4 +1,5 @@
-"""Every input of the corpus is survived by the parser that it is for, under the sanitizers of a plain compiler."""
+"""Every input of the corpus is survived by the parser that it is for, under the sanitizers of a
+plain compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A pool on this machine's real card, for tests that mean something only there; elsewhere they skip and say why."""
+"""A pool on this machine's real card, for tests that mean something only there; elsewhere they skip
+and say why."""
 
 from __future__ import annotations
 

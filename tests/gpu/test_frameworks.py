@@ -16,8 +16,11 @@ MEMORY = 8 * GIB
 
 
 def needs(module: str) -> pytest.MarkDecorator:
-    """Looked for without importing it: a framework imported here would take a context outside any share."""
-    return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"{module} is not installed here")
+    """Looked for without importing it: a framework imported here would take a context outside any
+    share."""
+    return pytest.mark.skipif(
+        importlib.util.find_spec(module) is None, reason=f"{module} is not installed here"
+    )
 
 
 def told(pool: RealCardPool, program: str, gpu: str = "0.5") -> dict[str, Any]:

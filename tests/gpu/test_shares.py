@@ -26,9 +26,12 @@ def of(lines: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
 @pytest.mark.parametrize(
-    "load", [("--kernel-us", "200"), ("--graph", "20", "--kernel-us", "100"), ("--long-kernel", "20")]
+    "load",
+    [("--kernel-us", "200"), ("--graph", "20", "--kernel-us", "100"), ("--long-kernel", "20")],
 )
-def test_a_fixed_share_gets_its_part_within_a_point(pool: RealCardPool, share: float, load: tuple[str, ...]) -> None:
+def test_a_fixed_share_gets_its_part_within_a_point(
+    pool: RealCardPool, share: float, load: tuple[str, ...]
+) -> None:
     got = of(burn(pool, str(share), "4GiB", "--seconds", "10", *load), "end")["rate"]
     assert abs(got - share) <= 0.01
     assert got >= 0.97 * share
@@ -48,7 +51,8 @@ def test_memory_ends_exactly_at_the_share(pool: RealCardPool, memory: int) -> No
 
 
 def test_sixteen_processes_of_one_job_share_one_limit(pool: RealCardPool) -> None:
-    """Each holds 512 MiB of a share that has room for 16 contexts and no more than 16 times that."""
+    """Each holds 512 MiB of a share that has room for 16 contexts and no more than 16 times
+    that."""
     lines = burn(pool, "0.2", "24GiB", "--fork", "16", "--memory", "512MiB", "--seconds", "2")
     assert len([line for line in lines if line["kind"] == "held"]) == 16
     assert {line["total_bytes"] for line in lines if line["kind"] == "card"} == {24 * GIB}
@@ -59,11 +63,15 @@ def test_verify_finds_every_promise_kept(pool: RealCardPool, tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout
 
 
-def test_the_doctor_finds_the_fence_whole_and_no_runtime_that_it_keeps_from_starting(pool: RealCardPool) -> None:
+def test_the_doctor_finds_the_fence_whole_and_no_runtime_that_it_keeps_from_starting(
+    pool: RealCardPool,
+) -> None:
     done = pool.run("doctor", "--fence", "-o", "json", timeout=180)
     checks = json.loads(done.stdout)["checks"]
     assert [one for one in checks if one["state"] == "fail"] == []
-    assert {"limit seen", "limit enforced", "process registered", "time counted"} <= {one["name"] for one in checks}
+    assert {"limit seen", "limit enforced", "process registered", "time counted"} <= {
+        one["name"] for one in checks
+    }
 
 
 def test_the_costs_of_the_card_are_measured_and_the_fence_goes_by_them_afterwards(

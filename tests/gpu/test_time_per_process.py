@@ -1,4 +1,5 @@
-"""GPU time per process: NVML's samples beside the fence's account of a job that is alone on its card."""
+"""GPU time per process: NVML's samples beside the fence's account of a job that is alone on its
+card."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.gpu.conftest import RealCardPool
 from tests.gpu.test_shares import BURN
 from tests.support.gpu_times import Look, points_apart
 
-#: Points of the card. NVML samples whole percents; its error on hardware is what this test is to find out.
+#: Points of the card. NVML samples whole percents; its error on hardware is what this test is to
+#: find out.
 TOLERANCE = 10
 WINDOW_NS = 15 * 10**9
 
@@ -23,7 +25,9 @@ def look(pool: RealCardPool, probe: NvmlProbe, name: str) -> Look | None:
     times = probe.process_times([uuid])
     if uuid not in times:
         pytest.skip("this driver has no samples of utilization per process")
-    known = [times[uuid][one["pid"]] for one in use.get("processes", ()) if one["pid"] in times[uuid]]
+    known = [
+        times[uuid][one["pid"]] for one in use.get("processes", ()) if one["pid"] in times[uuid]
+    ]
     if not known or use.get("gpu_milliseconds") is None:
         return None
     return Look(time.monotonic_ns(), sum(known), use["gpu_milliseconds"] * 10**6)
@@ -32,11 +36,15 @@ def look(pool: RealCardPool, probe: NvmlProbe, name: str) -> Look | None:
 @pytest.mark.parametrize("share", ["0.3", "0.7"])
 def test_nvml_and_the_fence_agree_on_a_job_alone(pool: RealCardPool, share: str) -> None:
     name, probe = f"timed-{share.replace('.', '-')}", NvmlProbe()
-    pool.do("submit", "--name", name, "--gpu", share, "--memory", "4GiB", "--", *BURN, "--seconds", "40")
+    pool.do(
+        "submit", "--name", name, "--gpu", share, "--memory", "4GiB", "--", *BURN, "--seconds", "40"
+    )
     pool.until_state(name, "running")
     looks = [pool.until(lambda: look(pool, probe, name), "both accounts know the job")]
     while looks[-1].at_ns - looks[0].at_ns < WINDOW_NS:
-        looks.append(pool.until(lambda: look(pool, probe, name), "both accounts still know the job"))
+        looks.append(
+            pool.until(lambda: look(pool, probe, name), "both accounts still know the job")
+        )
     probe.close()
     pool.do("stop", name)
     apart = points_apart(looks)

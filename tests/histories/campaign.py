@@ -1,4 +1,5 @@
-"""One history: clients at work on a real pool while its server is killed, paused and its wall clock stepped."""
+"""One history: clients at work on a real pool while its server is killed, paused and its wall clock
+stepped."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Counts:
 
 
 def run_history(directory: Path, seed: int, *, faults: int = 4) -> Counts:
-    """Record one history and check it. Raises Broken with the seed and the part that no order explains."""
+    """Record one history and check it. Raises Broken with the seed and the part that no order
+    explains."""
     directory.mkdir(parents=True, exist_ok=True)
     pool = FaultPool(directory / "state", sim="4xL40S")
     step = _Clock(directory)
@@ -79,7 +81,9 @@ def _run(pool: FaultPool, clock: _Clock, seed: int, faults: int) -> Counts:
     }
     try:
         for _ in range(faults):
-            time.sleep(chance.uniform(0, FAULT_EVERY_SECONDS))  # the random moment; nothing is awaited by it
+            time.sleep(
+                chance.uniform(0, FAULT_EVERY_SECONDS)
+            )  # the random moment; nothing is awaited by it
             what = chance.choice(FAULTS)
             ways[what]()
             counts.faults[what] += 1
@@ -89,7 +93,11 @@ def _run(pool: FaultPool, clock: _Clock, seed: int, faults: int) -> Counts:
     _read_all_once_more(pool, objects, history)
     wrong = broken(history)
     assert not wrong, "\n\n".join(wrong)
-    counts.operations, counts.unanswered, counts.objects = history.count, history.unanswered, len(history.by_object)
+    counts.operations, counts.unanswered, counts.objects = (
+        history.count,
+        history.unanswered,
+        len(history.by_object),
+    )
     pool.down()
     return counts
 
@@ -120,7 +128,9 @@ def _objects(pool: FaultPool) -> Objects:
                 "shape": {"gpu_milli": milli, "memory_bytes": 30 * GIB},
                 "launch": {"argv": ["sleep", "600"], "cwd": "/", "env": environment},
             }
-            job = answer_of(api, "POST", "jobs", body, idempotency_key=f"fill-{number}")["first"]["id"]
+            job = answer_of(api, "POST", "jobs", body, idempotency_key=f"fill-{number}")["first"][
+                "id"
+            ]
             until(partial(_runs, api, job), f"{job} running")
             if milli < 1000:
                 running.append(job)
@@ -164,7 +174,9 @@ class _Clock:
         self._now_ns = 0
         library = directory / "clock_step.so"
         source = Path(__file__).with_name("clock_step.c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source)], check=True)
+        subprocess.run(
+            ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source)], check=True
+        )
         self.environment = {"LD_PRELOAD": str(library), "CLOCK_STEP_FILE": str(self._file)}
 
     def step(self, by_ns: int) -> None:

@@ -1,9 +1,9 @@
 """Decides whether a history of requests to one object is linearizable.
 
-The search is that of Wing and Gong with the memory of visited configurations that Lowe added ("Testing for
-linearizability", 2017, section 3). Pure: no clock, no I/O. Exponential in the number of concurrent requests, so a
-caller splits a history by object first: a history is linearizable if and only if each object's part is (Herlihy and
-Wing 1990, theorem 1).
+The search is that of Wing and Gong with the memory of visited configurations that Lowe added
+("Testing for linearizability", 2017, section 3). Pure: no clock, no I/O. Exponential in the number
+of concurrent requests, so a caller splits a history by object first: a history is linearizable if
+and only if each object's part is (Herlihy and Wing 1990, theorem 1).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ State = Hashable
 class Operation:
     """One request. Times are monotonic nanoseconds of the recording process.
 
-    `returned_ns` is None where no answer came: the request may take effect at any time after its call, or never.
+    `returned_ns` is None where no answer came: the request may take effect at any time after its
+    call, or never.
     """
 
     client: int
@@ -38,7 +39,8 @@ class Operation:
 class Model:
     """What an object does with one request at a time.
 
-    `step` returns every state that the object may have afterwards; none where the answer is impossible in that state.
+    `step` returns every state that the object may have afterwards; none where the answer is
+    impossible in that state.
     """
 
     initial: State
@@ -47,7 +49,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`explained` is the longest explained prefix of a history that has no linearization, in its order."""
+    """`explained` is the longest explained prefix of a history that has no linearization, in its
+    order."""
 
     linearizable: bool
     explained: tuple[Operation, ...] = ()
@@ -58,7 +61,9 @@ class Verdict:
 def check(model: Model, history: Sequence[Operation]) -> Verdict:
     """Search for a linearization of a history of one object."""
     operations = sorted(history, key=lambda operation: operation.called_ns)
-    answered = sum(1 << at for at, operation in enumerate(operations) if operation.returned_ns is not None)
+    answered = sum(
+        1 << at for at, operation in enumerate(operations) if operation.returned_ns is not None
+    )
     visited: set[tuple[int, State]] = set()
     best: tuple[int, ...] = ()
     stack: list[tuple[int, State, tuple[int, ...]]] = [(0, model.initial, ())]
@@ -82,7 +87,8 @@ def check(model: Model, history: Sequence[Operation]) -> Verdict:
 
 
 def _candidates(operations: Sequence[Operation], taken: int) -> list[int]:
-    """Requests that may come next: not taken, and called before every request left over returned."""
+    """Requests that may come next: not taken, and called before every request left over
+    returned."""
     left = [at for at in range(len(operations)) if not taken >> at & 1]
     returns = [end for at in left if (end := operations[at].returned_ns) is not None]
     first_return = min(returns, default=None)

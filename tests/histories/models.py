@@ -1,8 +1,9 @@
-"""What one object of a pool does with one request at a time: quota, tenant name, job name, running job, submission.
+"""What one object of a pool does with one request at a time: quota, tenant name, job name, running
+job, submission.
 
-Each model is a state machine over the answers that `recorder` writes down. An answer of `None` means that no answer
-came; then every effect that the request may have had is a possible next state, beside none at all (the checker leaves
-out what has no answer).
+Each model is a state machine over the answers that `recorder` writes down. An answer of `None`
+means that no answer came; then every effect that the request may have had is a possible next state,
+beside none at all (the checker leaves out what has no answer).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ REFUSED = "refused"
 def _quota(state: State, operation: Operation) -> Iterator[State]:
     """State: (borrowing limit, generation); the generation is None after a write without an answer.
 
-    `put` (value, generation or None) -> (value, generation) or REFUSED; `get` -> (value, generation).
+    `put` (value, generation or None) -> (value, generation) or REFUSED; `get` -> (value,
+    generation).
     """
     assert isinstance(state, tuple)
     value, generation = state
@@ -44,7 +46,8 @@ QUOTA = Model((None, None), _quota)
 
 
 def _existence(state: State, operation: Operation) -> Iterator[State]:
-    """State: whether the tenant exists. `create`, `delete`, `get` -> True (done, found) or REFUSED (taken, missing)."""
+    """State: whether the tenant exists. `create`, `delete`, `get` -> True (done, found) or REFUSED
+    (taken, missing)."""
     if operation.verb == "get":
         if state == (operation.answer is True):
             yield state
@@ -65,10 +68,12 @@ UNKNOWN = "unknown"
 
 
 def _holder(state: State, operation: Operation) -> Iterator[State]:
-    """State: (id of the waiting job that has the name, id stopped last). UNKNOWN: of a submission without an answer.
+    """State: (id of the waiting job that has the name, id stopped last). UNKNOWN: of a submission
+    without an answer.
 
-    `submit` -> id or REFUSED (name taken); `stop` -> id that was stopped, or REFUSED (no live job of that name).
-    Stopping is idempotent: a stop that meets another stop of the same job may answer with that job too.
+    `submit` -> id or REFUSED (name taken); `stop` -> id that was stopped, or REFUSED (no live job
+    of that name). Stopping is idempotent: a stop that meets another stop of the same job may answer
+    with that job too.
     """
     assert isinstance(state, tuple)
     holder, last = state
@@ -94,7 +99,8 @@ HOLDER = Model((None, None), _holder)
 
 
 def _submission(state: State, operation: Operation) -> Iterator[State]:
-    """State: id of the job that a key made. `submit` -> id: every answer under one key names one job."""
+    """State: id of the job that a key made. `submit` -> id: every answer under one key names one
+    job."""
     if operation.answer is None:
         yield state or UNKNOWN
     elif state in (None, UNKNOWN, operation.answer):
@@ -105,10 +111,12 @@ SUBMISSION = Model(None, _submission)
 
 
 def _running_job(state: State, operation: Operation) -> Iterator[State]:
-    """State: (share in milli-devices, generation or None). The pool itself may raise the generation, never the share.
+    """State: (share in milli-devices, generation or None). The pool itself may raise the
+    generation, never the share.
 
-    `resize` share -> (share, generation); `get` -> (share, generation). A resize answers with the generation that its
-    job has after the node put the share in force, so the one that it made itself may be any up to that.
+    `resize` share -> (share, generation); `get` -> (share, generation). A resize answers with the
+    generation that its job has after the node put the share in force, so the one that it made
+    itself may be any up to that.
     """
     assert isinstance(state, tuple)
     share, generation = state

@@ -1,4 +1,5 @@
-"""Clients of a history: each asks one thing at a time, and writes down what it asked, when, and what was answered."""
+"""Clients of a history: each asks one thing at a time, and writes down what it asked, when, and
+what was answered."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from gpupool.base.errors import (
     GpupoolError,
     NameTaken,
     NotFound,
+    ServiceUnavailable,
     StaleGeneration,
-    Unavailable,
     UnknownTenant,
     WrongState,
 )
@@ -32,7 +33,9 @@ GIB = 1 << 30
 class History:
     """Operations by the object they are about; clients add to it from their threads."""
 
-    by_object: dict[tuple[str, str], list[Operation]] = field(default_factory=lambda: defaultdict(list))
+    by_object: dict[tuple[str, str], list[Operation]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, kind: str, name: str, operation: Operation) -> None:
@@ -45,19 +48,30 @@ class History:
 
     @property
     def unanswered(self) -> int:
-        return sum(one.returned_ns is None for operations in self.by_object.values() for one in operations)
+        return sum(
+            one.returned_ns is None for operations in self.by_object.values() for one in operations
+        )
 
 
 class Recorder:
-    """One client: sends a request, records call and return. A request with a key is sent until it is answered."""
+    """One client: sends a request, records call and return. A request with a key is sent until it
+    is answered."""
 
     def __init__(self, api: Api, history: History, client: int, ended: threading.Event) -> None:
         self._api, self._history, self._client, self._ended = api, history, client, ended
 
     def ask(
-        self, kind: str, name: str, verb: str, argument: Any, send: Callable[[Api], Any], *, repeats: bool = False
+        self,
+        kind: str,
+        name: str,
+        verb: str,
+        argument: Any,
+        send: Callable[[Api], Any],
+        *,
+        repeats: bool = False,
     ) -> Any:
-        """The answer as recorded: of `send`, REFUSED, or None where none came. Other errors of the pool are raised."""
+        """The answer as recorded: of `send`, REFUSED, or None where none came. Other errors of the
+        pool are raised."""
         called = time.monotonic_ns()
         while True:
             answer, returned = None, None
@@ -66,18 +80,21 @@ class Recorder:
                 returned = time.monotonic_ns()
             except REFUSALS:
                 answer, returned = REFUSED, time.monotonic_ns()
-            except Unavailable:
+            except ServiceUnavailable:
                 self._ended.wait(0.05)  # a pool that is being killed is asked again, not hammered
             if returned is not None or not repeats or self._ended.is_set():
                 break
         if returned is not None or verb != "get":  # a read without an answer says nothing
-            self._history.add(kind, name, Operation(self._client, called, returned, verb, argument, answer))
+            self._history.add(
+                kind, name, Operation(self._client, called, returned, verb, argument, answer)
+            )
         return answer
 
 
 @dataclass(frozen=True)
 class Objects:
-    """What the clients of one history ask about. The running jobs have a card each; names are of jobs that wait."""
+    """What the clients of one history ask about. The running jobs have a card each; names are of
+    jobs that wait."""
 
     quota_tenant: str
     tenants: tuple[str, ...]
@@ -88,7 +105,9 @@ class Objects:
 class Client:
     """A thread that asks about the objects at random. `error` is what ended it, if anything did."""
 
-    def __init__(self, pool: FaultPool, objects: Objects, history: History, number: int, seed: str) -> None:
+    def __init__(
+        self, pool: FaultPool, objects: Objects, history: History, number: int, seed: str
+    ) -> None:
         self.error: BaseException | None = None
         self._objects, self._chance = objects, random.Random(f"{seed}-{number}")
         self._ended = threading.Event()
@@ -134,12 +153,19 @@ class Client:
                 "nominal_milli": 0,
                 "borrowing_milli": value,
             }  # it guarantees nothing, so it changes no other object
-            return _with_etag(api, api.request("PUT", path, body, if_match=match, idempotency_key=key))
+            return _with_etag(
+                api, api.request("PUT", path, body, if_match=match, idempotency_key=key)
+            )
 
-        self._recorder.ask("quota", path, "put", (value, named), put, repeats=self._chance.random() < 0.7)
+        self._recorder.ask(
+            "quota", path, "put", (value, named), put, repeats=self._chance.random() < 0.7
+        )
 
     def _tenant(self) -> None:
-        name, verb = self._chance.choice(self._objects.tenants), self._chance.choice(("create", "delete", "get"))
+        name, verb = (
+            self._chance.choice(self._objects.tenants),
+            self._chance.choice(("create", "delete", "get")),
+        )
         method, path = {"create": ("POST", "tenants"), "delete": ("DELETE", f"tenants/{name}")}.get(
             verb, ("GET", f"tenants/{name}")
         )
@@ -172,7 +198,11 @@ class Client:
 
     def _submission(self) -> None:
         """Several clients use the same few keys at the same time."""
-        number = self._chance.randrange(1000) if self._chance.random() < 0.2 else int(time.monotonic() * 4)
+        number = (
+            self._chance.randrange(1000)
+            if self._chance.random() < 0.2
+            else int(time.monotonic() * 4)
+        )
         key = f"submission-{number}"
         self._recorder.ask(
             "submission", key, "submit", None,
@@ -183,7 +213,9 @@ class Client:
     def _running_job(self) -> None:
         job = self._chance.choice(self._objects.running)
         if self._chance.random() < 0.6:
-            self._recorder.ask("running", job, "get", None, lambda api: _size(api.request("GET", f"jobs/{job}")))
+            self._recorder.ask(
+                "running", job, "get", None, lambda api: _size(api.request("GET", f"jobs/{job}"))
+            )
             return
         milli, key = self._chance.randrange(1, 1001), self._key()
         self._recorder.ask(

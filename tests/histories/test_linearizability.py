@@ -13,7 +13,9 @@ from tests.histories.linearizability import Model, Operation, State, check
 from tests.histories.models import EXISTENCE, HOLDER, QUOTA, REFUSED, RUNNING_JOB, SUBMISSION
 
 
-def operation(called: int, returned: int | None, verb: str, argument: object, answer: object) -> Operation:
+def operation(
+    called: int, returned: int | None, verb: str, argument: object, answer: object
+) -> Operation:
     return Operation(0, called, returned, verb, argument, answer)
 
 
@@ -41,7 +43,9 @@ def test_check_read_of_an_older_value_after_a_newer_one_is_refused() -> None:
 
 @pytest.mark.parametrize("seen", [0, 1])
 def test_check_write_without_an_answer_may_have_happened_or_not(seen: int) -> None:
-    assert check(REGISTER, [operation(0, None, "write", 1, None), operation(5, 6, "read", None, seen)]).linearizable
+    assert check(
+        REGISTER, [operation(0, None, "write", 1, None), operation(5, 6, "read", None, seen)]
+    ).linearizable
 
 
 def test_check_write_without_an_answer_cannot_come_and_go() -> None:
@@ -52,19 +56,33 @@ def test_check_write_without_an_answer_cannot_come_and_go() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 9), st.integers(0, 6), st.sampled_from(("read", "write")), st.integers(0, 2)),
+        st.tuples(
+            st.integers(0, 9),
+            st.integers(0, 6),
+            st.sampled_from(("read", "write")),
+            st.integers(0, 2),
+        ),
         max_size=6,
     )
 )
-def test_check_agrees_with_all_orders_tried_one_by_one(drawn: list[tuple[int, int, str, int]]) -> None:
-    history = [operation(start, start + length, verb, value, value) for start, length, verb, value in drawn]
-    assert check(REGISTER, history).linearizable == any(_explains(order) for order in permutations(history))
+def test_check_agrees_with_all_orders_tried_one_by_one(
+    drawn: list[tuple[int, int, str, int]],
+) -> None:
+    history = [
+        operation(start, start + length, verb, value, value) for start, length, verb, value in drawn
+    ]
+    assert check(REGISTER, history).linearizable == any(
+        _explains(order) for order in permutations(history)
+    )
 
 
 def _explains(order: tuple[Operation, ...]) -> bool:
     state = 0
     for at, asked in enumerate(order):
-        if any(later.returned_ns is not None and later.returned_ns < asked.called_ns for later in order[at + 1 :]):
+        if any(
+            later.returned_ns is not None and later.returned_ns < asked.called_ns
+            for later in order[at + 1 :]
+        ):
             return False
         if asked.verb == "read" and asked.answer != state:
             return False
@@ -86,7 +104,9 @@ def _explains(order: tuple[Operation, ...]) -> bool:
         (RUNNING_JOB, [("get", None, (300, 4)), ("get", None, (300, 3))]),
     ],
 )
-def test_model_refuses_answers_that_no_pool_may_give(model: Model, history: list[tuple[str, object, object]]) -> None:
+def test_model_refuses_answers_that_no_pool_may_give(
+    model: Model, history: list[tuple[str, object, object]]
+) -> None:
     operations = [operation(2 * n, 2 * n + 1, *asked) for n, asked in enumerate(history)]
     assert not check(model, operations).linearizable
     assert check(model, operations[:1]).linearizable

@@ -1,7 +1,8 @@
-"""A real control plane for each process of the session, a namespace for each test. Every test here carries the marker.
+"""A real control plane for each process of the session, a namespace for each test. Every test here
+carries the marker.
 
-Two processes share the modules (`make test-kubernetes`): most of the time somebody is waited for. There is one real
-node on a machine, so all that is about it is one process's.
+Two processes share the modules (`make test-kubernetes`): most of the time somebody is waited for.
+There is one real node on a machine, so all that is about it is one process's.
 """
 
 import itertools
@@ -57,7 +58,9 @@ def admin(cluster: Cluster) -> Iterator[Api]:
 def pods_path(admin: Api) -> Iterator[str]:
     """Where the pods of this test's own namespace are."""
     name = f"test-{next(_numbers)}"
-    admin.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    admin.create(
+        "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    )
     admin.until(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
     yield f"/api/v1/namespaces/{name}/pods"
     admin.delete(f"/api/v1/namespaces/{name}")

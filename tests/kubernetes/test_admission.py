@@ -16,7 +16,12 @@ PROBE_LIMIT_SECONDS = 60
 
 
 def _policy(kind: str, name: str, **spec: object) -> Object:
-    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 PODS_MADE = {
@@ -66,7 +71,9 @@ def _until_admitted(admin: Api, pods_path: str, *, gated: bool) -> None:
     admin.until(f"/api/v1/namespaces/{namespace}", is_so, PROBE_LIMIT_SECONDS)
 
 
-def test_a_pod_that_asks_is_gated_by_the_api_server(admin: Api, pods_path: str, gating: None) -> None:
+def test_a_pod_that_asks_is_gated_by_the_api_server(
+    admin: Api, pods_path: str, gating: None
+) -> None:
     made = admin.create(pods_path, pod("asker", limits={CARD: "1"}, labels={"gated": "yes"}))
     assert made["spec"]["schedulingGates"] == [{"name": GATE}]
 
@@ -77,15 +84,26 @@ def test_the_gates_of_others_stay_beside_ours(admin: Api, pods_path: str, gating
     assert sorted(gates) == ["example.test/quota", GATE]
 
 
-def test_a_pod_that_asks_for_nothing_is_left_alone(admin: Api, pods_path: str, gating: None) -> None:
-    assert "schedulingGates" not in admin.create(pods_path, pod("plain", labels={"gated": "yes"}))["spec"]
+def test_a_pod_that_asks_for_nothing_is_left_alone(
+    admin: Api, pods_path: str, gating: None
+) -> None:
+    assert (
+        "schedulingGates"
+        not in admin.create(pods_path, pod("plain", labels={"gated": "yes"}))["spec"]
+    )
 
 
 def test_a_quota_charges_pods_that_are_gated(admin: Api, pods_path: str) -> None:
     quotas = pods_path.removesuffix("/pods") + "/resourcequotas"
     hard = {f"requests.{CARD}": "3"}
     admin.create(
-        quotas, {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+        quotas,
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "q"},
+            "spec": {"hard": hard},
+        },
     )
     admin.until(f"{quotas}/q", lambda q: q["status"].get("hard") == hard)
     admin.create(pods_path, pod("first", gates=[GATE], limits={CARD: "2"}))
@@ -105,21 +123,45 @@ def test_an_agent_writes_its_own_node_and_no_other(
     namespace = pods_path.split("/")[-2]
     api = cluster.access().agent(namespace, "agent", mine)
     rule = "object.metadata.name == request.userInfo.extra['authentication.kubernetes.io/node-name'][0]"
-    changed = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"]}
+    changed = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["nodes/status"],
+    }
     policy = _policy(
         "ValidatingAdmissionPolicy",
         "own-node",
         matchConstraints={"resourceRules": [changed]},
-        matchConditions=[{"name": "agents", "expression": f"request.userInfo.username.endsWith('{namespace}:agent')"}],
+        matchConditions=[
+            {
+                "name": "agents",
+                "expression": f"request.userInfo.username.endsWith('{namespace}:agent')",
+            }
+        ],
         validations=[{"expression": rule, "message": "an agent reports on its own node"}],
     )
-    binding = _policy("ValidatingAdmissionPolicyBinding", "own-node", policyName="own-node", validationActions=["Deny"])
+    binding = _policy(
+        "ValidatingAdmissionPolicyBinding",
+        "own-node",
+        policyName="own-node",
+        validationActions=["Deny"],
+    )
     admin.create(f"{POLICIES}/validatingadmissionpolicies", policy)
     admin.create(f"{POLICIES}/validatingadmissionpolicybindings", binding)
     report = {"status": {"capacity": {"gpupool.test/reported": "1"}}}
     try:
-        admin.until(f"/api/v1/nodes/{other}", lambda _: _is_kept_out(api, other, report), PROBE_LIMIT_SECONDS)
-        assert api.merge(f"/api/v1/nodes/{mine}/status", report)["status"]["capacity"]["gpupool.test/reported"] == "1"
+        admin.until(
+            f"/api/v1/nodes/{other}",
+            lambda _: _is_kept_out(api, other, report),
+            PROBE_LIMIT_SECONDS,
+        )
+        assert (
+            api.merge(f"/api/v1/nodes/{mine}/status", report)["status"]["capacity"][
+                "gpupool.test/reported"
+            ]
+            == "1"
+        )
     finally:
         admin.delete(f"{POLICIES}/validatingadmissionpolicybindings/own-node")
         admin.delete(f"{POLICIES}/validatingadmissionpolicies/own-node")

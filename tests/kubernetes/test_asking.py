@@ -1,4 +1,5 @@
-"""Pods as their users write them, in our words and in others', admitted by the webhook and placed."""
+"""Pods as their users write them, in our words and in others', admitted by the webhook and
+placed."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import install, names
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -35,10 +37,17 @@ def _nothing_is_left(pool: ClusterPool, pods_path: str) -> Iterator[None]:
     pool.clear(pods_path)
 
 
-def asking(name: str, limits: dict[str, str], notes: dict[str, str] | None = None, **spec: Any) -> Object:
+def asking(
+    name: str, limits: dict[str, str], notes: dict[str, str] | None = None, **spec: Any
+) -> Object:
     container = {"name": "main", "image": "x", "resources": {"limits": limits}}
     meta = {"name": name, "annotations": notes or {}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"containers": [container], **spec},
+    }
 
 
 def totals(found: Object) -> dict[str, str]:
@@ -74,13 +83,20 @@ def test_our_own_words_become_totals_and_what_was_typed_stays_readable(
     ],
 )
 def test_words_of_others_are_taken_unchanged(
-    pool: ClusterPool, admin: Api, pods_path: str, limits: dict[str, str], notes: dict[str, str], told: dict[str, str]
+    pool: ClusterPool,
+    admin: Api,
+    pods_path: str,
+    limits: dict[str, str],
+    notes: dict[str, str],
+    told: dict[str, str],
 ) -> None:
     assert totals(admin.create(pods_path, asking("theirs", limits, notes))) == told
     admin.until(f"{pods_path}/theirs", is_bound)
 
 
-def test_a_pod_that_asks_for_no_card_never_meets_us(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_a_pod_that_asks_for_no_card_never_meets_us(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     made = admin.create(pods_path, asking("plain", {"cpu": "1"}))
     assert "schedulingGates" not in made["spec"]
     assert "labels" not in made["metadata"]
@@ -91,22 +107,35 @@ def test_a_pod_that_asks_for_no_card_never_meets_us(pool: ClusterPool, admin: Ap
     ("limits", "spec", "words"),
     [
         ({"gpupool.dev/gpu-milli": "1500"}, {}, "GP-1041"),
-        ({"gpupool.dev/gpu-milli": "300", "gpupool.dev/memory": "900Gi"}, {}, "largest: L40S with 48 GiB"),
+        (
+            {"gpupool.dev/gpu-milli": "300", "gpupool.dev/memory": "900Gi"},
+            {},
+            "largest: L40S with 48 GiB",
+        ),
         ({"gpupool.dev/gpu-milli": "300"}, {"nodeName": "cards-00000"}, "nodeName"),
         ({"gpupool.dev/gpu-milli": "300"}, {"schedulerName": "mine"}, "schedulerName"),
         ({"gpupool.dev/gpu-milli": "300", "nvidia.com/gpu": "2"}, {}, "GP-1042"),
     ],
 )
 def test_what_can_never_be_is_refused_with_the_numbers(
-    pool: ClusterPool, admin: Api, pods_path: str, limits: dict[str, str], spec: dict[str, Any], words: str
+    pool: ClusterPool,
+    admin: Api,
+    pods_path: str,
+    limits: dict[str, str],
+    spec: dict[str, Any],
+    words: str,
 ) -> None:
     with pytest.raises(RefusedError, match=words):
         admin.create(pods_path, asking("bad", limits, **spec))
 
 
-def test_an_unknown_model_is_refused_with_the_nearest_name(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_an_unknown_model_is_refused_with_the_nearest_name(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     with pytest.raises(RefusedError, match="L40S"):
-        admin.create(pods_path, asking("bad", {"gpupool.dev/gpus": "1"}, {"gpupool.dev/model": "L40X"}))
+        admin.create(
+            pods_path, asking("bad", {"gpupool.dev/gpus": "1"}, {"gpupool.dev/model": "L40X"})
+        )
 
 
 def test_beyond_a_tenants_maximum_is_refused_and_what_is_only_in_use_waits(
@@ -141,7 +170,9 @@ def test_a_privileged_pod_gets_no_share(pool: ClusterPool, admin: Api, pods_path
 
 
 def test_asked_again_nothing_changes(pool: ClusterPool, admin: Api, pods_path: str) -> None:
-    made = admin.create(pods_path, asking("once", {"gpupool.dev/gpu-milli": "300", "gpupool.dev/memory": "1Gi"}))
+    made = admin.create(
+        pods_path, asking("once", {"gpupool.dev/gpu-milli": "300", "gpupool.dev/memory": "1Gi"})
+    )
     again = {key: made[key] for key in ("apiVersion", "kind", "spec")}
     meta = {key: made["metadata"][key] for key in ("annotations", "labels")}
     twin = admin.create(pods_path, {**again, "metadata": {**meta, "name": "twin"}})
@@ -161,7 +192,9 @@ def test_while_admission_is_away_askers_are_refused_and_others_are_not(
     admin.create(pods_path, asking("asks", {"gpupool.dev/gpu-milli": "300"}))
 
 
-def test_rubbish_is_answered_and_does_no_harm(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_rubbish_is_answered_and_does_no_harm(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     url = f"https://localhost:{pool.webhook_port}/admit"
     for body in (b"", b"{", b"[]", b'{"request": {}}'):
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
@@ -172,7 +205,9 @@ def test_rubbish_is_answered_and_does_no_harm(pool: ClusterPool, admin: Api, pod
     assert pool.webhook.poll() is None
 
 
-def test_the_keys_are_for_the_webhooks_account_alone(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_the_keys_are_for_the_webhooks_account_alone(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     access = pool.cluster.access()
     path = f"/api/v1/namespaces/{install.NAMESPACE}/secrets/{install.SECRET}"
     assert access.client(access.token(install.NAMESPACE, install.WEBHOOK)).get(path)

@@ -1,4 +1,5 @@
-"""The benches on a cluster measure and count what they say, on few pods. No time is looked at here."""
+"""The benches on a cluster measure and count what they say, on few pods. No time is looked at
+here."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,21 +33,33 @@ async def few_nodes(cluster: Cluster, place: Path) -> AsyncIterator[BenchPool]:
 
 
 @pytest.mark.parametrize("preloaded", [True, False])
-def test_each_way_binds_every_pod_and_a_release_is_one_patch(cluster: Cluster, tmp_path: Path, preloaded: bool) -> None:
+def test_each_way_binds_every_pod_and_a_release_is_one_patch(
+    cluster: Cluster, tmp_path: Path, preloaded: bool
+) -> None:
     async def run() -> None:
         scheduler = {"kube-scheduler": cluster.processes.running()["kube-scheduler"]}
         async with few_nodes(cluster, tmp_path) as pool:
             async with pool.without_policies():
-                found = await measure(cluster, pool.api, Way("plain", plain, scheduler), FEW, preloaded=preloaded)
+                found = await measure(
+                    cluster, pool.api, Way("plain", plain, scheduler), FEW, preloaded=preloaded
+                )
                 await pool.clear()
-            assert (found.pods, found.preloaded, 1 <= found.nodes_used <= NODES) == (FEW, preloaded, True)
+            assert (found.pods, found.preloaded, 1 <= found.nodes_used <= NODES) == (
+                FEW,
+                preloaded,
+                True,
+            )
             assert 0 < found.wait_p50_ms <= found.wait_p99_ms
             assert set(found.cpu_seconds) >= {"etcd", "kube-apiserver", "kube-scheduler"}
             ours = Way("gate", gated, {**scheduler, "controller": pool.pid})
             asked, counted = await pool.requests(), pool.counts()
             found = await measure(cluster, pool.api, ours, FEW, preloaded=preloaded)
             asked, counted = await pool.requests() - asked, pool.counts() - counted
-            assert (asked["PATCH pods"], asked["POST pods/binding"], asked["PATCH pods/status"]) == (FEW, FEW, 0)
+            assert (
+                asked["PATCH pods"],
+                asked["POST pods/binding"],
+                asked["PATCH pods/status"],
+            ) == (FEW, FEW, 0)
             assert (counted["releases"], counted["reason_writes"]) == (FEW, 0)
             assert asked["PATCH gpunodes"] == counted["ledger_writes"] <= NODES * counted["cycles"]
             assert found.bound_per_second > 0
@@ -56,25 +69,43 @@ def test_each_way_binds_every_pod_and_a_release_is_one_patch(cluster: Cluster, t
     asyncio.run(run())
 
 
-def test_pods_that_come_at_a_rate_are_waited_for_one_by_one(cluster: Cluster, tmp_path: Path) -> None:
+def test_pods_that_come_at_a_rate_are_waited_for_one_by_one(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     async def run() -> None:
         async with few_nodes(cluster, tmp_path) as pool:
             found = await waits.rows(pool, Sizes(NODES, FEW, rounds=1, arrivals=40))
             assert [row.figure.split(":")[0] for row in found] == ["gate"] * 4 + ["direct"] * 4
-            assert all(row.ours > 0 for row in found if "wait" in row.figure or "controller" in row.figure)
-            looked = {row.figure: row.ours for row in await parts.rows(pool, Sizes(NODES, FEW, arrivals=40))}
-            assert looked["gate: PATCH pods a pod"] == looked["direct: POST pods/binding a pod"] == 1
-            assert all(looked[f"gate: controller, {part}, mean"] > 0 for part in ("queued", "placed", "released"))
+            assert all(
+                row.ours > 0 for row in found if "wait" in row.figure or "controller" in row.figure
+            )
+            looked = {
+                row.figure: row.ours
+                for row in await parts.rows(pool, Sizes(NODES, FEW, arrivals=40))
+            }
+            assert (
+                looked["gate: PATCH pods a pod"] == looked["direct: POST pods/binding a pod"] == 1
+            )
+            assert all(
+                looked[f"gate: controller, {part}, mean"] > 0
+                for part in ("queued", "placed", "released")
+            )
             assert "gate: POST events a pod" not in looked or looked["gate: POST events a pod"] <= 1
 
     asyncio.run(run())
 
 
-def test_admission_a_gang_and_a_restart_are_measured_one_after_the_other(cluster: Cluster, tmp_path: Path) -> None:
+def test_admission_a_gang_and_a_restart_are_measured_one_after_the_other(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     async def run() -> None:
         sizes = Sizes(asks=3, gang=NODES, many_nodes=NODES, many_pods=FEW)
         async with few_nodes(cluster, tmp_path) as pool:
-            rows = [*await asking.rows(pool, sizes), *await gangs.rows(pool, sizes), *await many.rows(pool, sizes)]
+            rows = [
+                *await asking.rows(pool, sizes),
+                *await gangs.rows(pool, sizes),
+                *await many.rows(pool, sizes),
+            ]
             found = {row.figure.rpartition(": ")[2]: row for row in rows}
             for by in ("webhook", "policy"):
                 row = found[f"admission by the {by}, p50"]

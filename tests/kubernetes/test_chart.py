@@ -1,4 +1,5 @@
-"""The Helm chart: it is what `install` writes, it lints, and a real API server takes what it makes."""
+"""The Helm chart: it is what `install` writes, it lints, and a real API server takes what it
+makes."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupool.kubernetes import __main__ as parts
-from gpupool.kubernetes import install, native_policy, slots
-from gpupool.kubernetes.settings import Settings
-from gpupool.scheduling.victims import GENTLE
+from gpupool.kubernetes import slots
+from gpupool.kubernetes.arguments import build_parser
+from gpupool.kubernetes.manifests import install, native_policy
+from gpupool.kubernetes.resources.pool_settings import Settings
+from gpupool.scheduling.preemption.victims import DEFAULT_PREEMPTION_RULES
 from tests.support.cluster.build import HELM, build
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.session import session_cluster
@@ -41,7 +43,9 @@ def ran(*command: str) -> str:
 
 
 def rendered(helm: str, *more: str) -> list[dict[str, Any]]:
-    text = ran(helm, "template", "gpupool", str(CHART), "-n", SPACE, "--kube-version", SERVER, *more)
+    text = ran(
+        helm, "template", "gpupool", str(CHART), "-n", SPACE, "--kube-version", SERVER, *more
+    )
     return [made for made in yaml.safe_load_all(text) if made]
 
 
@@ -59,7 +63,12 @@ def test_helm_finds_nothing_wrong(helm: str) -> None:
 
 
 def test_who_watches_honours_the_labels_of_tenants(helm: str) -> None:
-    enabled = ("--set", "metrics.serviceMonitor.enabled=true", "--set", "metrics.serviceMonitor.labels.release=mine")
+    enabled = (
+        "--set",
+        "metrics.serviceMonitor.enabled=true",
+        "--set",
+        "metrics.serviceMonitor.labels.release=mine",
+    )
     assert not [made for made in rendered(helm) if made["kind"] == "ServiceMonitor"]
     for part in ("agent", "controller"):
         monitor = one(helm, "ServiceMonitor", f"gpupool-{part}", *enabled)
@@ -70,11 +79,18 @@ def test_who_watches_honours_the_labels_of_tenants(helm: str) -> None:
             True,
             "mine",
         )
-        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert (
+            monitor["spec"]["selector"]["matchLabels"].items()
+            <= service["metadata"]["labels"].items()
+        )
         kind = "DaemonSet" if part == "agent" else "Deployment"
         template = one(helm, kind, f"gpupool-{part}", *enabled)["spec"]["template"]
         assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
-        ports = [port["name"] for each in template["spec"]["containers"] for port in each.get("ports", ())]
+        ports = [
+            port["name"]
+            for each in template["spec"]["containers"]
+            for port in each.get("ports", ())
+        ]
         assert ports == ["metrics"]
 
 
@@ -86,45 +102,88 @@ def test_it_makes_what_install_makes(helm: str) -> None:
             assert chart.pop(named(made)) == made
     webhook = install.webhook(SPACE)
     assert chart.pop(named(webhook)) == webhook
-    programs = {("Deployment", install.CONTROLLER), ("Deployment", install.WEBHOOK), ("DaemonSet", install.AGENT)}
+    programs = {
+        ("Deployment", install.CONTROLLER),
+        ("Deployment", install.WEBHOOK),
+        ("DaemonSet", install.AGENT),
+    }
     service = {("Service", install.WEBHOOK)}
-    budgets = {("PodDisruptionBudget", install.CONTROLLER), ("PodDisruptionBudget", install.WEBHOOK)}
-    hook = {(kind, "gpupool-uninstall") for kind in ("Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")}
+    budgets = {
+        ("PodDisruptionBudget", install.CONTROLLER),
+        ("PodDisruptionBudget", install.WEBHOOK),
+    }
+    hook = {
+        (kind, "gpupool-uninstall")
+        for kind in ("Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    }
     assert set(chart) == programs | service | budgets | hook
 
 
 def test_native_pods_are_admitted_inside_an_api_server_that_can(helm: str) -> None:
-    chart = {named(made): made for made in rendered(helm, "--api-versions", f"{native_policy.VERSION}/{KIND}")}
+    chart = {
+        named(made): made
+        for made in rendered(helm, "--api-versions", f"{native_policy.VERSION}/{KIND}")
+    }
     for made in install.native(SPACE):
         assert chart[named(made)] == made
     assert not [made for made in rendered(helm) if made["kind"].startswith(KIND)]
 
 
 def test_the_meter_runs_where_it_is_asked_for_and_what_ended_is_kept_only_then(helm: str) -> None:
-    values = ("--set", "meter.enabled=true", "--set", "meter.server=https://books:8443", "--set", "meter.ca=true")
+    values = (
+        "--set",
+        "meter.enabled=true",
+        "--set",
+        "meter.server=https://books:8443",
+        "--set",
+        "meter.ca=true",
+    )
     meter = one(helm, "Deployment", install.METER, *values)["spec"]["template"]["spec"]
     (container,) = meter["containers"]
-    read = parts._parser().parse_args(container["args"])
-    assert (read.part, read.server, meter["serviceAccountName"]) == ("meter", "https://books:8443", install.METER)
+    read = build_parser("").parse_args(container["args"])
+    assert (read.part, read.server, meter["serviceAccountName"]) == (
+        "meter",
+        "https://books:8443",
+        install.METER,
+    )
     (mounted,) = [one["mountPath"] for one in container["volumeMounts"] if one["name"] == "token"]
     assert {str(read.token_file.parent), str(Path(read.ca_file).parent)} == {mounted}
     for more, metered in (((), False), (values, True)):
-        controller = one(helm, "Deployment", install.CONTROLLER, *more)["spec"]["template"]["spec"]["containers"][0]
-        assert parts._parser().parse_args(controller["args"]).metered is metered
+        controller = one(helm, "Deployment", install.CONTROLLER, *more)["spec"]["template"]["spec"][
+            "containers"
+        ][0]
+        assert build_parser("").parse_args(controller["args"]).metered is metered
     assert not [made for made in rendered(helm) if named(made) == ("Deployment", install.METER)]
 
 
 def test_every_argument_is_one_that_the_program_knows(helm: str) -> None:
     values = ("--set", "agent.sim=4xL40S", "--set", "settings.preemption.enabled=false")
-    controller = one(helm, "Deployment", install.CONTROLLER, *values)["spec"]["template"]["spec"]["containers"][0]
-    admits = one(helm, "Deployment", install.WEBHOOK, *values)["spec"]["template"]["spec"]["containers"][0]
-    agent, plugin = one(helm, "DaemonSet", install.AGENT, *values)["spec"]["template"]["spec"]["containers"]
-    places, takes = (Settings.parse(parts._parser().parse_args(each["args"]).settings) for each in (controller, admits))
-    assert places == takes == replace(Settings(), preemption=replace(GENTLE, enabled=False))
-    read = parts._parser().parse_args(agent["args"])
+    controller = one(helm, "Deployment", install.CONTROLLER, *values)["spec"]["template"]["spec"][
+        "containers"
+    ][0]
+    admits = one(helm, "Deployment", install.WEBHOOK, *values)["spec"]["template"]["spec"][
+        "containers"
+    ][0]
+    agent, plugin = one(helm, "DaemonSet", install.AGENT, *values)["spec"]["template"]["spec"][
+        "containers"
+    ]
+    places, takes = (
+        Settings.parse(build_parser("").parse_args(each["args"]).settings)
+        for each in (controller, admits)
+    )
+    assert (
+        places
+        == takes
+        == replace(Settings(), preemption=replace(DEFAULT_PREEMPTION_RULES, enabled=False))
+    )
+    read = build_parser("").parse_args(agent["args"])
     assert (read.sim, read.namespace) == ("4xL40S", SPACE)
     told = dict(word.lstrip("-").split("=", 1) for word in plugin["args"])
-    assert told == {"agent": str(read.socket), "plugins": str(read.plugins), "count": str(read.slots)}
+    assert told == {
+        "agent": str(read.socket),
+        "plugins": str(read.plugins),
+        "count": str(read.slots),
+    }
     assert plugin["command"][-1] == slots.__name__
 
 
@@ -132,7 +191,10 @@ VALUES = {
     "registry": {
         "image": {"registry": "registry.local:5000", "tag": "dev"},
         "imagePullSecrets": [{"name": "secret"}],
-        "agent": {"nodeSelector": {"card": "yes"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]},
+        "agent": {
+            "nodeSelector": {"card": "yes"},
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        },
     },
     "parent": {
         "global": {"imageRegistry": "mirror.bank", "imagePullSecrets": [{"name": "of-all"}]},
@@ -140,7 +202,11 @@ VALUES = {
         "imagePullSecrets": [{"name": "mine"}],
     },
     "small": {
-        "controller": {"replicas": 1, "podDisruptionBudget": {"enabled": False}, "priorityClassName": ""},
+        "controller": {
+            "replicas": 1,
+            "podDisruptionBudget": {"enabled": False},
+            "priorityClassName": "",
+        },
         "webhook": {"replicas": 1, "podDisruptionBudget": {"enabled": False}},
         "settings": {"dialects": ["native", "hami"]},
         "agent": {"sim": "4xL40S"},
@@ -171,7 +237,9 @@ def programs(helm: str, file: str) -> dict[str, dict[str, Any]]:
     return {one["metadata"]["name"]: one["spec"]["template"] for one in made}
 
 
-def test_values_of_several_kinds_of_cluster_lint_render_and_are_understood(helm: str, values: tuple[str, str]) -> None:
+def test_values_of_several_kinds_of_cluster_lint_render_and_are_understood(
+    helm: str, values: tuple[str, str]
+) -> None:
     name, file = values
     assert "0 chart(s) failed" in ran(helm, "lint", "--strict", str(CHART), "-f", file)
     pods = programs(helm, file)
@@ -179,8 +247,10 @@ def test_values_of_several_kinds_of_cluster_lint_render_and_are_understood(helm:
     images = {container["image"] for spec in specs for container in spec["containers"]}
     secrets = [spec.get("imagePullSecrets") for spec in specs]
     for part in (install.CONTROLLER, install.WEBHOOK, install.AGENT):
-        parts._parser().parse_args(pods[part]["spec"]["containers"][0]["args"])
-    controller, webhook, agent = (pods[one]["spec"] for one in (install.CONTROLLER, install.WEBHOOK, install.AGENT))
+        build_parser("").parse_args(pods[part]["spec"]["containers"][0]["args"])
+    controller, webhook, agent = (
+        pods[one]["spec"] for one in (install.CONTROLLER, install.WEBHOOK, install.AGENT)
+    )
     if name == "registry":
         assert images == {"registry.local:5000/gpupool/gpupool:dev"}
         assert secrets == [[{"name": "secret"}]] * 4
@@ -193,12 +263,25 @@ def test_values_of_several_kinds_of_cluster_lint_render_and_are_understood(helm:
         assert secrets == [[{"name": "mine"}, {"name": "of-all"}]] * 4
     elif name == "small":
         assert "priorityClassName" not in controller
-        assert not [one for one in rendered(helm, "-f", file) if one["kind"] in ("PodDisruptionBudget", "Job")]
+        assert not [
+            one
+            for one in rendered(helm, "-f", file)
+            if one["kind"] in ("PodDisruptionBudget", "Job")
+        ]
     else:
-        (told,) = {str(container["env"]) for spec in (controller, webhook) for container in spec["containers"]}
+        (told,) = {
+            str(container["env"])
+            for spec in (controller, webhook)
+            for container in spec["containers"]
+        }
         assert "10.0.0.1" in told
-        assert {one["name"]: one.get("value") for one in agent["containers"][0]["env"]}[HOST] == "10.0.0.1"
-        assert (webhook["hostNetwork"], webhook["containers"][0]["ports"][0]["containerPort"]) == (True, 10443)
+        assert {one["name"]: one.get("value") for one in agent["containers"][0]["env"]}[
+            HOST
+        ] == "10.0.0.1"
+        assert (webhook["hostNetwork"], webhook["containers"][0]["ports"][0]["containerPort"]) == (
+            True,
+            10443,
+        )
         assert "--alone" in controller["containers"][0]["args"]
         assert pods[install.CONTROLLER]["metadata"]["labels"]["team"] == "ml"
         assert pods[install.WEBHOOK]["metadata"]["annotations"] == {"note": "mine"}
@@ -210,7 +293,9 @@ def test_values_of_several_kinds_of_cluster_lint_render_and_are_understood(helm:
 HOST = "KUBERNETES_SERVICE_HOST"
 
 
-def test_by_default_pods_are_as_small_in_rights_as_their_work_allows(helm: str, tmp_path: Path) -> None:
+def test_by_default_pods_are_as_small_in_rights_as_their_work_allows(
+    helm: str, tmp_path: Path
+) -> None:
     empty = tmp_path / "empty.yaml"
     empty.write_text("{}")
     pods = programs(helm, str(empty))
@@ -220,7 +305,10 @@ def test_by_default_pods_are_as_small_in_rights_as_their_work_allows(helm: str, 
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert container["resources"]["limits"]["memory"]
     for container in pods[install.AGENT]["spec"]["containers"]:
-        assert container["securityContext"] == {"privileged": True, "runAsUser": 0}  # the image's user is nobody's
+        assert container["securityContext"] == {
+            "privileged": True,
+            "runAsUser": 0,
+        }  # the image's user is nobody's
     assert "--sim" not in str(pods[install.AGENT])
 
 
@@ -236,7 +324,9 @@ def test_by_default_pods_are_as_small_in_rights_as_their_work_allows(helm: str, 
         ("agent.cdiDir=cdi", "cdiDir"),
     ],
 )
-def test_a_value_that_is_misspelt_or_makes_no_sense_is_refused(helm: str, word: str, why: str) -> None:
+def test_a_value_that_is_misspelt_or_makes_no_sense_is_refused(
+    helm: str, word: str, why: str
+) -> None:
     command = (helm, "template", "gpupool", str(CHART), "--set", word)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode != 0
@@ -246,7 +336,8 @@ def test_a_value_that_is_misspelt_or_makes_no_sense_is_refused(helm: str, word: 
 
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[Cluster]:
-    """Another namespace than that of the other tests, so its policies would be about other accounts."""
+    """Another namespace than that of the other tests, so its policies would be about other
+    accounts."""
     with session_cluster(print) as running:
         running.simulate_nodes(2, prefix="cards")
         running.admin().until("/api/v1/namespaces/default/serviceaccounts/default", bool)
@@ -257,7 +348,17 @@ def test_the_notes_say_what_comes_next(helm: str, own_cluster: Cluster) -> None:
     config = ("--kubeconfig", str(own_cluster.kubeconfig))
 
     def notes(*words: str) -> str:
-        command = (helm, "install", "gpupool", str(CHART), "-n", SPACE, "--dry-run=client", *words, *config)
+        command = (
+            helm,
+            "install",
+            "gpupool",
+            str(CHART),
+            "-n",
+            SPACE,
+            "--dry-run=client",
+            *words,
+            *config,
+        )
         return ran(*command).partition("NOTES:")[2]
 
     plain = notes()
@@ -273,16 +374,30 @@ def test_an_install_schedules_its_pods_and_its_account_for_uninstalling_may_do_t
     helm: str, own_cluster: Cluster
 ) -> None:
     admin, config = own_cluster.admin(), ("--kubeconfig", str(own_cluster.kubeconfig))
-    command = (helm, "upgrade", "--install", "gpupool", str(CHART), "-n", SPACE, "--create-namespace", *config)
+    command = (
+        helm,
+        "upgrade",
+        "--install",
+        "gpupool",
+        str(CHART),
+        "-n",
+        SPACE,
+        "--create-namespace",
+        *config,
+    )
     ran(*command)
     ran(*command)
     placed = lambda found: sum(bool(p["spec"].get("nodeName")) for p in found["items"]) == 6  # noqa: E731
     admin.until(f"/api/v1/namespaces/{SPACE}/pods", placed)
     for made in install.objects(SPACE):
         assert admin.find(install.path_of(made)) is not None
-    admin.delete(install.path_of(install.webhook()))  # its pods are on nodes without a kubelet: nobody answers
+    admin.delete(
+        install.path_of(install.webhook())
+    )  # its pods are on nodes without a kubelet: nobody answers
     admin.create(PODS, fresh(pod("waits", {"main": asking(16, 1000, None)})))
-    (role,) = [each for each in rendered(helm) if named(each) == ("ClusterRole", "gpupool-uninstall")]
+    (role,) = [
+        each for each in rendered(helm) if named(each) == ("ClusterRole", "gpupool-uninstall")
+    ]
     access = own_cluster.access()
     access.service_account(SPACE, "gpupool-uninstall", role["rules"])
     token = access.token(SPACE, "gpupool-uninstall")

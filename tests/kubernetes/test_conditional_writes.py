@@ -1,11 +1,12 @@
-"""One write wins: a ledger object for each node is changed by naming the generation that was read."""
+"""One write wins: a ledger object for each node is changed by naming the generation that was
+read."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gpupool.kubernetes.tracking import FORGOTTEN
+from gpupool.kubernetes.resources.managed_fields import FORGOTTEN
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 
@@ -40,12 +41,20 @@ def definition(cluster: Cluster) -> Iterator[None]:
 
 
 def _is_established(found: Object) -> bool:
-    return any(c["type"] == "Established" and c["status"] == "True" for c in found["status"].get("conditions") or ())
+    return any(
+        c["type"] == "Established" and c["status"] == "True"
+        for c in found["status"].get("conditions") or ()
+    )
 
 
 @pytest.fixture
 def ledger(admin: Api, definition: None) -> Iterator[str]:
-    body = {"apiVersion": f"{GROUP}/v1", "kind": "Ledger", "metadata": {"name": "node-1"}, "spec": {"entries": []}}
+    body = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Ledger",
+        "metadata": {"name": "node-1"},
+        "spec": {"entries": []},
+    }
     admin.create(LEDGERS, body)
     yield f"{LEDGERS}/node-1"
     admin.delete(f"{LEDGERS}/node-1")
@@ -73,8 +82,11 @@ def test_a_status_does_not_make_a_new_generation(admin: Api, ledger: str) -> Non
     assert _append(admin, ledger, before["generation"], "placed")["spec"]["entries"] == ["placed"]
 
 
-def test_who_wrote_which_field_once_forgotten_is_not_kept_by_later_writes(admin: Api, ledger: str) -> None:
-    """The controller's first write of a ledger forgets it; what agents report afterwards costs less for it."""
+def test_who_wrote_which_field_once_forgotten_is_not_kept_by_later_writes(
+    admin: Api, ledger: str
+) -> None:
+    """The controller's first write of a ledger forgets it; what agents report afterwards costs less
+    for it."""
     assert admin.get(ledger)["metadata"]["managedFields"]
     admin.json_patch(ledger, [{"op": "add", "path": "/metadata/managedFields", "value": FORGOTTEN}])
     _append(admin, ledger, admin.get(ledger)["metadata"]["generation"], "placed")
@@ -83,11 +95,15 @@ def test_who_wrote_which_field_once_forgotten_is_not_kept_by_later_writes(admin:
 
 
 def test_a_status_cannot_change_the_spec(admin: Api, ledger: str) -> None:
-    found = admin.merge(f"{ledger}/status", {"spec": {"entries": ["forged"]}, "status": {"cards": 8}})
+    found = admin.merge(
+        f"{ledger}/status", {"spec": {"entries": ["forged"]}, "status": {"cards": 8}}
+    )
     assert (found["spec"]["entries"], found["status"]["cards"]) == ([], 8)
 
 
-def test_writers_at_once_lose_nothing_and_write_nothing_twice(cluster: Cluster, ledger: str) -> None:
+def test_writers_at_once_lose_nothing_and_write_nothing_twice(
+    cluster: Cluster, ledger: str
+) -> None:
     def write_once(writer: int) -> int:
         api, refused = cluster.admin(), 0
         while True:

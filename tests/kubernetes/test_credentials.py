@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes.credential import V1, V1BETA1
+from gpupool.kubernetes.client.exec_credential import V1, V1BETA1
 from tests.support.cluster.cluster import Cluster
 from tests.support.kube_people import People
 
@@ -20,9 +20,16 @@ RULES = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
 def somebody(cluster: Cluster, place: Path, script: str, version: str = V1) -> People:
     """His kubeconfig names a program, which is this script."""
     program = place / "helper"
-    program.write_text(f"#!{sys.executable}\nimport json, sys\nfrom pathlib import Path\n{script}\n")
+    program.write_text(
+        f"#!{sys.executable}\nimport json, sys\nfrom pathlib import Path\n{script}\n"
+    )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    asks = {"apiVersion": version, "interactiveMode": "Never", "command": str(program), "installHint": "get it there"}
+    asks = {
+        "apiVersion": version,
+        "interactiveMode": "Never",
+        "command": str(program),
+        "installHint": "get it there",
+    }
     return People(cluster.authority.kubeconfig_of(f"exec-{place.name}", {"exec": asks}))
 
 
@@ -32,7 +39,9 @@ def prints(status: Any, version: str = V1) -> str:
 
 
 @pytest.mark.parametrize("version", [V1, V1BETA1])
-def test_a_token_that_a_program_prints_is_taken(cluster: Cluster, tmp_path: Path, version: str) -> None:
+def test_a_token_that_a_program_prints_is_taken(
+    cluster: Cluster, tmp_path: Path, version: str
+) -> None:
     access = cluster.access()
     access.service_account("default", "fetched", RULES)
     token = access.token("default", "fetched")
@@ -42,8 +51,15 @@ def test_a_token_that_a_program_prints_is_taken(cluster: Cluster, tmp_path: Path
 
 def test_a_certificate_that_a_program_prints_is_shown(cluster: Cluster, tmp_path: Path) -> None:
     pair = cluster.authority.issue("exec-admin", "admin", "system:masters")
-    status = {"clientCertificateData": pair.certificate.read_text(), "clientKeyData": pair.key.read_text()}
-    assert somebody(cluster, tmp_path, prints(status)).refused("why", "no-such-pod").startswith("gpupool: GP-3003: ")
+    status = {
+        "clientCertificateData": pair.certificate.read_text(),
+        "clientKeyData": pair.key.read_text(),
+    }
+    assert (
+        somebody(cluster, tmp_path, prints(status))
+        .refused("why", "no-such-pod")
+        .startswith("gpupool: GP-3003: ")
+    )
 
 
 def test_what_a_program_says_when_it_fails_is_passed_on(cluster: Cluster, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Direct pods on a real control plane: the controller binds them, nobody helps himself, and nobody waits for ever."""
+"""Direct pods on a real control plane: the controller binds them, nobody helps himself, and nobody
+waits for ever."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import direct, ledger, names
-from gpupool.kubernetes.settings import NAME, SETTINGS
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import direct_binding, names
+from gpupool.kubernetes.resources.pool_settings import NAME, SETTINGS
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -43,15 +45,26 @@ def switch(pool: ClusterPool, admin: Api, pods_path: str, on: bool) -> None:
     admin.merge(POOL, {"spec": {"direct": on}})
 
     def is_so() -> bool:
-        return direct.is_direct(admin.create(f"{pods_path}?dryRun=All", typed("probe"))) == on
+        return (
+            direct_binding.is_direct(admin.create(f"{pods_path}?dryRun=All", typed("probe"))) == on
+        )
 
     pool.until(is_so, f"direct: {on}")
 
 
 def typed(name: str, limits: dict[str, str] | None = None, **spec: Any) -> Object:
     """As its user writes it."""
-    container = {"name": "main", "image": "x", "resources": {"limits": limits or {"gpupool.dev/gpu-milli": "300"}}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+    container = {
+        "name": "main",
+        "image": "x",
+        "resources": {"limits": limits or {"gpupool.dev/gpu-milli": "300"}},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], **spec},
+    }
 
 
 def placed(pods_path: str, name: str, containers: Any = None, **more: Any) -> Object:
@@ -62,17 +75,30 @@ def placed(pods_path: str, name: str, containers: Any = None, **more: Any) -> Ob
 
 
 def condition(found: Object) -> tuple[str, str]:
-    conditions = [one for one in found["status"].get("conditions", ()) if one["type"] == "PodScheduled"]
-    return (conditions[0].get("reason", ""), conditions[0].get("message", "")) if conditions else ("", "")
+    conditions = [
+        one for one in found["status"].get("conditions", ()) if one["type"] == "PodScheduled"
+    ]
+    return (
+        (conditions[0].get("reason", ""), conditions[0].get("message", ""))
+        if conditions
+        else ("", "")
+    )
 
 
 def held(pool: ClusterPool) -> int:
-    return sum(card["gpuMilli"] for es in pool.entries().values() for entry in es for card in entry["cards"])
+    return sum(
+        card["gpuMilli"]
+        for es in pool.entries().values()
+        for entry in es
+        for card in entry["cards"]
+    )
 
 
-def test_the_controller_binds_and_tells_in_one_write(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_the_controller_binds_and_tells_in_one_write(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     made = admin.create(pods_path, typed("one"))
-    assert direct.is_direct(made)
+    assert direct_binding.is_direct(made)
     assert "schedulingGates" not in made["spec"]
     found = admin.until(f"{pods_path}/one", is_bound)
     (entry,) = [one for es in pool.entries().values() for one in es]
@@ -81,10 +107,12 @@ def test_the_controller_binds_and_tells_in_one_write(pool: ClusterPool, admin: A
     assert condition(found)[0] == ""  # the API server says that it is scheduled
 
 
-def test_what_kube_scheduler_alone_knows_goes_by_the_gate(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_what_kube_scheduler_alone_knows_goes_by_the_gate(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     volume = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": _claim()}}}
     made = admin.create(f"{pods_path}?dryRun=All", typed("volume", volumes=[volume]))
-    assert not direct.is_direct(made)
+    assert not direct_binding.is_direct(made)
     assert made["spec"]["schedulingGates"] == [{"name": names.GATE}]
 
 
@@ -113,23 +141,41 @@ def test_who_finds_no_room_waits_with_a_sentence_and_is_bound_when_there_is(
 def test_who_is_turned_away_by_its_node_is_made_anew_elsewhere_and_its_cards_are_free(
     pool: ClusterPool, admin: Api, pods_path: str
 ) -> None:
-    """The kubelet's word is written here: its own comes where it met another pod that was bound in the same moment."""
+    """The kubelet's word is written here: its own comes where it met another pod that was bound in
+    the same moment."""
     space = pods_path.split("/")[4]
     made = placed(pods_path, "one")
     made["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "3"}
     labels = {**made["metadata"]["labels"], "job-name": "again"}
-    template = {"metadata": {"labels": labels, "annotations": made["metadata"]["annotations"]}, "spec": made["spec"]}
+    template = {
+        "metadata": {"labels": labels, "annotations": made["metadata"]["annotations"]},
+        "spec": made["spec"],
+    }
     template["spec"]["restartPolicy"] = "Never"
     jobs = f"/apis/batch/v1/namespaces/{space}/jobs"
-    admin.create(jobs, {"metadata": {"name": "again"}, "spec": {"backoffLimit": 3, "template": template}})
-    first = pool.until(lambda: next((one for one in running(admin, pods_path)), None), "it is bound")
-    said = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}
+    admin.create(
+        jobs, {"metadata": {"name": "again"}, "spec": {"backoffLimit": 3, "template": template}}
+    )
+    first = pool.until(
+        lambda: next((one for one in running(admin, pods_path)), None), "it is bound"
+    )
+    said = {
+        "phase": "Failed",
+        "reason": "OutOfcpu",
+        "message": "Node didn't have enough resource: cpu",
+    }
     admin.merge(f"{pods_path}/{first['metadata']['name']}/status", {"status": said})
-    second = pool.until(lambda: next((one for one in running(admin, pods_path)), None), "its owner's next one is bound")
+    second = pool.until(
+        lambda: next((one for one in running(admin, pods_path)), None),
+        "its owner's next one is bound",
+    )
     assert second["metadata"]["uid"] != first["metadata"]["uid"]
     pool.until(lambda: held(pool) == 300, "the cards of the first one are free")
     events = f"/apis/events.k8s.io/v1/namespaces/{space}/events"
-    told = pool.until(lambda: [one for one in admin.get(events)["items"] if one["reason"] == "TurnedAway"], "an event")
+    told = pool.until(
+        lambda: [one for one in admin.get(events)["items"] if one["reason"] == "TurnedAway"],
+        "an event",
+    )
     assert [one["regarding"]["uid"] for one in told] == [first["metadata"]["uid"]]
     assert "its owner makes another. OutOfcpu: Node didn't have enough" in told[0]["note"]
     admin.delete(f"{jobs}/again?propagationPolicy=Background")
@@ -137,27 +183,36 @@ def test_who_is_turned_away_by_its_node_is_made_anew_elsewhere_and_its_cards_are
 
 def running(admin: Api, pods_path: str) -> list[Object]:
     found = admin.get(pods_path)["items"]
-    return [one for one in found if one["spec"].get("nodeName") and one["status"]["phase"] != "Failed"]
+    return [
+        one for one in found if one["spec"].get("nodeName") and one["status"]["phase"] != "Failed"
+    ]
 
 
-def test_a_gang_of_which_some_go_by_the_gate_is_whole(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_a_gang_of_which_some_go_by_the_gate_is_whole(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     for n in range(4):
         made = placed(pods_path, f"w-{n}", WHOLE, gang=gang(4))
         if n % 2:
-            made["spec"] |= {"schedulerName": "default-scheduler", "schedulingGates": [{"name": names.GATE}]}
+            made["spec"] |= {
+                "schedulerName": "default-scheduler",
+                "schedulingGates": [{"name": names.GATE}],
+            }
         admin.create(pods_path, made)
     for n in range(4):
         admin.until(f"{pods_path}/w-{n}", is_bound)
     assert held(pool) == 4000
 
 
-def test_turned_off_it_still_binds_those_that_nobody_else_would(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_turned_off_it_still_binds_those_that_nobody_else_would(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     for n in range(2 * CARDS + 1):
         admin.create(pods_path, typed(f"whole-{n}", {"gpupool.dev/gpus": "1"}))
     waits = pool.until(lambda: _only_waiting(admin, pods_path), "one that waits")
     switch(pool, admin, pods_path, False)
     admin.delete(f"{pods_path}/{_some_bound(admin, pods_path)}?gracePeriodSeconds=0")
-    assert direct.is_direct(admin.until(f"{pods_path}/{waits}", is_bound))
+    assert direct_binding.is_direct(admin.until(f"{pods_path}/{waits}", is_bound))
 
 
 def _only_waiting(admin: Api, pods_path: str) -> str | None:
@@ -166,7 +221,9 @@ def _only_waiting(admin: Api, pods_path: str) -> str | None:
 
 
 def _some_bound(admin: Api, pods_path: str) -> str:
-    name: str = next(one["metadata"]["name"] for one in admin.get(pods_path)["items"] if is_bound(one))
+    name: str = next(
+        one["metadata"]["name"] for one in admin.get(pods_path)["items"] if is_bound(one)
+    )
     return name
 
 
@@ -185,14 +242,27 @@ def test_kill_9_in_the_middle_gives_nobody_two_and_forgets_nobody(
     assert len(uids) == len(set(uids)) == 24
 
 
-def test_a_ledger_that_was_written_before_a_crash_is_bound_by(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_a_ledger_that_was_written_before_a_crash_is_bound_by(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     """The row of the failure table between the ledger and the binding."""
     pool.kill()
     made = admin.create(pods_path, placed(pods_path, "half", WHOLE))
     node = sorted(pool.agents.names)[1]
     card = {"uuid": f"GPU-{node}-2", "gpuMilli": 1000, "memoryBytes": 48 << 30}
-    named = {"uid": made["metadata"]["uid"], "namespace": made["metadata"]["namespace"], "pod": "half"}
-    entry = {**named, "container": "main", "cards": [card], "tenant": "x", "state": "reserved", "generation": 1}
+    named = {
+        "uid": made["metadata"]["uid"],
+        "namespace": made["metadata"]["namespace"],
+        "pod": "half",
+    }
+    entry = {
+        **named,
+        "container": "main",
+        "cards": [card],
+        "tenant": "x",
+        "state": "reserved",
+        "generation": 1,
+    }
     writer = pool.cluster.access()
     controller = writer.client(writer.token("gpupool", "gpupool-controller"))
     controller.merge(f"{ledger.NODES}/{node}", {"spec": {"allocations": [entry]}})
@@ -202,13 +272,16 @@ def test_a_ledger_that_was_written_before_a_crash_is_bound_by(pool: ClusterPool,
     assert card["uuid"] in found["metadata"]["annotations"][names.PLACED]
 
 
-def test_one_that_somebody_bound_elsewhere_gives_its_cards_back(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_one_that_somebody_bound_elsewhere_gives_its_cards_back(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     pool.kill()
     made = admin.create(pods_path, placed(pods_path, "taken", WHOLE))
     target = {"apiVersion": "v1", "kind": "Node", "name": sorted(pool.agents.names)[0]}
     meta = {"name": "taken", "uid": made["metadata"]["uid"]}
     admin.create(
-        f"{pods_path}/taken/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+        f"{pods_path}/taken/binding",
+        {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target},
     )
     admin.create(pods_path, placed(pods_path, "next", WHOLE))
     pool.start()

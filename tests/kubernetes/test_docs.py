@@ -1,4 +1,5 @@
-"""The commands of the pages for people, typed as they stand there (blocks marked `sh`), on a cluster of their own."""
+"""The commands of the pages for people, typed as they stand there (blocks marked `sh`), on a
+cluster of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes import install
+from gpupool.kubernetes.manifests import install
 from tests.support.cluster.build import HELM, build
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import pod
@@ -46,12 +47,24 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, d
         assert running.simulate_nodes(1, prefix="node") == [NODE]
         running.admin().until("/api/v1/namespaces/default/serviceaccounts/default", bool)
         path = f"{place}:{helm}:{os.environ['PATH']}"
-        yield running, {**os.environ, "PATH": path, "KUBECONFIG": str(running.kubeconfig), "PYTHON": sys.executable}
+        yield (
+            running,
+            {
+                **os.environ,
+                "PATH": path,
+                "KUBECONFIG": str(running.kubeconfig),
+                "PYTHON": sys.executable,
+            },
+        )
 
 
 def typed(line: str, environ: dict[str, str]) -> str:
-    done = subprocess.run(line, shell=True, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
-    looks = "doctor" in line and done.returncode == 1  # nodes without a kubelet run no controller: it says so
+    done = subprocess.run(
+        line, shell=True, cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+    looks = (
+        "doctor" in line and done.returncode == 1
+    )  # nodes without a kubelet run no controller: it says so
     assert done.returncode == 0 or looks, f"{line}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -64,7 +77,9 @@ def test_what_the_pages_say_to_type_works(
     assert first.startswith("helm ")
     typed(first, environ)
     pool = ClusterPool(cluster, tmp_path_factory.mktemp("pool"))
-    pool.admin.until(f"/apis/apps/v1/namespaces/{install.NAMESPACE}/daemonsets/{install.AGENT}", bool)
+    pool.admin.until(
+        f"/apis/apps/v1/namespaces/{install.NAMESPACE}/daemonsets/{install.AGENT}", bool
+    )
     observed(pool, [NODE])
     pool.admin.create("/api/v1/namespaces/default/pods", pod("plain"))
     said = [typed(line, environ) for line in commands("kubernetes-adopt.md")]

@@ -1,4 +1,5 @@
-"""What `kubectl describe` shows of pods and nodes, and budgets that let nobody go: told, waited for, gone on from."""
+"""What `kubectl describe` shows of pods and nodes, and budgets that let nobody go: told, waited
+for, gone on from."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import ledger, names
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -23,8 +25,14 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with ClusterPool(cluster, tmp_path_factory.mktemp("told")) as made:
         made.adopt(cluster.simulate_nodes(1, prefix="told"), 1)
         for name, value in (("gpupool-low", -10), ("gpupool-high", 10)):
-            kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
-            made.admin.apply(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}", {**kind, "value": value})
+            kind = {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+            }
+            made.admin.apply(
+                f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}", {**kind, "value": value}
+            )
         made.start()
         yield made
 
@@ -48,13 +56,17 @@ def space(pods_path: str) -> str:
 
 def events(admin: Api, namespace: str, name: str) -> list[Object]:
     """As `kubectl describe` asks for them."""
-    found = admin.get(f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.name%3D{name}")["items"]
+    found = admin.get(
+        f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.name%3D{name}"
+    )["items"]
     return [one for one in found if one.get("reportingComponent", "").startswith("gpupool.dev/")]
 
 
 def told(pool: ClusterPool, namespace: str, name: str, reason: str) -> Object:
     def found() -> Object | None:
-        return next((one for one in events(pool.admin, namespace, name) if one["reason"] == reason), None)
+        return next(
+            (one for one in events(pool.admin, namespace, name) if one["reason"] == reason), None
+        )
 
     event: Object = pool.until(found, f"{reason} is told of {name}")
     return event
@@ -79,7 +91,9 @@ def test_a_direct_pod_is_told_its_cards_and_a_gated_one_has_them_in_its_annotati
     assert events(admin, space(pods_path), "gated") == []
 
 
-def test_waiting_is_told_and_no_second_time_by_another_leader(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_waiting_is_told_and_no_second_time_by_another_leader(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     create(admin, pods_path, "one")
     admin.until(f"{pods_path}/one", is_bound)
     create(admin, pods_path, "two")
@@ -92,7 +106,9 @@ def test_waiting_is_told_and_no_second_time_by_another_leader(pool: ClusterPool,
     assert [one["reason"] for one in events(admin, space(pods_path), "two")] == ["Waiting"]
 
 
-def test_a_node_that_is_let_go_and_taken_in_and_a_card_that_is_lost_and_back(pool: ClusterPool, admin: Api) -> None:
+def test_a_node_that_is_let_go_and_taken_in_and_a_card_that_is_lost_and_back(
+    pool: ClusterPool, admin: Api
+) -> None:
     path = f"{ledger.NODES}/{NODE}"
     cards = admin.get(path)["status"]["cards"]
     ill = [{**cards[0], "health": "failed", "healthReason": "Xid 79"}]
@@ -119,7 +135,13 @@ def test_a_budget_that_lets_nobody_go_is_named_and_the_pod_goes_when_it_allows(
     admin.until(f"{pods_path}/low", is_bound)
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "low"}}}
     admin.create(
-        budgets, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "keep"}, "spec": spec}
+        budgets,
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "keep"},
+            "spec": spec,
+        },
     )
     admin.until(f"{budgets}/keep", lambda one: one.get("status", {}).get("expectedPods") == 1)
     running = [{"type": "Ready", "status": "True"}]

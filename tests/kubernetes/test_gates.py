@@ -1,4 +1,5 @@
-"""The ground the pool stands on: what the API server lets a controller do to a pod that is gated."""
+"""The ground the pool stands on: what the API server lets a controller do to a pod that is
+gated."""
 
 from typing import Any
 
@@ -49,13 +50,24 @@ def test_gates_go_in_any_order(admin: Api, gated: str, first: str) -> None:
 
 
 def test_a_gate_is_never_added_later(admin: Api, plain: str) -> None:
-    _refuses(admin, plain, {"schedulingGates": [{"name": GATE}, {"name": OTHER}]}, "only deletion is allowed")
+    _refuses(
+        admin,
+        plain,
+        {"schedulingGates": [{"name": GATE}, {"name": OTHER}]},
+        "only deletion is allowed",
+    )
 
 
-def test_a_gated_pod_is_not_placed_and_says_why(admin: Api, plain: str, simulated_nodes: list[str]) -> None:
+def test_a_gated_pod_is_not_placed_and_says_why(
+    admin: Api, plain: str, simulated_nodes: list[str]
+) -> None:
     found = admin.until(plain, lambda p: bool(p["status"].get("conditions")))
     (condition,) = found["status"]["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "PodScheduled",
+        "False",
+        "SchedulingGated",
+    )
     assert not is_bound(found)
 
 
@@ -81,10 +93,17 @@ def test_every_term_of_an_affinity_takes_more_requirements(admin: Api, gated: st
 
 @pytest.mark.parametrize(
     "terms",
-    [(ZONES, DISKS, on_node("n")), (ZONES,), (ZONES, on_node("n")), (ZONES, labelled("disk", "hdd"))],
+    [
+        (ZONES, DISKS, on_node("n")),
+        (ZONES,),
+        (ZONES, on_node("n")),
+        (ZONES, labelled("disk", "hdd")),
+    ],
     ids=["one more", "one less", "one replaced", "one changed"],
 )
-def test_the_terms_of_an_affinity_stay_as_they_are(admin: Api, gated: str, terms: tuple[Object, ...]) -> None:
+def test_the_terms_of_an_affinity_stay_as_they_are(
+    admin: Api, gated: str, terms: tuple[Object, ...]
+) -> None:
     _refuses(admin, gated, {"affinity": required(*terms)}, "odeSelectorTerms")
 
 
@@ -94,7 +113,9 @@ def test_preferences_labels_annotations_and_tolerations_are_free(admin: Api, gat
     affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
     tolerations = [*admin.get(gated)["spec"]["tolerations"], {"key": "k", "operator": "Exists"}]
     metadata = {"labels": {"l": "1"}, "annotations": {"a": "2"}}
-    found = admin.merge(gated, {"metadata": metadata, "spec": {"affinity": affinity, "tolerations": tolerations}})
+    found = admin.merge(
+        gated, {"metadata": metadata, "spec": {"affinity": affinity, "tolerations": tolerations}}
+    )
     assert (found["metadata"]["labels"]["l"], found["metadata"]["annotations"]["a"]) == ("1", "2")
     assert found["spec"]["affinity"] == affinity
     assert found["spec"]["tolerations"] == tolerations
@@ -113,14 +134,25 @@ APART = {"labelSelector": {"matchLabels": {"l": "1"}}, "topologyKey": "kubernete
         {"priorityClassName": "system-cluster-critical"},
         {"schedulerName": "another"},
         {"runtimeClassName": "another"},
-        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}}},
+        {
+            "affinity": {
+                "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}
+            }
+        },
         {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]},
         {"nodeName": "n"},
     ],
     ids=lambda spec: next(iter(spec)),
 )
-def test_what_a_pod_asks_for_is_settled_when_it_is_created(admin: Api, plain: str, spec: Object) -> None:
-    _refuses(admin, plain, spec, "pod updates may not change fields|may only be|Forbidden|forbidden|field is immutable")
+def test_what_a_pod_asks_for_is_settled_when_it_is_created(
+    admin: Api, plain: str, spec: Object
+) -> None:
+    _refuses(
+        admin,
+        plain,
+        spec,
+        "pod updates may not change fields|may only be|Forbidden|forbidden|field is immutable",
+    )
 
 
 def test_a_gated_pod_with_a_node_is_refused(admin: Api, pods_path: str) -> None:
@@ -135,11 +167,19 @@ def test_a_gated_pod_cannot_be_bound(admin: Api, plain: str, simulated_nodes: li
     assert refusal.value.status == CONFLICT
 
 
-def test_one_patch_releases_a_pod_to_the_chosen_node(admin: Api, plain: str, simulated_nodes: list[str]) -> None:
+def test_one_patch_releases_a_pod_to_the_chosen_node(
+    admin: Api, plain: str, simulated_nodes: list[str]
+) -> None:
     chosen = simulated_nodes[1]
     version = admin.get(plain)["metadata"]["resourceVersion"]
     metadata = {"resourceVersion": version, "annotations": {"gpupool.test/cards": "0,3"}}
-    admin.merge(plain, {"metadata": metadata, "spec": {"schedulingGates": None, "affinity": required(on_node(chosen))}})
+    admin.merge(
+        plain,
+        {
+            "metadata": metadata,
+            "spec": {"schedulingGates": None, "affinity": required(on_node(chosen))},
+        },
+    )
     found = admin.until(plain, is_bound)
     assert found["spec"]["nodeName"] == chosen
     assert found["metadata"]["annotations"]["gpupool.test/cards"] == "0,3"
@@ -149,21 +189,32 @@ def test_a_release_that_read_an_older_pod_is_refused(admin: Api, plain: str) -> 
     version = admin.get(plain)["metadata"]["resourceVersion"]
     admin.merge(plain, {"metadata": {"labels": {"changed": "meanwhile"}}})
     with pytest.raises(RefusedError, match="the object has been modified") as refusal:
-        admin.merge(plain, {"metadata": {"resourceVersion": version}, "spec": {"schedulingGates": None}})
+        admin.merge(
+            plain, {"metadata": {"resourceVersion": version}, "spec": {"schedulingGates": None}}
+        )
     assert refusal.value.status == CONFLICT
     assert _gates(admin.get(plain)) == [GATE]
 
 
 def test_without_gates_the_affinity_is_frozen(admin: Api, plain: str) -> None:
-    admin.merge(plain, {"spec": {"schedulingGates": None, "affinity": required(on_node("no-such-node"))}})
-    _refuses(admin, plain, {"affinity": required(on_node("another"))}, "pod updates may not change fields")
+    admin.merge(
+        plain, {"spec": {"schedulingGates": None, "affinity": required(on_node("no-such-node"))}}
+    )
+    _refuses(
+        admin,
+        plain,
+        {"affinity": required(on_node("another"))},
+        "pod updates may not change fields",
+    )
 
 
 def test_a_pod_is_bound_once_and_takes_the_bindings_annotations(
     admin: Api, pods_path: str, simulated_nodes: list[str]
 ) -> None:
     admin.create(pods_path, pod("p", schedulerName="a-binder-of-our-own"))
-    admin.create(f"{pods_path}/p/binding", _binding("p", simulated_nodes[2], {"gpupool.test/cards": "1"}))
+    admin.create(
+        f"{pods_path}/p/binding", _binding("p", simulated_nodes[2], {"gpupool.test/cards": "1"})
+    )
     found = admin.get(f"{pods_path}/p")
     assert found["spec"]["nodeName"] == simulated_nodes[2]
     assert found["metadata"]["annotations"]["gpupool.test/cards"] == "1"
@@ -179,9 +230,15 @@ def test_an_evicted_gated_pod_is_gone_at_once(admin: Api, plain: str) -> None:
 
 
 def test_a_reason_written_on_a_gated_pod_stays(admin: Api, plain: str) -> None:
-    """Autoscalers act on `Unschedulable` alone, so that whoever holds the gate decides whether they do."""
+    """Autoscalers act on `Unschedulable` alone, so that whoever holds the gate decides whether they
+    do."""
     admin.until(plain, lambda p: bool(p["status"].get("conditions")))
-    ours = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no card is free"}
+    ours = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "no card is free",
+    }
     admin.merge(f"{plain}/status", {"status": {"conditions": [ours]}})
     admin.merge(plain, {"metadata": {"labels": {"changed": "so-the-scheduler-looks-again"}}})
     (condition,) = admin.get(plain)["status"]["conditions"]

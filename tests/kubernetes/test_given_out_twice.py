@@ -1,4 +1,5 @@
-"""A ledger that is deleted while pods have its cards: refused, and if it happens, no card is given out again."""
+"""A ledger that is deleted while pods have its cards: refused, and if it happens, no card is given
+out again."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes import install, ledger, names
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
 from tests.support import kube_builders
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
@@ -31,24 +34,35 @@ def pool(cluster: Cluster, tmp_path: Path, pods_path: str) -> Iterator[ClusterPo
 
 
 def create(admin: Api, pods_path: str, name: str) -> None:
-    admin.create(pods_path, fresh(pod(name, {"main": asking(2, 1000, None)}, namespace=pods_path.split("/")[4])))
+    admin.create(
+        pods_path,
+        fresh(pod(name, {"main": asking(2, 1000, None)}, namespace=pods_path.split("/")[4])),
+    )
 
 
 def lost(pool: ClusterPool, admin: Api, held: Object) -> None:
-    """The ledger is gone and made anew as an agent makes it, which still holds cards for what runs."""
-    uses = [{"uid": one["uid"], "container": one["container"], "slot": "s1", "generation": 1} for one in held]
+    """The ledger is gone and made anew as an agent makes it, which still holds cards for what
+    runs."""
+    uses = [
+        {"uid": one["uid"], "container": one["container"], "slot": "s1", "generation": 1}
+        for one in held
+    ]
     pool.agents.names.discard(NODE)
     admin.merge(LEDGER, GIVE_UP)
     admin.delete(LEDGER)
     admin.until_gone(LEDGER)
-    admin.create(ledger.NODES, ledger.new_node(NODE, admin.get(f"/api/v1/nodes/{NODE}")))
+    admin.create(ledger.NODES, ledger.new_ledger(NODE, admin.get(f"/api/v1/nodes/{NODE}")))
     admin.merge(f"{LEDGER}/status", {"status": {**kube_builders.status(NODE, 2), "slots": uses}})
 
 
-def test_a_ledger_that_holds_cards_is_not_deleted(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_a_ledger_that_holds_cards_is_not_deleted(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     create(admin, pods_path, "first")
     admin.until(f"{pods_path}/first", is_bound)
-    with pytest.raises(RefusedError, match=rf"GP-2037: pods have cards of node {NODE}: kubectl gpupool release"):
+    with pytest.raises(
+        RefusedError, match=rf"GP-2037: pods have cards of node {NODE}: kubectl gpupool release"
+    ):
         admin.delete(LEDGER)
     with pytest.raises(RefusedError, match="GP-2037"):
         admin.delete(ledger.NODES)
@@ -56,13 +70,19 @@ def test_a_ledger_that_holds_cards_is_not_deleted(pool: ClusterPool, admin: Api,
     admin.delete(LEDGER)
 
 
-def test_after_a_deletion_no_card_is_given_out_twice(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_after_a_deletion_no_card_is_given_out_twice(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     create(admin, pods_path, "first")
     admin.until(f"{pods_path}/first", is_bound)
     lost(pool, admin, pool.entries()[NODE])
     people = People(cluster_admin(pool.cluster))
     refused = people.run("adopt", NODE, "--yes")
-    assert (refused.returncode, "GP-2036" in refused.stderr, "first" in refused.stderr) == (3, True, True)
+    assert (refused.returncode, "GP-2036" in refused.stderr, "first" in refused.stderr) == (
+        3,
+        True,
+        True,
+    )
     assert "are not in its ledger" in people.run("doctor").stdout
     admin.merge(LEDGER, {"spec": {"mode": "slot"}})  # by somebody who does not ask
     create(admin, pods_path, "second")
@@ -74,11 +94,15 @@ def test_after_a_deletion_no_card_is_given_out_twice(pool: ClusterPool, admin: A
     admin.until(f"{pods_path}/second", is_bound)
 
 
-def test_the_definition_made_anew_is_no_way_around(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_the_definition_made_anew_is_no_way_around(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     create(admin, pods_path, "first")
     admin.until(f"{pods_path}/first", is_bound)
     held = pool.entries()[NODE]
-    made = next(one for one in install.objects() if one["metadata"]["name"] == f"gpunodes.{names.GROUP}")
+    made = next(
+        one for one in install.objects() if one["metadata"]["name"] == f"gpunodes.{names.GROUP}"
+    )
     assert made["kind"] == "CustomResourceDefinition"
     pool.agents.names.discard(NODE)
     pool.kill()
@@ -86,8 +110,11 @@ def test_the_definition_made_anew_is_no_way_around(pool: ClusterPool, admin: Api
     admin.until_gone(install.path_of(made))
     pool.install()
     pool.start()
-    admin.create(ledger.NODES, ledger.new_node(NODE, admin.get(f"/api/v1/nodes/{NODE}")))
-    uses = [{"uid": one["uid"], "container": one["container"], "slot": "s1", "generation": 1} for one in held]
+    admin.create(ledger.NODES, ledger.new_ledger(NODE, admin.get(f"/api/v1/nodes/{NODE}")))
+    uses = [
+        {"uid": one["uid"], "container": one["container"], "slot": "s1", "generation": 1}
+        for one in held
+    ]
     admin.merge(f"{LEDGER}/status", {"status": {**kube_builders.status(NODE, 2), "slots": uses}})
     admin.merge(LEDGER, {"spec": {"mode": "slot"}})
     create(admin, pods_path, "second")

@@ -1,4 +1,5 @@
-"""What a ledger keeps for the books, on a real control plane: who was held from when to when, and who may say so."""
+"""What a ledger keeps for the books, on a real control plane: who was held from when to when, and
+who may say so."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import install, ledger, names
-from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.gpu_node import GpuNode
 from tests.support.cluster.api import Api, RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -36,7 +39,10 @@ def test_what_ended_stays_until_the_meter_has_told_it_through_a_kill_of_the_cont
 ) -> None:
     for name in ("a", "b"):
         made = fresh(pod(name))
-        admin.create(pods_path, {**made, "metadata": {**made["metadata"], "namespace": pods_path.split("/")[4]}})
+        admin.create(
+            pods_path,
+            {**made, "metadata": {**made["metadata"], "namespace": pods_path.split("/")[4]}},
+        )
         admin.until(f"{pods_path}/{name}", is_bound)
     held = {one.pod: one.held_ns for one in the_node(pool).entries}
     assert min(held.values()) > 0

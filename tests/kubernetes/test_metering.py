@@ -1,4 +1,5 @@
-"""A cluster in a pool's books: pods come and go, the meter is killed, the server is away; the report is exact."""
+"""A cluster in a pool's books: pods come and go, the meter is killed, the server is away; the
+report is exact."""
 
 from __future__ import annotations
 
@@ -8,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes import ledger, names
-from gpupool.kubernetes.ended import Ended
-from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
+from gpupool.kubernetes.resources.gpu_node import GpuNode
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -35,7 +37,7 @@ class Lives:
 
     def __init__(self, pool: ClusterPool, admin: Api, pods_path: str) -> None:
         self.pool, self.admin, self.path = pool, admin, pods_path
-        self.over: dict[tuple[str, int], Ended] = {}
+        self.over: dict[tuple[str, int], ClosedInterval] = {}
 
     @property
     def node(self) -> GpuNode:
@@ -50,7 +52,9 @@ class Lives:
 
     def go(self, name: str) -> None:
         self.admin.delete(f"{self.path}/{name}?gracePeriodSeconds=0")
-        ended = self.pool.until(lambda: [one for one in self.node.ended if one.pod == name], f"{name} has ended")
+        ended = self.pool.until(
+            lambda: [one for one in self.node.ended if one.pod == name], f"{name} has ended"
+        )
         self.over |= {(one.uid, one.held_ns): one for one in ended}
 
     def seconds(self) -> dict[str, int]:
@@ -58,7 +62,9 @@ class Lives:
         found: dict[str, int] = {}
         for one in self.over.values():
             whole = one.ended_ns // SECOND - one.held_ns // SECOND
-            found[one.uid] = found.get(one.uid, 0) + whole * sum(seat.gpu_milli for seat in one.seats)
+            found[one.uid] = found.get(one.uid, 0) + whole * sum(
+                seat.gpu_milli for seat in one.seats
+            )
         return {uid: amount for uid, amount in found.items() if amount}
 
 
@@ -66,7 +72,9 @@ def commands(program: str) -> list[list[str]]:
     """What the page says to type of one program, from the blocks that are marked."""
     blocks = PAGE.read_text().split("```sh\n")[1:]
     lines = [line for block in blocks for line in block.split("```")[0].splitlines()]
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith(f"{program} ")]
+    return [
+        shlex.split(line, comments=True)[1:] for line in lines if line.startswith(f"{program} ")
+    ]
 
 
 def test_the_report_is_the_sum_of_whole_seconds_through_kills_and_a_server_that_was_away(
@@ -77,13 +85,18 @@ def test_the_report_is_the_sum_of_whole_seconds_through_kills_and_a_server_that_
         _through_kills(pool, admin, pods_path, books, reports)
 
 
-def _through_kills(pool: ClusterPool, admin: Api, pods_path: str, books: Books, reports: list[list[str]]) -> None:
+def _through_kills(
+    pool: ClusterPool, admin: Api, pods_path: str, books: Books, reports: list[list[str]]
+) -> None:
     server = books.pool
     meter, lives = MeterProcess(pool, books), Lives(pool, admin, pods_path)
     try:
         lives.come("a", 300)
         lives.come("b", 250)
-        pool.until(lambda: any(card["cluster"] and card["shares"] for card in server.json("gpus")), "the meter tells")
+        pool.until(
+            lambda: any(card["cluster"] and card["shares"] for card in server.json("gpus")),
+            "the meter tells",
+        )
         lives.go("a")
         meter.kill()
         lives.come("c", 500)
@@ -112,10 +125,15 @@ def _through_kills(pool: ClusterPool, admin: Api, pods_path: str, books: Books, 
     assert {row["job_name"] for row in rows} <= {f"{space}/{name}" for name in "abcd"}
     for words in reports:
         assert server.do(*words)
-    assert names.METERED in admin.get(f"{ledger.NODES}/{lives.node.name}")["metadata"]["annotations"]
+    assert (
+        names.METERED in admin.get(f"{ledger.NODES}/{lives.node.name}")["metadata"]["annotations"]
+    )
     admin.delete(f"{ledger.NODES}/{lives.node.name}")  # while nobody meters
     meter.start()
     try:
-        pool.until(lambda: {one["state"] for one in server.json("gpus") if one["cluster"]} == {"lost"}, "it is no more")
+        pool.until(
+            lambda: {one["state"] for one in server.json("gpus") if one["cluster"]} == {"lost"},
+            "it is no more",
+        )
     finally:
         meter.kill()

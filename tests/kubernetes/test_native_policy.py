@@ -1,4 +1,5 @@
-"""Plain native pods are admitted inside the API server exactly as the webhook admits them, and no others are."""
+"""Plain native pods are admitted inside the API server exactly as the webhook admits them, and no
+others are."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import install, names
-from gpupool.kubernetes.settings import NAME, SETTINGS
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.pool_settings import NAME, SETTINGS
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -18,7 +20,12 @@ from tests.support.cluster_pool import ClusterPool
 POOL = f"{SETTINGS}/{NAME}"
 PODS = "/api/v1/namespaces/default/pods?dryRun=All"
 SHARE = {"gpupool.dev/gpu-milli": "300"}
-BOTH = {"gpupool.dev/gpus": "2", "gpupool.dev/gpu-milli": "300", "gpupool.dev/memory": "8Gi", "cpu": "1"}
+BOTH = {
+    "gpupool.dev/gpus": "2",
+    "gpupool.dev/gpu-milli": "300",
+    "gpupool.dev/memory": "8Gi",
+    "cpu": "1",
+}
 FULL = {"gpupool.dev/gpus": "4"}
 
 
@@ -26,7 +33,12 @@ def typed(limits: dict[str, str], more: Object | None = None, **spec: Any) -> Ob
     """As its user writes it; `more` is of its metadata."""
     container = {"name": "main", "image": "x", "resources": {"limits": limits}}
     meta = {"name": "p", **(more or {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"containers": [container], **spec},
+    }
 
 
 def beside(pod: Object, **container: Any) -> Object:
@@ -58,7 +70,9 @@ NOT_TAKEN = {
     "memory that is rounded": typed({**SHARE, "gpupool.dev/memory": "1500M"}),
     "an annotation of ours": typed(SHARE, {"annotations": {"gpupool.dev/sharing": "burst"}}),
     "a mistyped one": typed(SHARE, {"annotations": {"gpupool.dev/shraing": "burst"}}),
-    "a gang": typed(SHARE, {"labels": {"gpupool.dev/gang": "g"}, "annotations": {"gpupool.dev/gang-size": "2"}}),
+    "a gang": typed(
+        SHARE, {"labels": {"gpupool.dev/gang": "g"}, "annotations": {"gpupool.dev/gang-size": "2"}}
+    ),
     "a queue of another": typed(SHARE, {"labels": {"kueue.x-k8s.io/queue-name": "q"}}),
     "an environment": beside(typed(SHARE), env=[{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]),
     "an init container that asks": typed(
@@ -70,7 +84,10 @@ REFUSED = {
     "memory without a share": (typed({"gpupool.dev/memory": "8Gi"}), "without a share"),
     "too little memory": (typed({**SHARE, "gpupool.dev/memory": "5Mi"}), "from 64 MiB"),
     "no card": (typed({"gpupool.dev/gpus": "0"}), "GP-"),
-    "memory that no card has": (typed({**SHARE, "gpupool.dev/memory": "900Gi"}), "largest: L40S with 48 GiB"),
+    "memory that no card has": (
+        typed({**SHARE, "gpupool.dev/memory": "900Gi"}),
+        "largest: L40S with 48 GiB",
+    ),
     "more cards than a node has": (typed({"gpupool.dev/gpus": "5"}), "5"),
     "an unknown model": (typed(FULL, {"annotations": {"gpupool.dev/model": "L40X"}}), "L40S"),
     "two ways": (typed({**SHARE, "nvidia.com/gpu": "2"}), "GP-1042"),
@@ -84,7 +101,11 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with ClusterPool(cluster, tmp_path_factory.mktemp("native")) as made:
         made.admin.until("/api/v1/namespaces/default/serviceaccounts/default", bool)
         path = "/apis/scheduling.k8s.io/v1/priorityclasses/gpupool-native"
-        api = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gpupool-native"}}
+        api = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "gpupool-native"},
+        }
         made.admin.apply(path, {**api, "value": 7})
         made.adopt(cluster.simulate_nodes(2, prefix="native"), 4)
         made.start()
@@ -97,7 +118,9 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def by_webhook(pool: ClusterPool) -> dict[str, Object]:
     """What the webhook makes of them, before there is a policy."""
     known = {"count": 4, "memoryBytes": 48 << 30}
-    pool.admin.until(POOL, lambda found: known in found.get("status", {}).get("admits", {}).get("cards", ()))
+    pool.admin.until(
+        POOL, lambda found: known in found.get("status", {}).get("admits", {}).get("cards", ())
+    )
     return {name: pool.admin.create(PODS, pod) for name, pod in (TAKEN | NOT_TAKEN).items()}
 
 
@@ -129,9 +152,14 @@ def accepted(admin: Api, pod: Object) -> Object | None:
 def comparable(pod: Object) -> Object:
     """Without what differs between any two pods; what was typed as what it says."""
     notes = pod["metadata"]["annotations"]
-    meta = {"labels": pod["metadata"]["labels"], "annotations": {**notes, names.TYPED: json.loads(notes[names.TYPED])}}
+    meta = {
+        "labels": pod["metadata"]["labels"],
+        "annotations": {**notes, names.TYPED: json.loads(notes[names.TYPED])},
+    }
     spec = json.loads(json.dumps(pod["spec"]))
-    spec["volumes"] = [one for one in spec.get("volumes", ()) if not one["name"].startswith("kube-api-access")]
+    spec["volumes"] = [
+        one for one in spec.get("volumes", ()) if not one["name"].startswith("kube-api-access")
+    ]
     for one in [*spec["containers"], *spec.get("initContainers", ())]:
         one.pop("volumeMounts", None)
     return {"metadata": meta, "spec": spec}
@@ -147,7 +175,9 @@ def test_it_makes_what_the_webhook_makes(
 
 
 @pytest.mark.parametrize("name", NOT_TAKEN)
-def test_what_it_is_not_sure_of_is_left_to_the_webhook(pool: ClusterPool, policy: None, name: str) -> None:
+def test_what_it_is_not_sure_of_is_left_to_the_webhook(
+    pool: ClusterPool, policy: None, name: str
+) -> None:
     assert accepted(pool.admin, NOT_TAKEN[name]) is None
 
 
@@ -184,12 +214,16 @@ def test_direct_pods_are_made_here_as_well(pool: ClusterPool, policy: None) -> N
     pool.until(lambda: not is_direct(), "gated pods")
 
 
-def test_a_tenant_gets_no_more_than_its_maximum(pool: ClusterPool, with_webhook: None, pods_path: str) -> None:
+def test_a_tenant_gets_no_more_than_its_maximum(
+    pool: ClusterPool, with_webhook: None, pods_path: str
+) -> None:
     space, path = pods_path.split("/")[4], f"/apis/{names.API_VERSION}/tenants/few"
     spec = {"namespaces": [space], "limits": {"gpu": {"nominal": "1", "borrowing": "1"}}}
     meta = {"apiVersion": names.API_VERSION, "kind": "Tenant", "metadata": {"name": "few"}}
     pool.admin.apply(path, {**meta, "spec": spec})
-    pool.admin.until(POOL, lambda found: found["status"]["admits"]["limits"].get(space) == {"gpuMilli": 2000})
+    pool.admin.until(
+        POOL, lambda found: found["status"]["admits"]["limits"].get(space) == {"gpuMilli": 2000}
+    )
 
     def refused() -> bool:
         try:
@@ -203,7 +237,9 @@ def test_a_tenant_gets_no_more_than_its_maximum(pool: ClusterPool, with_webhook:
     pool.admin.delete(path)
 
 
-def test_a_pod_is_placed_while_the_webhook_is_away(pool: ClusterPool, policy: None, admin: Api, pods_path: str) -> None:
+def test_a_pod_is_placed_while_the_webhook_is_away(
+    pool: ClusterPool, policy: None, admin: Api, pods_path: str
+) -> None:
     made = admin.create(pods_path, typed(BOTH))
     assert made["spec"]["schedulingGates"] == [{"name": names.GATE}]
     found = admin.until(f"{pods_path}/p", is_bound)
@@ -227,8 +263,14 @@ def test_the_normal_form_by_hand_goes_past_no_rule(
     if "securityContext" in change:
         pod["spec"]["containers"][0] |= change
     else:
-        made_class = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "gvisor"}}
-        pool.admin.apply("/apis/node.k8s.io/v1/runtimeclasses/gvisor", {**made_class, "handler": "runsc"})
+        made_class = {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": "gvisor"},
+        }
+        pool.admin.apply(
+            "/apis/node.k8s.io/v1/runtimeclasses/gvisor", {**made_class, "handler": "runsc"}
+        )
         pod["spec"] |= change
     with pytest.raises(RefusedError, match=words):
         pool.admin.create(PODS, pod)

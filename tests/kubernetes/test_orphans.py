@@ -1,4 +1,5 @@
-"""Nodes that go while nobody tells the books: their ledgers stay until all is told, say so, and hold nobody up."""
+"""Nodes that go while nobody tells the books: their ledgers stay until all is told, say so, and
+hold nobody up."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes import install, ledger
-from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources.gpu_node import GpuNode
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -34,7 +36,14 @@ def pool(cluster: Cluster, tmp_path: Path) -> Iterator[ClusterPool]:
 
 
 def held(pool: ClusterPool, admin: Api, pods_path: str, name: str) -> None:
-    made = fresh(pod(name, {"main": asking(1, 300)}, namespace=pods_path.split("/")[4], spec={"nodeSelector": HERE}))
+    made = fresh(
+        pod(
+            name,
+            {"main": asking(1, 300)},
+            namespace=pods_path.split("/")[4],
+            spec={"nodeSelector": HERE},
+        )
+    )
     admin.create(pods_path, made)
     admin.until(f"{pods_path}/{name}", is_bound)
 
@@ -58,11 +67,22 @@ def test_what_ended_on_a_node_that_is_gone_is_told_to_the_second_when_the_meter_
     pool.until(lambda: [one.pod for one in kept(admin).ended] == ["over"], "one has ended")
     goes(pool, admin)
     admin.delete(f"{pods_path}?gracePeriodSeconds=0")
-    pool.until(lambda: len(kept(admin).ended) == 2 and kept(admin).mode.value == "observe", "its ledger is only kept")
+    pool.until(
+        lambda: len(kept(admin).ended) == 2 and kept(admin).mode.value == "observe",
+        "its ledger is only kept",
+    )
     event = pool.until(lambda: waits(admin), "the ledger says what it waits for")
-    assert ("2 left" in event["note"], event["type"], event["regarding"]["name"]) == (True, "Warning", NODE)
-    checks = json.loads(People(cluster_admin(pool.cluster)).run("doctor", "-o", "json").stdout)["checks"]
-    assert [one["state"] for one in checks if one["name"] == f"node {NODE}" and "2 left" in one["text"]] == ["warn"]
+    assert ("2 left" in event["note"], event["type"], event["regarding"]["name"]) == (
+        True,
+        "Warning",
+        NODE,
+    )
+    checks = json.loads(People(cluster_admin(pool.cluster)).run("doctor", "-o", "json").stdout)[
+        "checks"
+    ]
+    assert [
+        one["state"] for one in checks if one["name"] == f"node {NODE}" and "2 left" in one["text"]
+    ] == ["warn"]
 
     ended = kept(admin).ended
     with Books(tmp_path / "books") as books:
@@ -70,19 +90,31 @@ def test_what_ended_on_a_node_that_is_gone_is_told_to_the_second_when_the_meter_
         try:
             admin.until_gone(f"{ledger.NODES}/{NODE}")
             server = books.pool
-            pool.until(lambda: {one["state"] for one in server.json("gpus") if one["node"] == NODE} == {"lost"}, "lost")
+            pool.until(
+                lambda: (
+                    {one["state"] for one in server.json("gpus") if one["node"] == NODE} == {"lost"}
+                ),
+                "lost",
+            )
         finally:
             meter.kill()
         found = server.json("report", "--by", "job,tenant")
-    rows = {row["job"]: row["card_milliseconds"] for row in found["rows"] if row["kind"] == "tenant"}
+    rows = {
+        row["job"]: row["card_milliseconds"] for row in found["rows"] if row["kind"] == "tenant"
+    }
     counted = {one.uid: 300 * (one.ended_ns // S - one.held_ns // S) for one in ended}
-    assert (rows, found["closes"]) == ({uid: amount for uid, amount in counted.items() if amount}, True)
+    assert (rows, found["closes"]) == (
+        {uid: amount for uid, amount in counted.items() if amount},
+        True,
+    )
     assert admin.get(f"{ledger.NODES}/{STAYS}")["spec"]["mode"] == "slot"
 
 
 def waits(admin: Api) -> dict[str, object] | None:
     found = admin.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
-    return next((one for one in found if one["reason"] == "LedgerWaits" and "2 left" in one["note"]), None)
+    return next(
+        (one for one in found if one["reason"] == "LedgerWaits" and "2 left" in one["note"]), None
+    )
 
 
 def test_a_node_that_comes_back_while_its_ledger_is_kept_is_only_looked_at(
@@ -92,7 +124,9 @@ def test_a_node_that_comes_back_while_its_ledger_is_kept_is_only_looked_at(
     held(pool, admin, pods_path, "over")
     goes(pool, admin)
     admin.delete(f"{pods_path}?gracePeriodSeconds=0")
-    pool.until(lambda: kept(admin).ended and kept(admin).mode.value == "observe", "its ledger is only kept")
+    pool.until(
+        lambda: kept(admin).ended and kept(admin).mode.value == "observe", "its ledger is only kept"
+    )
     cluster.simulate_nodes(2, prefix=PREFIX)
     pool.adopt([NODE], 2)
     held(pool, admin, pods_path, "next")
@@ -100,7 +134,9 @@ def test_a_node_that_comes_back_while_its_ledger_is_kept_is_only_looked_at(
     assert [one.pod for one in kept(admin).entries] == ["next"]
 
 
-def test_a_ledger_that_is_kept_is_given_up_by_deleting_it(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_a_ledger_that_is_kept_is_given_up_by_deleting_it(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     pool.start("--metered")
     held(pool, admin, pods_path, "over")
     goes(pool, admin)
@@ -123,16 +159,37 @@ def test_a_ledger_that_was_metered_goes_with_its_node_when_nobody_meters_any_mor
     admin.until_gone(f"{ledger.NODES}/{NODE}")
 
 
-def test_an_agent_whose_ledger_went_makes_one_again(cluster: Cluster, pool: ClusterPool, admin: Api) -> None:
+def test_an_agent_whose_ledger_went_makes_one_again(
+    cluster: Cluster, pool: ClusterPool, admin: Api
+) -> None:
     """As on a Node that came back while the ledger of the last one of its name was still there."""
     admin.delete(f"{ledger.NODES}/{NODE}")
     access = cluster.access()
-    file = access.kubeconfig("agent.kubeconfig", access.token(install.NAMESPACE, install.AGENT, NODE))
-    words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(file), "agent", "--node", NODE]
-    places = {"state-dir": "state", "socket": "agent.sock", "cdi": "cdi", "kubelet": "kubelet", "plugins": "plugins"}
+    file = access.kubeconfig(
+        "agent.kubeconfig", access.token(install.NAMESPACE, install.AGENT, NODE)
+    )
+    words = [
+        sys.executable,
+        "-m",
+        "gpupool.kubernetes",
+        "--kubeconfig",
+        str(file),
+        "agent",
+        "--node",
+        NODE,
+    ]
+    places = {
+        "state-dir": "state",
+        "socket": "agent.sock",
+        "cdi": "cdi",
+        "kubelet": "kubelet",
+        "plugins": "plugins",
+    }
     words += [f"--{name}={pool.place / place}" for name, place in places.items()]
     with open(pool.place / "agent.log", "ab") as log:
-        agent = subprocess.Popen([*words, "--sim", "2xL40S"], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        agent = subprocess.Popen(
+            [*words, "--sim", "2xL40S"], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+        )
     try:
         first = admin.until(f"{ledger.NODES}/{NODE}", has_cards)["metadata"]["uid"]
         admin.delete(f"{ledger.NODES}/{NODE}")

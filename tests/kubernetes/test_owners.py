@@ -1,7 +1,9 @@
-"""Pods as controllers make them: those of Kubernetes itself, and others in the order in which they make their pods.
+"""Pods as controllers make them: those of Kubernetes itself, and others in the order in which they
+make their pods.
 
-LeaderWorkerSet, MPIJob and RayJob are objects of definitions with their names; their pods are made here, with the
-labels and in the order that their controllers document. The manifests are those of the page about gangs.
+LeaderWorkerSet, MPIJob and RayJob are objects of definitions with their names; their pods are made
+here, with the labels and in the order that their controllers document. The manifests are those of
+the page about gangs.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupool.kubernetes import names
+from gpupool.kubernetes.resources import names
 from tests.support import pages
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
@@ -42,8 +44,15 @@ def _nothing_is_left(pool: ClusterPool, pods_path: str) -> Iterator[None]:
     yield
     assert pool.running, pool.log()
     space = pods_path.split("/")[4]
-    for path in ("apps/v1/{}/statefulsets", "apps/v1/{}/deployments", "apps/v1/{}/daemonsets", "batch/v1/{}/jobs"):
-        pool.admin.delete(f"/apis/{path.format(f'namespaces/{space}')}?propagationPolicy=Background")
+    for path in (
+        "apps/v1/{}/statefulsets",
+        "apps/v1/{}/deployments",
+        "apps/v1/{}/daemonsets",
+        "batch/v1/{}/jobs",
+    ):
+        pool.admin.delete(
+            f"/apis/{path.format(f'namespaces/{space}')}?propagationPolicy=Background"
+        )
 
     def gone() -> bool:
         pool.admin.delete(f"{pods_path}?gracePeriodSeconds=0")
@@ -77,7 +86,10 @@ ONCE = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
 OWNERS: dict[str, tuple[str, Object]] = {
     "Deployment": ("apps/v1", {"replicas": 2, "selector": SELECTOR, "template": TEMPLATE}),
     "DaemonSet": ("apps/v1", {"selector": SELECTOR, "template": TEMPLATE}),
-    "StatefulSet": ("apps/v1", {"replicas": 2, "serviceName": "x", "selector": SELECTOR, "template": TEMPLATE}),
+    "StatefulSet": (
+        "apps/v1",
+        {"replicas": 2, "serviceName": "x", "selector": SELECTOR, "template": TEMPLATE},
+    ),
     "Job": ("batch/v1", {"parallelism": 2, "completions": 2, "template": ONCE}),
 }
 
@@ -98,7 +110,9 @@ def test_every_pod_of_an_owner_has_its_share_and_so_has_the_one_made_in_its_plac
         admin.until(f"{pods_path}/x-0", is_bound)
         assert len(admin.get(pods_path)["items"]) == 1
         admin.merge(f"{pods_path}/x-0/status", {"status": READY})
-    pool.until(lambda: len(bound(admin, pods_path)) == 2 and seats(pool) == 2, f"both pods of the {kind}")
+    pool.until(
+        lambda: len(bound(admin, pods_path)) == 2 and seats(pool) == 2, f"both pods of the {kind}"
+    )
     if kind == "DaemonSet":
         assert {one["spec"]["nodeName"] for one in bound(admin, pods_path)} == pool.agents.names
     first = bound(admin, pods_path)[0]["metadata"]
@@ -116,7 +130,11 @@ def test_every_pod_of_an_owner_has_its_share_and_so_has_the_one_made_in_its_plac
 def _on_these_nodes(spec: Object, pool: ClusterPool) -> Object:
     """Other tests' nodes have no cards, so a pod for each of them would wait for ever."""
     term = {"key": "kubernetes.io/hostname", "operator": "In", "values": sorted(pool.agents.names)}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}}
+    required = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [term]}]
+        }
+    }
     template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "affinity": {"nodeAffinity": required}}}
     return {**spec, "template": template}
 
@@ -133,8 +151,13 @@ class Driver:
         group, _, short = version.partition("/")
         plural = f"{kind.lower()}s"
         admin.apply(f"{DEFINITIONS}/{plural}.{group}", _definition(group, short, kind, plural))
-        admin.until(f"/apis/{version}", lambda found: any(one["name"] == plural for one in found["resources"]))
-        made = admin.create(f"/apis/{version}/namespaces/{pods_path.split('/')[4]}/{plural}", manifest)
+        admin.until(
+            f"/apis/{version}",
+            lambda found: any(one["name"] == plural for one in found["resources"]),
+        )
+        made = admin.create(
+            f"/apis/{version}/namespaces/{pods_path.split('/')[4]}/{plural}", manifest
+        )
         owner = {"apiVersion": version, "kind": kind, "name": name, "uid": made["metadata"]["uid"]}
         self._owner = {**owner, "controller": True}
 
@@ -161,7 +184,12 @@ class Driver:
 
 def _definition(group: str, version: str, kind: str, plural: str) -> Object:
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
+    served = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": anything},
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -177,7 +205,10 @@ def _definition(group: str, version: str, kind: str, plural: str) -> Object:
 
 @pytest.fixture
 def manifests(tmp_path: Path) -> dict[str, Object]:
-    return {name: yaml.safe_load((tmp_path / name).read_text()) for name in pages.write_files(PAGE, tmp_path)}
+    return {
+        name: yaml.safe_load((tmp_path / name).read_text())
+        for name in pages.write_files(PAGE, tmp_path)
+    }
 
 
 def test_groups_of_a_leader_worker_set_are_whole_or_wait_and_workers_come_when_the_leader_is_ready(
@@ -185,16 +216,23 @@ def test_groups_of_a_leader_worker_set_are_whole_or_wait_and_workers_come_when_t
 ) -> None:
     """Six cards, two groups of four: the second has none until the first is gone."""
     manifest = manifests["lws.yaml"]
-    driver, template = Driver(admin, pods_path, manifest), manifest["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    driver, template = (
+        Driver(admin, pods_path, manifest),
+        manifest["spec"]["leaderWorkerTemplate"]["workerTemplate"],
+    )
     size = {f"{LWS}/size": "4"}
 
     def leader(group: int) -> None:
-        driver.pod(f"llama-{group}", template, {f"{LWS}/name": "llama", f"{LWS}/worker-index": "0"}, size)
+        driver.pod(
+            f"llama-{group}", template, {f"{LWS}/name": "llama", f"{LWS}/worker-index": "0"}, size
+        )
 
     def workers(group: int) -> None:
         labels = {f"{LWS}/name": "llama", f"{LWS}/group-index": str(group)}
         for n in (1, 2, 3):
-            driver.pod(f"llama-{group}-{n}", template, {**labels, f"{LWS}/worker-index": str(n)}, size)
+            driver.pod(
+                f"llama-{group}-{n}", template, {**labels, f"{LWS}/worker-index": str(n)}, size
+            )
 
     leader(0)
     leader(1)
@@ -222,7 +260,11 @@ def test_workers_of_an_mpi_job_have_their_seats_from_the_first_and_its_launcher_
     manifest = manifests["mpi.yaml"]
     driver, kinds = Driver(admin, pods_path, manifest), manifest["spec"]["mpiReplicaSpecs"]
     for n in range(4):
-        driver.pod(f"train-worker-{n}", kinds["Worker"]["template"], {"training.kubeflow.org/replica-index": str(n)})
+        driver.pod(
+            f"train-worker-{n}",
+            kinds["Worker"]["template"],
+            {"training.kubeflow.org/replica-index": str(n)},
+        )
         driver.ready(f"train-worker-{n}")
         assert seats(pool) == 4
     driver.pod("train-launcher", kinds["Launcher"]["template"])
@@ -237,7 +279,11 @@ def test_workers_of_a_ray_job_come_after_the_head_and_start_together(
     manifest = manifests["ray.yaml"]
     driver, cluster = Driver(admin, pods_path, manifest), manifest["spec"]["rayClusterSpec"]
     other = {
-        "spec": {"containers": [{"name": "main", "image": "x:1", "resources": {"limits": {"gpupool.dev/gpus": 2}}}]}
+        "spec": {
+            "containers": [
+                {"name": "main", "image": "x:1", "resources": {"limits": {"gpupool.dev/gpus": 2}}}
+            ]
+        }
     }
     for n in range(2):
         driver.pod(f"other-{n}", other)
@@ -247,7 +293,11 @@ def test_workers_of_a_ray_job_come_after_the_head_and_start_together(
     (group,) = cluster["workerGroupSpecs"]
     for n in range(3):
         driver.pod(f"tune-workers-{n}", group["template"], {"ray.io/node-type": "worker"})
-    waits = lambda found: any("GP-" in str(c) or c.get("message") for c in found["status"].get("conditions", ()))  # noqa: E731
+
+    def waits(found: dict[str, Any]) -> bool:
+        conditions = found["status"].get("conditions", ())
+        return any("GP-" in str(one) or one.get("message") for one in conditions)
+
     admin.until(f"{pods_path}/tune-workers-0", waits)
     assert (bound(admin, pods_path, "tune-workers"), seats(pool, "tune")) == ([], 0)
     admin.delete(f"{pods_path}/other-0?gracePeriodSeconds=0")

@@ -1,4 +1,5 @@
-"""Pages for those who come from elsewhere, for quotas and for gangs: what they say to type is typed, in their order."""
+"""Pages for those who come from elsewhere, for quotas and for gangs: what they say to type is
+typed, in their order."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import ledger
-from gpupool.kubernetes.tenants import TENANTS
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources.tenant import TENANTS
 from tests.support import pages
 from tests.support.cluster.pods import is_bound
 from tests.support.cluster.session import session_cluster
@@ -43,10 +44,20 @@ class Shell:
         for line in pages.typed(page):
             typed = line.replace("NODE", NODE)
             done = subprocess.run(
-                typed, shell=True, cwd=self.place, env=self.environ, capture_output=True, text=True, check=False
+                typed,
+                shell=True,
+                cwd=self.place,
+                env=self.environ,
+                capture_output=True,
+                text=True,
+                check=False,
             )
-            looks = "doctor" in line and done.returncode == 1  # one process leads here, no Deployment: it says so
-            assert done.returncode == 0 or looks, f"{typed}\n{done.stdout}{done.stderr}{self.pool.log()}"
+            looks = (
+                "doctor" in line and done.returncode == 1
+            )  # one process leads here, no Deployment: it says so
+            assert done.returncode == 0 or looks, (
+                f"{typed}\n{done.stdout}{done.stderr}{self.pool.log()}"
+            )
             said.append(done.stdout)
             after(line)
         return said
@@ -55,7 +66,10 @@ class Shell:
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
     """A cluster of its own: whose words are taken is a matter of all of it."""
-    with session_cluster(print) as cluster, ClusterPool(cluster, tmp_path_factory.mktemp("pages")) as made:
+    with (
+        session_cluster(print) as cluster,
+        ClusterPool(cluster, tmp_path_factory.mktemp("pages")) as made,
+    ):
         assert cluster.simulate_nodes(1, prefix="node") == [NODE]
         for space in ("default", "vision", "speech"):
             cluster.access().namespace(space)
@@ -90,7 +104,9 @@ def bound(pool: ClusterPool) -> int:
 
 
 def held(pool: ClusterPool) -> list[int]:
-    cards = [card for entries in pool.entries().values() for entry in entries for card in entry["cards"]]
+    cards = [
+        card for entries in pool.entries().values() for entry in entries for card in entry["cards"]
+    ]
     return sorted(card["gpuMilli"] for card in cards)
 
 
@@ -126,9 +142,14 @@ def test_a_manifest_of_another_system_runs_unchanged_and_the_way_back_is_whole(
 
     def look(line: str) -> None:
         if "patch poolsettings" in line:
-            pool.until(lambda: (dialect in dialects(pool)) == (dialect in line), f"the words of {dialect}")
+            pool.until(
+                lambda: (dialect in dialects(pool)) == (dialect in line), f"the words of {dialect}"
+            )
         if "apply" in line:
-            pool.until(lambda: bound(pool) == pods and held(pool) == shares, f"{pods} pods with their shares")
+            pool.until(
+                lambda: bound(pool) == pods and held(pool) == shares,
+                f"{pods} pods with their shares",
+            )
             seen.append(pool.entries()[NODE])
         if "delete" in line:
             run_out(pool)
@@ -141,7 +162,10 @@ def test_a_manifest_of_another_system_runs_unchanged_and_the_way_back_is_whole(
 
 def adopted(shell: Shell) -> None:
     done = subprocess.run(
-        ["kubectl", "gpupool", "adopt", NODE, "--yes"], env=shell.environ, cwd=shell.place, check=False
+        ["kubectl", "gpupool", "adopt", NODE, "--yes"],
+        env=shell.environ,
+        cwd=shell.place,
+        check=False,
     )
     assert done.returncode == 0
 
@@ -154,7 +178,10 @@ def test_what_a_cohort_lends_and_keeps_is_as_the_page_says(pool: ClusterPool, sh
             for name in ("lab", "vision"):
                 pool.admin.until(f"{TENANTS}/{name}", lambda found: status(found) == "True")
         if line.endswith("apply -f four.yaml"):
-            pool.until(lambda: bound(pool) == 3 and held(pool) == [1000] * 3, "its own two and a borrowed one")
+            pool.until(
+                lambda: bound(pool) == 3 and held(pool) == [1000] * 3,
+                "its own two and a borrowed one",
+            )
             pool.admin.until(f"{TENANTS}/vision", lambda found: found["status"].get("waiting") == 1)
         if line.endswith("delete -f four.yaml"):
             run_out(pool, "vision")
@@ -183,7 +210,9 @@ def test_gangs_start_together_also_where_the_next_pod_is_made_when_the_first_run
             assert held(pool) == [1000] * 2
             assert pool.admin.find(f"{serve}-1") is None
             ready = {"type": "Ready", "status": "True"}
-            pool.admin.merge(f"{serve}-0/status", {"status": {"phase": "Running", "conditions": [ready]}})
+            pool.admin.merge(
+                f"{serve}-0/status", {"status": {"phase": "Running", "conditions": [ready]}}
+            )
             pool.admin.until(f"{serve}-1", is_bound)
             assert held(pool) == [1000] * 2
         if "delete" in line:

@@ -1,4 +1,5 @@
-"""`kubectl gpupool` on a real control plane: nodes are adopted beside others and given back, and what it says is so."""
+"""`kubectl gpupool` on a real control plane: nodes are adopted beside others and given back, and
+what it says is so."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import ledger, names
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound, labelled, required
@@ -45,7 +47,10 @@ def plugin(pool: ClusterPool) -> Iterator[Object]:
     """The NVIDIA plugin, as one DaemonSet on every node."""
     name = "nvidia-device-plugin-daemonset"
     labels = {"name": name}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "x/plugin:1"}]}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "x/plugin:1"}]},
+    }
     made = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -98,7 +103,9 @@ def test_a_plugin_that_would_stay_is_refused_until_what_was_told_is_typed(
 ) -> None:
     said = people.refused("adopt", FIRST, "--yes")
     assert "NVIDIA device plugin (kube-system/nvidia-device-plugin-daemonset)" in said
-    patch = {"spec": {"template": {"spec": {"affinity": required({"matchExpressions": [_no_mode()]})}}}}
+    patch = {
+        "spec": {"template": {"spec": {"affinity": required({"matchExpressions": [_no_mode()]})}}}
+    }
     assert "kubectl -n kube-system patch daemonset nvidia-device-plugin-daemonset -p" in said
     pool.admin.merge(f"{PLUGINS}/nvidia-device-plugin-daemonset", patch)
     people.ok("adopt", FIRST, "--yes")
@@ -107,7 +114,9 @@ def test_a_plugin_that_would_stay_is_refused_until_what_was_told_is_typed(
     pool.until(gone, "the plugin has left the node")
 
 
-def test_the_operators_plugin_is_waited_for_and_comes_back(pool: ClusterPool, people: People, plugin: Object) -> None:
+def test_the_operators_plugin_is_waited_for_and_comes_back(
+    pool: ClusterPool, people: People, plugin: Object
+) -> None:
     selects = {"spec": {"template": {"spec": {"nodeSelector": {OPERATOR: "true"}}}}}
     pool.admin.merge(f"{PLUGINS}/nvidia-device-plugin-daemonset", selects)
     pool.admin.merge(f"/api/v1/nodes/{FIRST}", {"metadata": {"labels": {OPERATOR: "true"}}})
@@ -127,7 +136,9 @@ def test_the_operators_plugin_is_waited_for_and_comes_back(pool: ClusterPool, pe
     pool.admin.merge(f"/api/v1/nodes/{FIRST}", {"metadata": {"labels": {OPERATOR: None}}})
 
 
-def test_what_is_shown_is_what_the_ledger_has(pool: ClusterPool, people: People, admin: Api, pods_path: str) -> None:
+def test_what_is_shown_is_what_the_ledger_has(
+    pool: ClusterPool, people: People, admin: Api, pods_path: str
+) -> None:
     people.ok("adopt", FIRST, "--yes")
     namespace = pods_path.split("/")[4]
     create(admin, pods_path, "share")
@@ -141,7 +152,9 @@ def test_what_is_shown_is_what_the_ledger_has(pool: ClusterPool, people: People,
     assert {row["tenant"]: row["held_milli"] for row in people.data("quota")}[namespace] == 300
 
 
-def test_why_says_the_sentence_of_the_condition(pool: ClusterPool, people: People, admin: Api, pods_path: str) -> None:
+def test_why_says_the_sentence_of_the_condition(
+    pool: ClusterPool, people: People, admin: Api, pods_path: str
+) -> None:
     create(admin, pods_path, "huge", containers={"main": asking(16, 1000, None)})
     told = lambda p: any("16" in c.get("message", "") for c in p["status"].get("conditions", ()))  # noqa: E731
     admin.until(f"{pods_path}/huge", told)
@@ -186,14 +199,18 @@ def test_a_direct_pod_that_waits_for_the_node_alone_is_named_since_nobody_else_b
     too_much, name = {"main": asking(16, 1000, None)}, f"{pods_path.split('/')[4]}/here"
     create(admin, pods_path, "here", containers=too_much, direct=True, spec={"affinity": here})
     create(admin, pods_path, "anywhere", containers=too_much, direct=True)
-    assert f"would leave {name}, which waits for {FIRST} alone" in people.ok("release", FIRST, "--dry-run")
+    assert f"would leave {name}, which waits for {FIRST} alone" in people.ok(
+        "release", FIRST, "--dry-run"
+    )
     assert people.data("release", FIRST, "--dry-run")["left"] == [name]
     said = f"{FIRST} is only looked at now; {name} cannot go elsewhere and nobody else binds them: kubectl delete pod"
     assert said in people.ok("release", FIRST, "--yes")
     assert f"only looked at already; {name} cannot go" in people.ok("release", FIRST, "--yes")
 
 
-def test_a_doctor_names_what_is_missing_and_who_else_is_here(pool: ClusterPool, people: People, plugin: Object) -> None:
+def test_a_doctor_names_what_is_missing_and_who_else_is_here(
+    pool: ClusterPool, people: People, plugin: Object
+) -> None:
     done = people.run("doctor", "-o", "table")
     found = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert " ok " in found["server"]
@@ -212,7 +229,11 @@ def test_adopting_is_told_to_who_looks_at_the_node(pool: ClusterPool, people: Pe
 
 
 def _adopted(events: Object) -> list[str]:
-    return [one["note"] for one in events["items"] if one["regarding"]["name"] == SECOND and one["reason"] == "Adopted"]
+    return [
+        one["note"]
+        for one in events["items"]
+        if one["regarding"]["name"] == SECOND and one["reason"] == "Adopted"
+    ]
 
 
 def _no_mode() -> Object:
@@ -221,6 +242,8 @@ def _no_mode() -> Object:
 
 def _plugin_nodes(pool: ClusterPool) -> set[str]:
     """Where the DaemonSet's controller wants it; without kubelets pods that leave stay marked."""
-    items = pool.admin.get("/api/v1/namespaces/kube-system/pods?labelSelector=name%3Dnvidia-device-plugin-daemonset")
+    items = pool.admin.get(
+        "/api/v1/namespaces/kube-system/pods?labelSelector=name%3Dnvidia-device-plugin-daemonset"
+    )
     live = [one for one in items["items"] if "deletionTimestamp" not in one["metadata"]]
     return {one["spec"].get("nodeName", "") for one in live}

@@ -1,4 +1,5 @@
-"""The controller on a real control plane: pods that ask get cards, everybody else is told why, and nobody gets two."""
+"""The controller on a real control plane: pods that ask get cards, everybody else is told why, and
+nobody gets two."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import install, ledger, names
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -66,7 +69,9 @@ def test_shares_are_packed_bound_and_told(pool: ClusterPool, admin: Api, pods_pa
 def test_a_node_says_what_it_has(pool: ClusterPool, admin: Api, pods_path: str) -> None:
     has = {names.GPU_MILLI: "4k", names.MEMORY: str(CARDS * 48 << 30)}
     for name in pool.agents.names:
-        admin.until(f"/api/v1/nodes/{name}", lambda node: node["status"]["capacity"].items() >= has.items())
+        admin.until(
+            f"/api/v1/nodes/{name}", lambda node: node["status"]["capacity"].items() >= has.items()
+        )
 
 
 def test_who_finds_no_room_waits_with_a_sentence_and_gets_the_next_free_card(
@@ -85,7 +90,9 @@ def test_who_finds_no_room_waits_with_a_sentence_and_gets_the_next_free_card(
     assert set(held(pool).values()) == {1000}
 
 
-def test_what_no_node_could_ever_hold_is_no_reason_to_add_nodes(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_what_no_node_could_ever_hold_is_no_reason_to_add_nodes(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     create(admin, pods_path, "huge", {"main": asking(16, 1000, None)})
     found = admin.until(f"{pods_path}/huge", lambda p: "16" in message(p)[1])
     assert message(found)[0] == "SchedulingGated"
@@ -126,7 +133,12 @@ def test_a_pod_of_higher_priority_has_one_of_lower_evicted_and_no_more(
 ) -> None:
     low, high = {"value": -10}, {"value": 10}
     for name, one in (("gpupool-test-low", low), ("gpupool-test-high", high)):
-        made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, **one}
+        made = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            **one,
+        }
         admin.apply(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}", made)
     for n in range(2 * CARDS):
         spec = {"priorityClassName": "gpupool-test-low", "terminationGracePeriodSeconds": 0}
@@ -134,7 +146,9 @@ def test_a_pod_of_higher_priority_has_one_of_lower_evicted_and_no_more(
     for n in range(2 * CARDS):
         admin.until(f"{pods_path}/low-{n}", is_bound)
     create(admin, pods_path, "high", WHOLE, spec={"priorityClassName": "gpupool-test-high"})
-    admin.until(f"{pods_path}/high", is_bound, 150)  # who has just started is left alone until the next look, in 60 s
+    admin.until(
+        f"{pods_path}/high", is_bound, 150
+    )  # who has just started is left alone until the next look, in 60 s
     left = [p for p in admin.get(pods_path)["items"] if p["metadata"]["name"].startswith("low")]
     assert len(left) == 2 * CARDS - 1
 
@@ -161,7 +175,9 @@ def test_a_tenant_that_helps_itself_is_refused(
     tenant.merge(f"{pods_path}/huge", {"metadata": {"annotations": {"my.own/note": "fine"}}})
 
 
-def test_a_pod_that_slipped_past_admission_is_refused(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_a_pod_that_slipped_past_admission_is_refused(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     with pytest.raises(RefusedError, match="GP-2032"):
         create(admin, pods_path, "bare", spec={"schedulingGates": []})
 
@@ -190,7 +206,11 @@ def _entry() -> dict[str, Any]:
 def _tenant(pool: ClusterPool, pods_path: str) -> Api:
     """Somebody who may do what he likes with pods."""
     access, namespace = pool.cluster.access(), pods_path.split("/")[4]
-    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "create", "patch", "update", "delete"]}
+    rule = {
+        "apiGroups": [""],
+        "resources": ["pods"],
+        "verbs": ["get", "create", "patch", "update", "delete"],
+    }
     access.service_account(namespace, "tenant", [rule])
     return access.client(access.token(namespace, "tenant"))
 
@@ -201,8 +221,14 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 def test_a_pod_whose_release_somebody_forbids_says_so_and_goes_once_it_is_allowed(
     pool: ClusterPool, admin: Api, pods_path: str
 ) -> None:
-    """Another's admission sees our patch as an update by us; what it says is all that people have to go by."""
-    rule = {"operations": ["UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    """Another's admission sees our patch as an update by us; what it says is all that people have
+    to go by."""
+    rule = {
+        "operations": ["UPDATE"],
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["pods"],
+    }
     gates = "size({}.spec.?schedulingGates.orValue([]))"
     kept = f"{gates.format('object')} == {gates.format('oldObject')}"
     spec: Object = {
@@ -210,11 +236,19 @@ def test_a_pod_whose_release_somebody_forbids_says_so_and_goes_once_it_is_allowe
         "matchConditions": [{"name": "mine", "expression": "object.metadata.name == 'forbidden'"}],
         "validations": [{"expression": kept, "message": "gates are security's"}],
     }
-    named: Object = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "of-others"}}
-    admin.apply(f"{POLICIES}/of-others", {**named, "kind": "ValidatingAdmissionPolicy", "spec": spec})
+    named: Object = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "metadata": {"name": "of-others"},
+    }
+    admin.apply(
+        f"{POLICIES}/of-others", {**named, "kind": "ValidatingAdmissionPolicy", "spec": spec}
+    )
     binding = {"policyName": "of-others", "validationActions": ["Deny"]}
     bindings = f"{POLICIES.removesuffix('ies')}ybindings"
-    admin.apply(f"{bindings}/of-others", {**named, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding})
+    admin.apply(
+        f"{bindings}/of-others",
+        {**named, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding},
+    )
     try:
         admin.until(pods_path, lambda _: _forbids(admin, pods_path))
         create(admin, pods_path, "forbidden")
@@ -228,10 +262,16 @@ def test_a_pod_whose_release_somebody_forbids_says_so_and_goes_once_it_is_allowe
 
 
 def _forbids(admin: Api, pods_path: str) -> bool:
-    """Whether the API server knows of the policy: it takes a moment. Tried on a pod that nobody manages."""
+    """Whether the API server knows of the policy: it takes a moment. Tried on a pod that nobody
+    manages."""
     bare = {"name": "p", "image": "none"}
     gated = {"containers": [bare], "schedulingGates": [{"name": "example.com/try"}]}
-    made: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "forbidden"}, "spec": gated}
+    made: Object = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "forbidden"},
+        "spec": gated,
+    }
     admin.create(pods_path, made)
     try:
         admin.merge(f"{pods_path}/forbidden", {"spec": {"schedulingGates": None}})

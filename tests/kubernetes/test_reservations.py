@@ -1,4 +1,5 @@
-"""Reservations on a real control plane: kept for whom they are, refused with numbers, and found again later."""
+"""Reservations on a real control plane: kept for whom they are, refused with numbers, and found
+again later."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupool.kubernetes import names
-from gpupool.kubernetes.reservations import RESERVATIONS
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.status.reservations import RESERVATIONS
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -52,7 +53,9 @@ def reserve(admin: Api, name: str, tenant: str, **spec: Any) -> Object:
 
 
 def until_state(admin: Api, name: str, state: str) -> Object:
-    return admin.until(f"{RESERVATIONS}/{name}", lambda one: one.get("status", {}).get("state") == state)["status"]
+    return admin.until(
+        f"{RESERVATIONS}/{name}", lambda one: one.get("status", {}).get("state") == state
+    )["status"]
 
 
 def accepted(status: Object) -> str:
@@ -62,7 +65,9 @@ def accepted(status: Object) -> str:
 
 def create(admin: Api, pods_path: str, name: str, reservation: str = "", **more: Any) -> None:
     made = fresh(pod(name, WHOLE, namespace=space(pods_path), **more))
-    if reservation:  # it ends in time: who waits since before may have been promised the reservation's end
+    if (
+        reservation
+    ):  # it ends in time: who waits since before may have been promised the reservation's end
         made["spec"]["activeDeadlineSeconds"] = 600
         made["metadata"]["labels"][names.RESERVATION] = reservation
     admin.create(pods_path, made)
@@ -99,7 +104,9 @@ def test_what_is_kept_is_nobody_elses_and_a_pod_that_names_it_has_it(
     admin.until(f"{pods_path}/late", is_bound)
 
 
-def test_another_tenants_reservation_helps_nobody(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_another_tenants_reservation_helps_nobody(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     reserve(admin, "theirs", "somebody-else", gpus=4, duration="4h")
     until_state(admin, "theirs", "Active")
     create(admin, pods_path, "mine", "theirs")
@@ -123,7 +130,9 @@ def test_what_cannot_be_is_refused_with_the_numbers(
     assert words in accepted(until_state(admin, "never", "Refused"))
 
 
-def test_of_two_that_collide_the_first_has_it_until_it_is_gone(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_of_two_that_collide_the_first_has_it_until_it_is_gone(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     times = {"start": in_hours(10), "end": in_hours(12)}
     reserve(admin, "first", space(pods_path), gpus=3, **times)
     until_state(admin, "first", "Planned")
@@ -137,8 +146,15 @@ def test_of_two_that_collide_the_first_has_it_until_it_is_gone(pool: ClusterPool
     until_state(admin, "second", "Planned")
 
 
-def test_the_api_server_refuses_what_makes_no_sense(pool: ClusterPool, admin: Api, pods_path: str) -> None:
-    for spec in ({"end": in_hours(1), "duration": "1h"}, {"every": "1d"}, {"until": in_hours(1)}, {"duration": "soon"}):
+def test_the_api_server_refuses_what_makes_no_sense(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    for spec in (
+        {"end": in_hours(1), "duration": "1h"},
+        {"every": "1d"},
+        {"until": in_hours(1)},
+        {"duration": "soon"},
+    ):
         with pytest.raises(RefusedError, match=r"GP-1005|duration"):
             reserve(admin, "odd", space(pods_path), **spec)
     reserve(admin, "demo", space(pods_path), duration="1h")
@@ -152,7 +168,10 @@ def test_the_page_says_what_works(pool: ClusterPool, admin: Api, pods_path: str)
     assert [one["kind"] for one in made] == ["Reservation", "Reservation", "Pod"]
     for one in made[:2]:
         admin.create(RESERVATIONS, one)
-    assert until_state(admin, "demo", "Active")["share"] == "2 × [1.00 GPU (100 % compute) + its part of the memory]"
+    assert (
+        until_state(admin, "demo", "Active")["share"]
+        == "2 × [1.00 GPU (100 % compute) + its part of the memory]"
+    )
     status = until_state(admin, "nightly", "Planned")
     assert (status["share"], status["start"], status["end"]) == (
         "2 × [0.30 GPU (30 % compute) + 8192 MiB]",
@@ -160,7 +179,9 @@ def test_the_page_says_what_works(pool: ClusterPool, admin: Api, pods_path: str)
         "2035-12-02T04:00:00Z",
     )
     assert made[2]["metadata"]["labels"] == {names.RESERVATION: "demo"}
-    crd = admin.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/reservations.gpupool.dev")
+    crd = admin.get(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/reservations.gpupool.dev"
+    )
     every = crd["spec"]["versions"][0]["additionalPrinterColumns"]
     columns = [one["name"].upper() for one in every if not one.get("priority")]
     (shown,) = [line.split() for line in PAGE.read_text().splitlines() if line.startswith("NAME ")]

@@ -1,4 +1,5 @@
-"""The settings of a pool that runs: changed without a restart, refused where they are bad, told where people look."""
+"""The settings of a pool that runs: changed without a restart, refused where they are bad, told
+where people look."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import install, names
-from gpupool.kubernetes.settings import NAME, SETTINGS, Settings
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.pool_settings import NAME, SETTINGS, Settings
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster_pool import ClusterPool
@@ -37,14 +39,20 @@ def _as_it_was(pool: ClusterPool, admin: Api) -> Iterator[None]:
 def in_use(admin: Api, **spec: Any) -> Object:
     """What is in use once the controller has read that."""
     said = admin.merge(POOL, {"spec": spec})["metadata"]["generation"]
-    found = admin.until(POOL, lambda one: one.get("status", {}).get("observedGeneration", 0) >= said)
+    found = admin.until(
+        POOL, lambda one: one.get("status", {}).get("observedGeneration", 0) >= said
+    )
     told: Object = found["status"]["inUse"]
     return told
 
 
-def test_there_is_one_to_look_at_and_it_says_all_that_is_in_use(pool: ClusterPool, admin: Api) -> None:
+def test_there_is_one_to_look_at_and_it_says_all_that_is_in_use(
+    pool: ClusterPool, admin: Api
+) -> None:
     found = admin.get(POOL)
-    assert Settings.from_json(found["status"]["inUse"]).preemption.protected_s == 1  # as this controller was started
+    assert (
+        Settings.from_json(found["status"]["inUse"]).preemption.protected_s == 1
+    )  # as this controller was started
     conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
     assert conditions == {"InForce": "True", "PolicyWorks": "True"}
 
@@ -65,7 +73,12 @@ def _other(admin: Api, uid: str) -> Object | None:
 def test_it_counts_without_a_restart(pool: ClusterPool, admin: Api, pods_path: str) -> None:
     assert in_use(admin, policy="spread", replaceSeconds=0)["policy"] == "spread"
     plain = {"name": "main", "image": "x", "resources": {"limits": WHOLE}}
-    theirs = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [plain]}}
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+        "spec": {"containers": [plain]},
+    }
 
     def gated() -> bool:
         return bool(admin.create(f"{pods_path}?dryRun=All", theirs)["spec"].get("schedulingGates"))
@@ -88,7 +101,9 @@ def test_it_counts_without_a_restart(pool: ClusterPool, admin: Api, pods_path: s
         ({"preemption": {"perHour": 2_000_000}}, "less than or equal to 100000"),
     ],
 )
-def test_a_bad_value_is_refused_with_the_limits(pool: ClusterPool, admin: Api, spec: Object, words: str) -> None:
+def test_a_bad_value_is_refused_with_the_limits(
+    pool: ClusterPool, admin: Api, spec: Object, words: str
+) -> None:
     before = admin.get(POOL)["spec"]
     with pytest.raises(RefusedError, match=words):
         admin.merge(POOL, {"spec": spec})
@@ -96,7 +111,12 @@ def test_a_bad_value_is_refused_with_the_limits(pool: ClusterPool, admin: Api, s
 
 
 def test_there_is_no_second_one(pool: ClusterPool, admin: Api) -> None:
-    other = {"apiVersion": names.API_VERSION, "kind": "PoolSettings", "metadata": {"name": "other"}, "spec": {}}
+    other = {
+        "apiVersion": names.API_VERSION,
+        "kind": "PoolSettings",
+        "metadata": {"name": "other"},
+        "spec": {},
+    }
     with pytest.raises(RefusedError, match="it is called pool"):
         admin.create(SETTINGS, other)
 

@@ -1,4 +1,5 @@
-"""Released pods that no node takes, since another took its processors in between: told, replaced, and inherited."""
+"""Released pods that no node takes, since another took its processors in between: told, replaced,
+and inherited."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import ledger, names
-from gpupool.kubernetes.replacing import NOT_BOUND
+from gpupool.kubernetes.eviction.pod_recreation import NOT_BOUND
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -52,7 +54,11 @@ def asks(pods_path: str, name: str, **hints: Any) -> Object:
 
 def fill(admin: Api, pods_path: str, node: str) -> None:
     """Another's pod takes the node's processors, past the scheduler."""
-    container = {"name": "main", "image": "gpupool.test/busybox:1", "resources": {"requests": {"cpu": FULL}}}
+    container = {
+        "name": "main",
+        "image": "gpupool.test/busybox:1",
+        "resources": {"requests": {"cpu": FULL}},
+    }
     spec = {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [container]}
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"fills-{node}"}, "spec": spec}
     admin.create(pods_path, made)
@@ -79,7 +85,12 @@ def owned(admin: Api, pods_path: str) -> list[Object]:
 
 
 def entry_of(pool: ClusterPool, uid: str) -> tuple[str, dict[str, Any]] | None:
-    found = [(node, one) for node, entries in pool.entries().items() for one in entries if one["uid"] == uid]
+    found = [
+        (node, one)
+        for node, entries in pool.entries().items()
+        for one in entries
+        if one["uid"] == uid
+    ]
     return found[0] if found else None
 
 
@@ -134,12 +145,18 @@ def test_members_of_a_gang_that_are_made_anew_sit_where_those_before_them_sat(
     for node in sorted(pool.agents.names):
         fill(admin, pods_path, node)
     create_set(admin, pods_path, 2, gang=gang(2))
-    seats = lambda: {node: one["cards"] for node, entries in pool.entries().items() for one in entries}  # noqa: E731
+
+    def seats() -> dict[str, list[str]]:
+        return {node: one["cards"] for node, held in pool.entries().items() for one in held}
+
     uids = lambda: {one["uid"] for entries in pool.entries().values() for one in entries}  # noqa: E731
     pool.until(lambda: len(uids()) == 2, "both have a card")
     before, first_uids = seats(), uids()
     admin.create(pods_path, asks(pods_path, "rival"))
-    pool.until(lambda: len(uids()) == 2 and not uids() & first_uids, "both were made anew and have the seats")
+    pool.until(
+        lambda: len(uids()) == 2 and not uids() & first_uids,
+        "both were made anew and have the seats",
+    )
     assert seats() == before
     for node in sorted(pool.agents.names):
         admin.delete(f"{pods_path}/fills-{node}?gracePeriodSeconds=0")
@@ -156,7 +173,9 @@ def test_where_the_node_is_known_to_be_full_the_next_one_goes_elsewhere(
     create_set(admin, pods_path)
     _, node, _ = first(pool, admin, pods_path)
     (other,) = pool.agents.names - {node}
-    admin.merge(f"{ledger.NODES}/{node}/status", {"status": {"others": {"cpuMilli": 999_500, "pods": 1}}})
+    admin.merge(
+        f"{ledger.NODES}/{node}/status", {"status": {"others": {"cpuMilli": 999_500, "pods": 1}}}
+    )
     admin.delete(f"{pods_path}/fills-{other}?gracePeriodSeconds=0")
     found = pool.until(lambda: bound(admin, pods_path), "the next one is bound elsewhere")
     assert found["spec"]["nodeName"] == other

@@ -1,4 +1,5 @@
-"""Tenants on a real control plane: limits that hold, trees that are refused with their numbers, columns people read."""
+"""Tenants on a real control plane: limits that hold, trees that are refused with their numbers,
+columns people read."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes.tenants import TENANTS
+from gpupool.kubernetes.resources.tenant import TENANTS
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -59,7 +60,9 @@ def until_said(admin: Api, name: str, status: str) -> Object:
     """Its condition about the spec as it is now."""
 
     def said(found: Object) -> bool:
-        observed = found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"]
+        observed = (
+            found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"]
+        )
         return observed and in_force(found).get("status") == status
 
     return admin.until(f"{TENANTS}/{name}", said)
@@ -72,13 +75,19 @@ def limit(nominal: str) -> dict[str, dict[str, str]]:
 def test_a_limit_holds_is_told_and_shown_and_gives_way_when_it_is_raised(
     pool: ClusterPool, admin: Api, pods_path: str
 ) -> None:
-    apply(admin, tenant("lab", limits=limit("3")), tenant("vision", "lab", [space(pods_path)], limits=limit("2")))
+    apply(
+        admin,
+        tenant("lab", limits=limit("3")),
+        tenant("vision", "lab", [space(pods_path)], limits=limit("2")),
+    )
     until_said(admin, "vision", "True")
     for n in range(4):
         create(admin, pods_path, f"p-{n}")
     shown = {"held": {"gpu": "2"}, "waiting": 2}
     for name in ("vision", "lab"):
-        status = admin.until(f"{TENANTS}/{name}", lambda t: t["status"]["waiting"] == shown["waiting"])["status"]
+        status = admin.until(
+            f"{TENANTS}/{name}", lambda t: t["status"]["waiting"] == shown["waiting"]
+        )["status"]
         assert status["held"]["gpu"] == "2"
     bound = [one for one in admin.get(pods_path)["items"] if is_bound(one)]
     assert len(bound) == 2
@@ -88,7 +97,9 @@ def test_a_limit_holds_is_told_and_shown_and_gives_way_when_it_is_raised(
     admin.until(f"{TENANTS}/vision", lambda t: t["status"]["held"]["gpu"] == "3")
 
 
-def test_a_limit_of_one_vendor_holds_what_is_beyond_it(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_a_limit_of_one_vendor_holds_what_is_beyond_it(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     of_vendor = {"gpu:nvidia": limit("1")["gpu"]}
     apply(admin, tenant("vision", None, [space(pods_path)], limits=of_vendor))
     until_said(admin, "vision", "True")
@@ -102,7 +113,11 @@ def test_a_limit_of_one_vendor_holds_what_is_beyond_it(pool: ClusterPool, admin:
 def test_a_tree_that_does_not_add_up_is_told_and_the_last_one_holds_also_for_a_new_leader(
     pool: ClusterPool, admin: Api, pods_path: str
 ) -> None:
-    apply(admin, tenant("lab", limits=limit("2")), tenant("vision", "lab", [space(pods_path)], limits=limit("1")))
+    apply(
+        admin,
+        tenant("lab", limits=limit("2")),
+        tenant("vision", "lab", [space(pods_path)], limits=limit("1")),
+    )
     until_said(admin, "vision", "True")
     apply(admin, tenant("vision", "lab", [space(pods_path)], limits=limit("4")))
     refused = in_force(until_said(admin, "vision", "False"))
@@ -117,7 +132,9 @@ def test_a_tree_that_does_not_add_up_is_told_and_the_last_one_holds_also_for_a_n
     assert status["inForce"]["limits"]["gpu"]["nominal"] == "1"
 
 
-def test_kubectl_shows_what_is_guaranteed_held_and_in_force(admin: Api, pool: ClusterPool, pods_path: str) -> None:
+def test_kubectl_shows_what_is_guaranteed_held_and_in_force(
+    admin: Api, pool: ClusterPool, pods_path: str
+) -> None:
     apply(admin, tenant("vision", None, [space(pods_path)], limits=limit("2.5")))
     until_said(admin, "vision", "True")
     crd = admin.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/tenants.gpupool.dev")

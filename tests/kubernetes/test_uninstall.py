@@ -1,4 +1,5 @@
-"""Uninstalling leaves nobody at the gate and nothing of ours behind, also when it is killed and begun again."""
+"""Uninstalling leaves nobody at the gate and nothing of ours behind, also when it is killed and
+begun again."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpupool.kubernetes import install, names
-from gpupool.kubernetes.settings import NAME, SETTINGS
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.pool_settings import NAME, SETTINGS
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -35,9 +37,13 @@ def own_cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def pool(own_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
     made = ClusterPool(own_cluster, tmp_path_factory.mktemp("pool"))
-    made.admin.until(f"/api/v1/namespaces/{install.NAMESPACE}", _usable) if _there(made.admin) else None
+    made.admin.until(f"/api/v1/namespaces/{install.NAMESPACE}", _usable) if _there(
+        made.admin
+    ) else None
     with made:
-        made.adopt([node["metadata"]["name"] for node in made.admin.get("/api/v1/nodes")["items"]], 4)
+        made.adopt(
+            [node["metadata"]["name"] for node in made.admin.get("/api/v1/nodes")["items"]], 4
+        )
         made.start()
         yield made
 
@@ -81,7 +87,9 @@ def clean(admin: Api) -> None:
     admin.until(PODS, lambda found: not found["items"])
 
 
-def test_nobody_stays_at_the_gate_and_nothing_is_left(pool: ClusterPool, own_cluster: Cluster) -> None:
+def test_nobody_stays_at_the_gate_and_nothing_is_left(
+    pool: ClusterPool, own_cluster: Cluster
+) -> None:
     people = People(cluster_admin(own_cluster))
     waiting(pool.admin, 8)
     pool.install_native()
@@ -141,18 +149,28 @@ def test_killed_in_the_middle_it_ends_the_second_time(
     clean(pool.admin)
 
 
-def test_a_pod_that_its_owner_makes_anew_is_handed_back(pool: ClusterPool, own_cluster: Cluster) -> None:
+def test_a_pod_that_its_owner_makes_anew_is_handed_back(
+    pool: ClusterPool, own_cluster: Cluster
+) -> None:
     people = People(own_cluster.kubeconfig)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}
     owned_by = pool.admin.create("/api/v1/namespaces/default/configmaps", owner)["metadata"]
-    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owned_by["uid"], "controller": True}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": owned_by["uid"],
+        "controller": True,
+    }
     for name, direct in (("owned", False), ("owned-direct", True)):
         made = fresh(pod(name, TOO_MUCH, direct=direct))
         made["metadata"]["ownerReferences"] = [reference]
         pool.admin.create(PODS, made)
     pool.admin.create(PODS, fresh(pod("bare", TOO_MUCH)))
     pool.admin.create(PODS, fresh(pod("bare-direct", TOO_MUCH, direct=True)))
-    assert "would leave default/bare-direct, which nobody would bind" in people.ok("uninstall", "--dry-run")
+    assert "would leave default/bare-direct, which nobody would bind" in people.ok(
+        "uninstall", "--dry-run"
+    )
     assert "nobody binds default/bare-direct any more" in people.ok("uninstall", "--yes")
     for name in ("owned", "owned-direct"):
         assert pool.admin.find(f"{PODS}/{name}") is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes._wire import tables
+from gpupool.kubernetes.node.grpc import tables
 from tests.support.cluster.build import KUBERNETES, find_go
 
 PROTOCOLS = {
@@ -26,9 +26,12 @@ SUFFIXES = {"repeated ": "*", "optional ": "?", "": ""}
 
 @pytest.fixture(scope="module")
 def sources() -> Path:
-    """The kubelet's own description of what it speaks, of the version that the cluster is built from."""
+    """The kubelet's own description of what it speaks, of the version that the cluster is built
+    from."""
     command = [find_go(), "mod", "download", "-json", "k8s.io/kubelet"]
-    told = subprocess.run(command, cwd=KUBERNETES.folder, capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        command, cwd=KUBERNETES.folder, capture_output=True, text=True, check=True
+    )
     return Path(json.loads(told.stdout)["Dir"]) / "pkg" / "apis"
 
 

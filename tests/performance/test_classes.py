@@ -1,7 +1,7 @@
 """A plan in a full pool costs what an event concerns, and not how many classes wait: counted.
 
-Counted are heads that had a turn, cards looked at, and calls of functions. What an array operation or the kernel does
-inside is one call. The times are `make bench ARGS=cycles`.
+Counted are heads that had a turn, cards looked at, and calls of functions. What an array operation
+or the kernel does inside is one call. The times are `make bench ARGS=cycles`.
 """
 
 from __future__ import annotations
@@ -11,36 +11,41 @@ from typing import cast
 import pytest
 
 from bench.figures.cycles import TENANTS, Full
-from gpupool.allocations.mirror import Mirror
-from gpupool.allocations.planner import Planner
+from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.placement.planner import Planner
 from gpupool.base.clock import LedgerClock
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Rejection
-from gpupool.scheduling.ahead import LOOKS, SEARCHES
-from gpupool.scheduling.board import Board
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.rejections import After
-from gpupool.scheduling.snapshot import Effort, Waiting
-from gpupool.scheduling.victims import GENTLE
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.engine.lazy_rejections import PoolAfterPlan
+from gpupool.scheduling.engine.start_promises import LOOKS, SEARCHES
+from gpupool.scheduling.preemption.victims import DEFAULT_PREEMPTION_RULES
+from gpupool.scheduling.snapshot.claims import WaitingClass
+from gpupool.scheduling.snapshot.plan import PlanningEffort
+from gpupool.scheduling.workspace.planning_state import PlanningState
 from tests.performance.test_plan import calls
 
 FEW, MANY = 200, 2_000
 
 
-def cost(what: str, count: int, *, quotas: bool) -> tuple[Effort, int]:
+def cost(what: str, count: int, *, quotas: bool) -> tuple[PlanningEffort, int]:
     """Of a plan after a job has ended, on a board that has seen the queue."""
     full = Full(count, what, "40x8xH200", quotas=quotas)
-    board = Board(full.snapshot(0))
+    board = PlanningState(full.snapshot(0))
     for event in range(2):
         cycle(full.snapshot(event), 10**9, board=board)
     full.end_one(1)
     before = full.snapshot(2)
-    return cycle(before, 2 * 10**9, board=board).effort, calls(lambda: cycle(before, 2 * 10**9, board=board))
+    return cycle(before, 2 * 10**9, board=board).effort, calls(
+        lambda: cycle(before, 2 * 10**9, board=board)
+    )
 
 
 @pytest.mark.parametrize("quotas", [False, True])
 @pytest.mark.parametrize("what", ["shapes", "gangs"])
-def test_ten_times_the_classes_take_as_many_turns_and_hardly_more_calls(what: str, *, quotas: bool) -> None:
+def test_ten_times_the_classes_take_as_many_turns_and_hardly_more_calls(
+    what: str, *, quotas: bool
+) -> None:
     few, many = (cost(what, count, quotas=quotas) for count in (FEW, MANY))
     assert many[0].attempts == few[0].attempts <= LOOKS * TENANTS + SEARCHES
     assert many[0].rows <= few[0].rows * 1.1
@@ -55,18 +60,22 @@ class SteadyClock:
 
 
 @pytest.mark.parametrize("quotas", [False, True])
-def test_a_planner_judges_no_class_that_its_plan_passed_over(monkeypatch: pytest.MonkeyPatch, *, quotas: bool) -> None:
+def test_a_planner_judges_no_class_that_its_plan_passed_over(
+    monkeypatch: pytest.MonkeyPatch, *, quotas: bool
+) -> None:
     judgements: list[object] = []
-    judge = After.judge
+    judge = PoolAfterPlan.find_rejection
 
-    def counted(after: After, waiting: Waiting) -> Rejection:
+    def counted(after: PoolAfterPlan, waiting: WaitingClass) -> Rejection:
         judgements.append(waiting.key)
         return judge(after, waiting)
 
-    monkeypatch.setattr(After, "judge", counted)
+    monkeypatch.setattr(PoolAfterPlan, "find_rejection", counted)
     full = Full(FEW, "shapes", "40x8xH200", quotas=quotas)
-    planner = Planner(cast(Mirror, None), cast(LedgerClock, SteadyClock()), GENTLE)
-    plan = planner.plan(full.snapshot(0))
+    planner = Planner(
+        cast(LedgerCache, None), cast(LedgerClock, SteadyClock()), DEFAULT_PREEMPTION_RULES
+    )
+    plan = planner.make_plan(full.snapshot(0))
     assert len(plan.rejections) == FEW
     assert not judgements
     assert plan.rejections[full.waiting[-1].key].sentence

@@ -1,7 +1,8 @@
-"""What people wait for costs the same whatever the pool has behind it: fifty times the jobs, the same work.
+"""What people wait for costs the same whatever the pool has behind it: fifty times the jobs, the
+same work.
 
-Statements and rows are counted, and SQLite's steps, which find a table that is read whole. The same with 10,000 cards
-and 100,000 jobs, and with times, is `make bench ARGS=scale`.
+Statements and rows are counted, and SQLite's steps, which find a table that is read whole. The same
+with 10,000 cards and 100,000 jobs, and with times, is `make bench ARGS=scale`.
 """
 
 from collections.abc import Iterator
@@ -43,12 +44,16 @@ OPERATIONS = (
 )
 
 
-def test_everything_that_the_bench_measures_is_checked_here(costs: dict[str, dict[int, Cost]]) -> None:
+def test_everything_that_the_bench_measures_is_checked_here(
+    costs: dict[str, dict[int, Cost]],
+) -> None:
     assert tuple(costs) == OPERATIONS
 
 
 @pytest.mark.parametrize("what", OPERATIONS)
-def test_fifty_times_the_jobs_take_no_more_statements_and_rows(costs: dict[str, dict[int, Cost]], what: str) -> None:
+def test_fifty_times_the_jobs_take_no_more_statements_and_rows(
+    costs: dict[str, dict[int, Cost]], what: str
+) -> None:
     few, many = costs[what][FEW], costs[what][MANY]
     assert many.statements <= few.statements
     assert many.rows <= few.rows
@@ -56,14 +61,20 @@ def test_fifty_times_the_jobs_take_no_more_statements_and_rows(costs: dict[str, 
 
 
 @pytest.mark.parametrize("what", OPERATIONS)
-def test_fifty_times_the_jobs_take_hardly_more_steps(costs: dict[str, dict[int, Cost]], what: str) -> None:
+def test_fifty_times_the_jobs_take_hardly_more_steps(
+    costs: dict[str, dict[int, Cost]], what: str
+) -> None:
     few, many = costs[what][FEW], costs[what][MANY]
     assert many.steps <= few.steps * scale.MAY_GROW + 100
 
 
 @pytest.mark.parametrize("what", OPERATIONS)
-def test_no_table_that_grows_is_read_without_an_index(costs: dict[str, dict[int, Cost]], what: str) -> None:
-    scans = [line for line in costs[what][MANY].plans if line.startswith("SCAN ") and "USING" not in line]
+def test_no_table_that_grows_is_read_without_an_index(
+    costs: dict[str, dict[int, Cost]], what: str
+) -> None:
+    scans = [
+        line for line in costs[what][MANY].plans if line.startswith("SCAN ") and "USING" not in line
+    ]
     assert [line for line in scans if line.split()[1] in GROWING] == []
 
 

@@ -36,7 +36,14 @@ def test_a_hot_command_speaks_to_its_pool_without_them_too(name: str, env: dict[
 
 
 def test_a_package_is_found_by_any_of_its_modules() -> None:
-    assert heavy(["sqlalchemy.sql.base", "gpupool.scheduling.cycle", "gpupool.cli.run", "numpyro"]) == [
+    assert heavy(
+        [
+            "sqlalchemy.sql.base",
+            "gpupool.scheduling.engine.cycle",
+            "gpupool.cli.work.run",
+            "numpyro",
+        ]
+    ) == [
         "sqlalchemy.sql.base",
-        "gpupool.scheduling.cycle",
+        "gpupool.scheduling.engine.cycle",
     ]

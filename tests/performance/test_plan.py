@@ -1,7 +1,9 @@
-"""A plan costs what has changed since the last one, and not what runs: 10,000 jobs beside 100, counted.
+"""A plan costs what has changed since the last one, and not what runs: 10,000 jobs beside 100,
+counted.
 
-What is counted is the same on every machine: calls of functions, Python's and C's, and running jobs looked at. What an
-array operation does inside is one call. The times are `make bench ARGS=scheduling`.
+What is counted is the same on every machine: calls of functions, Python's and C's, and running jobs
+looked at. What an array operation does inside is one call. The times are `make bench
+ARGS=scheduling`.
 """
 
 import sys
@@ -12,7 +14,7 @@ from types import FrameType
 import pytest
 
 from bench.running_pool import RunningPool
-from gpupool.scheduling.board import Board
+from gpupool.scheduling.workspace.planning_state import PlanningState
 
 FEW, SOME, MANY = 100, 1_000, 10_000
 
@@ -33,9 +35,10 @@ def calls(act: Callable[[], object]) -> int:
 
 
 def living(size: int) -> RunningPool:
-    """A pool whose board has seen two plans, after one more job has ended and another one started."""
+    """A pool whose board has seen two plans, after one more job has ended and another one
+    started."""
     pool = RunningPool(size)
-    pool.board = Board(pool.snapshot())
+    pool.board = PlanningState(pool.snapshot())
     for _ in range(2):
         pool.plan(pool.snapshot())
         pool.turn_over()
@@ -52,11 +55,17 @@ def costs() -> dict[int, tuple[int, int, int]]:
         effort = pool.plan(before).effort
         pool.turn_over()
         before = pool.snapshot()
-        found[size] = calls(lambda pool=pool, before=before: pool.plan(before)), effort.jobs, effort.rows
+        found[size] = (
+            calls(lambda pool=pool, before=before: pool.plan(before)),
+            effort.jobs,
+            effort.rows,
+        )
     return found
 
 
-def test_a_plan_looks_at_the_jobs_that_changed_whatever_else_runs(costs: dict[int, tuple[int, int, int]]) -> None:
+def test_a_plan_looks_at_the_jobs_that_changed_whatever_else_runs(
+    costs: dict[int, tuple[int, int, int]],
+) -> None:
     assert {jobs for _, jobs, _ in costs.values()} == {2}
 
 

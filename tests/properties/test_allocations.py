@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from gpupool.allocations.service import Allocations
-from gpupool.allocations.tables import allocations, jobs, seats
-from gpupool.base.errors import Refused
+from gpupool.allocations.store.tables import allocations, jobs, seats
+from gpupool.base.errors import RequestRejection
 from gpupool.base.units import GIB
 from gpupool.fleet.tables import devices
 from gpupool.metering.tables import intervals
@@ -65,11 +65,15 @@ class Ledger(RuleBasedStateMachine):
         sharing=st.sampled_from(["fixed", "burst", "best-effort"]),
         wait=st.booleans(),
     )
-    def submit(self, gpu_milli: int, memory: int | None, count: int, tenant: str, sharing: str, wait: bool) -> None:
+    def submit(
+        self, gpu_milli: int, memory: int | None, count: int, tenant: str, sharing: str, wait: bool
+    ) -> None:
         before = self.rows()
         try:
-            self.house.submit(gpu_milli, memory, count=count, tenant=tenant, sharing=sharing, wait=wait)
-        except Refused as refusal:
+            self.house.submit(
+                gpu_milli, memory, count=count, tenant=tenant, sharing=sharing, wait=wait
+            )
+        except RequestRejection as refusal:
             assert refusal.code.startswith("GP-2")
             assert self.rows() == before
 
@@ -94,10 +98,12 @@ class Ledger(RuleBasedStateMachine):
     def stop(self, which: int) -> None:
         live = self.live()
         if live:
-            self.house.allocations.stop(live[which % len(live)], self.house.admin, None)
+            self.house.allocations.jobs.stop_job(live[which % len(live)], self.house.admin, None)
 
     @rule(
-        tenant=st.sampled_from(TENANTS), nominal=st.sampled_from([None, 0, 500, 2000]), borrowing=st.integers(0, 1000)
+        tenant=st.sampled_from(TENANTS),
+        nominal=st.sampled_from([None, 0, 500, 2000]),
+        borrowing=st.integers(0, 1000),
     )
     def change_quota(self, tenant: str, nominal: int | None, borrowing: int) -> None:
         quota = QuotaIn(nominal_milli=nominal, borrowing_milli=borrowing)
@@ -107,15 +113,15 @@ class Ledger(RuleBasedStateMachine):
     def adopt_or_drain(self, card: int, adopt: bool) -> None:
         try:
             if adopt:
-                self.house.fleet.adopt([f"node-1:{card}"], self.house.admin)
+                self.house.fleet.adopt_devices([f"node-1:{card}"], self.house.admin)
             else:
-                self.house.fleet.release([f"node-1:{card}"], True, self.house.admin)
-        except Refused as refusal:
+                self.house.fleet.release_devices([f"node-1:{card}"], True, self.house.admin)
+        except RequestRejection as refusal:
             assert refusal.hint
 
     @rule()
     def place(self) -> None:
-        self.house.allocations.placer.run_once()
+        self.house.allocations.placer.run_cycle()
 
     @rule()
     def restart(self) -> None:
@@ -133,10 +139,16 @@ class Ledger(RuleBasedStateMachine):
             held = self._held(connection)
             sums: dict[int, Counter[str]] = {}
             for seat in held:
-                sums.setdefault(seat.device_id, Counter()).update(m=seat.gpu_milli, b=seat.memory_bytes, n=1)
+                sums.setdefault(seat.device_id, Counter()).update(
+                    m=seat.gpu_milli, b=seat.memory_bytes, n=1
+                )
             for card in connection.execute(sa.select(devices)):
                 use = sums.get(card.id, Counter())
-                assert (card.used_milli, card.used_bytes, card.shares) == (use["m"], use["b"], use["n"])
+                assert (card.used_milli, card.used_bytes, card.shares) == (
+                    use["m"],
+                    use["b"],
+                    use["n"],
+                )
                 assert card.used_milli <= 1000
                 assert card.used_bytes <= 140 * GIB
 
@@ -147,7 +159,9 @@ class Ledger(RuleBasedStateMachine):
         with self.house.store.read() as connection:
             sums: dict[int, Counter[str]] = {}
             for seat in self._held(connection):
-                sums.setdefault(seat.tenant_id, Counter()).update(m=seat.gpu_milli, b=seat.memory_bytes)
+                sums.setdefault(seat.tenant_id, Counter()).update(
+                    m=seat.gpu_milli, b=seat.memory_bytes
+                )
             for tenant in connection.execute(sa.select(tenants)):
                 use = sums.get(tenant.id, Counter())
                 assert (tenant.held_milli, tenant.held_memory_bytes) == (use["m"], use["b"])
@@ -160,7 +174,9 @@ class Ledger(RuleBasedStateMachine):
             query = sa.select(allocations.c.job_id).where(allocations.c.state != "released")
             holders = Counter(connection.execute(query).scalars())
             placed = set(
-                connection.execute(sa.select(jobs.c.id).where(jobs.c.state.in_(["starting", "running"]))).scalars()
+                connection.execute(
+                    sa.select(jobs.c.id).where(jobs.c.state.in_(["starting", "running"]))
+                ).scalars()
             )
             assert set(holders) == placed
             assert all(count == 1 for count in holders.values())
@@ -171,7 +187,9 @@ class Ledger(RuleBasedStateMachine):
             return
         with self.house.store.read() as connection:
             running = connection.execute(
-                sa.select(intervals.c.allocation_id, intervals.c.device_id).where(intervals.c.end_s.is_(None))
+                sa.select(intervals.c.allocation_id, intervals.c.device_id).where(
+                    intervals.c.end_s.is_(None)
+                )
             )
             held = {(seat.allocation_id, seat.device_id) for seat in self._held(connection)}
             assert {tuple(row) for row in running} == held
@@ -182,7 +200,10 @@ class Ledger(RuleBasedStateMachine):
             return
         with self.house.store.read() as connection:
             query = sa.select(sa.func.count()).where(jobs.c.state == "pending")
-            assert connection.execute(query).scalar_one() == self.house.allocations.mirror.waiting_count()
+            assert (
+                connection.execute(query).scalar_one()
+                == self.house.allocations.cache.count_waiting()
+            )
 
     # --- looking --------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from gpupool.allocations.tables import arrays, jobs
+from gpupool.allocations.store.tables import arrays, jobs
 from gpupool.base.errors import WrongState
 from gpupool.model.job import ENDED
 from tests.support.house import House
@@ -50,7 +50,7 @@ class Arrays(RuleBasedStateMachine):
         self.house.report(item, "running", started_ns=5)
         ended = {"done": {"exit_code": 0}, "failed": {"exit_code": 1}}
         self.house.report(item, "ended" if how in ended else how, **ended.get(how, {}))
-        self.house.allocations.placer.run_once()
+        self.house.allocations.placer.run_cycle()
 
     @rule(data=st.data())
     def stop_member(self, data: st.DataObject) -> None:
@@ -65,13 +65,13 @@ class Arrays(RuleBasedStateMachine):
 
     def _stop(self, name: str) -> None:
         try:
-            self.house.allocations.stop(name, self.house.admin, 0)
+            self.house.allocations.jobs.stop_job(name, self.house.admin, 0)
         except WrongState:
             return
 
     @rule()
     def place(self) -> None:
-        self.house.allocations.placer.run_once()
+        self.house.allocations.placer.run_cycle()
 
     @rule()
     def restart(self) -> None:
@@ -83,7 +83,9 @@ class Arrays(RuleBasedStateMachine):
             return
         with self.house.store.read() as connection:
             rows = connection.execute(sa.select(arrays)).all()
-            members = connection.execute(sa.select(jobs.c.array_id, jobs.c.array_index, jobs.c.state)).all()
+            members = connection.execute(
+                sa.select(jobs.c.array_id, jobs.c.array_index, jobs.c.state)
+            ).all()
         for row in rows:
             mine = [member for member in members if member.array_id == row.id]
             indices = {member.array_index for member in mine}
@@ -91,26 +93,30 @@ class Arrays(RuleBasedStateMachine):
             assert len(indices) == len(mine) == row.made
             assert indices >= set(range(row.next_index))
             assert indices <= set(range(row.size))
-            assert {state: getattr(row, state) for state in ENDED} == {state: states[state] for state in ENDED}
-            shown = self.house.allocations.array(row.public_id, self.house.admin)
+            assert {state: getattr(row, state) for state in ENDED} == {
+                state: states[state] for state in ENDED
+            }
+            shown = self.house.allocations.jobs.get_array(row.public_id, self.house.admin)
             assert sum(shown.states.values()) == row.size == self.sizes[row.name]
-            over = sum(states[state] for state in ENDED) == row.made and (row.made == row.size or row.stopped_ns)
+            over = sum(states[state] for state in ENDED) == row.made and (
+                row.made == row.size or row.stopped_ns
+            )
             assert (row.launch is None) == bool(over)
 
     @invariant()
     def what_waits_in_memory_is_what_is_written(self) -> None:
         if not hasattr(self, "house"):
             return
-        counts = self.house.allocations.queue_counts()
-        assert self.house.allocations.mirror.waiting_count() == counts["pending"]
+        counts = self.house.count_jobs()
+        assert self.house.allocations.cache.count_waiting() == counts["pending"]
 
     @invariant()
     def nothing_waits_beside_a_free_card(self) -> None:
         if not hasattr(self, "house"):
             return
         held = len(self.house.work())
-        self.house.allocations.placer.run_once()
-        waiting = self.house.allocations.mirror.waiting_count()
+        self.house.allocations.placer.run_cycle()
+        waiting = self.house.allocations.cache.count_waiting()
         assert held == 2 or waiting == 0 or len(self.house.work()) == 2
 
 

@@ -1,4 +1,5 @@
-"""What holds for every quota tree and every queue: limits, the order of turns, and what is taken back."""
+"""What holds for every quota tree and every queue: limits, the order of turns, and what is taken
+back."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpupool.base.units import WHOLE
-from gpupool.model.quota import GPU, Branch, Limit, Quota
-from gpupool.scheduling.fairness import standing
-from gpupool.scheduling.quota_node import Node
-from gpupool.scheduling.quota_tree import Tree
-from gpupool.scheduling.reclaim import reclaimable
-from gpupool.scheduling.snapshot import Running, Waiting
-from gpupool.scheduling.turns import Queue
+from gpupool.model.quota import GPU, Quota, QuotaBranch, QuotaLimit
+from gpupool.scheduling.engine.class_queue import ClassQueue
+from gpupool.scheduling.quota.queue_order import compute_standing
+from gpupool.scheduling.quota.reclaim import list_reclaimable_lots
+from gpupool.scheduling.quota.tree import QuotaTree
+from gpupool.scheduling.quota.tree_node import QuotaNode
+from gpupool.scheduling.snapshot.claims import RunningJob, WaitingClass
 from tests.support.quota_builders import gpus, member, runs, tree
 from tests.support.scheduling_builders import cards, waiting
 
@@ -30,22 +31,29 @@ weights = st.sampled_from([500, 1000, 1000, 2000, 3000])
 @st.composite
 def limits(draw: st.DrawFn, nominal: int | None) -> Quota:
     if nominal is None:
-        return Quota.of({})
+        return Quota.from_limits({})
     over, lent = (None if n is None else n * WHOLE for n in (draw(part), draw(part)))
-    return Quota.of({GPU: Limit(nominal * WHOLE, over, lent)})
+    return Quota.from_limits({GPU: QuotaLimit(nominal * WHOLE, over, lent)})
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> Tree:
-    """Two cohorts below the pool, one inside the first, four tenants anywhere; nominal parts fit into what is above."""
+def trees(draw: st.DrawFn) -> QuotaTree:
+    """Two cohorts below the pool, one inside the first, four tenants anywhere; nominal parts fit
+    into what is above."""
     above = {"lab": None, "shop": None, "group": "lab"}
     where = {name: draw(st.sampled_from([None, *COHORTS])) for name in TENANTS}
     own: dict[str, int | None] = {name: draw(part) for name in (*COHORTS, *TENANTS)}
     _fit(own, above | where)
-    cohorts = {name: Branch(above[name], draw(limits(own[name])), draw(weights)) for name in COHORTS}
+    cohorts = {
+        name: QuotaBranch(above[name], draw(limits(own[name])), draw(weights)) for name in COHORTS
+    }
     views = {name: replace(member(where[name]), quota=draw(limits(own[name]))) for name in TENANTS}
     past = {name: draw(st.integers(0, 10**12)) for name in TENANTS}
-    return tree(POOL, cohorts, **{n: replace(v, past=past[n], weight_milli=draw(weights)) for n, v in views.items()})
+    return tree(
+        POOL,
+        cohorts,
+        **{n: replace(v, past=past[n], weight_milli=draw(weights)) for n, v in views.items()},
+    )
 
 
 def _fit(own: dict[str, int | None], above: Mapping[str, str | None]) -> None:
@@ -57,7 +65,9 @@ def _fit(own: dict[str, int | None], above: Mapping[str, str | None]) -> None:
             left = (left or 0) - (own[child] or 0)
 
 
-def _promised(name: str | None, own: Mapping[str, int | None], above: Mapping[str, str | None]) -> list[str]:
+def _promised(
+    name: str | None, own: Mapping[str, int | None], above: Mapping[str, str | None]
+) -> list[str]:
     """The nearest nodes below that have a nominal part."""
     found = []
     for child in (child for child, parent in above.items() if parent == name):
@@ -66,42 +76,50 @@ def _promised(name: str | None, own: Mapping[str, int | None], above: Mapping[st
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> list[Waiting]:
-    keys = draw(st.lists(st.tuples(st.sampled_from(TENANTS), st.sampled_from([0, 100])), min_size=1, unique=True))
+def queues(draw: st.DrawFn) -> list[WaitingClass]:
+    keys = draw(
+        st.lists(
+            st.tuples(st.sampled_from(TENANTS), st.sampled_from([0, 100])), min_size=1, unique=True
+        )
+    )
     return [_class(draw, name, priority) for name, priority in keys]
 
 
-def _class(draw: st.DrawFn, name: str, priority: int) -> Waiting:
+def _class(draw: st.DrawFn, name: str, priority: int) -> WaitingClass:
     ages = tuple(sorted(draw(st.lists(st.integers(0, 9), min_size=1, max_size=6))))
     heads = [f"{name}{priority}-{n}" for n in range(len(ages))]
     return waiting(*heads, tenant=name, priority=priority, ages=ages)
 
 
-def place(found: Tree, classes: list[Waiting], room: int = CARDS) -> list[tuple[str, int, bool]]:
+def place(
+    found: QuotaTree, classes: list[WaitingClass], room: int = CARDS
+) -> list[tuple[str, int, bool]]:
     """Give out single cards in the order of the queue: (job, priority, whether it borrowed)."""
 
     def borrowing(i: int) -> bool:
-        return found.borrows(classes[i].tenant, gpus(1))
+        return found.is_borrowing(classes[i].tenant, gpus(1))
 
-    queue = Queue(classes, borrowing, lambda i: standing(found, classes[i].tenant))
+    queue = ClassQueue(classes, borrowing, lambda i: compute_standing(found, classes[i].tenant))
     order = []
-    while len(order) < room and (turn := queue.take()) is not None:
+    while len(order) < room and (turn := queue.take_next()) is not None:
         i, head = turn
         one = classes[i]
-        if found.covers(one.tenant, gpus(1)):
-            order.append((one.heads[head], one.priority, borrowing(i)))
-            found.take(one.tenant, gpus(1))
+        if found.has_room(one.tenant, gpus(1)):
+            order.append((one.job_ids[head], one.priority, borrowing(i)))
+            found.add_use(one.tenant, gpus(1))
             queue.put_back(i, head + 1)
     return order
 
 
-def nodes(found: Tree) -> set[Node]:
-    return {node for leaf in found.leaves.values() for node in leaf.path()}
+def nodes(found: QuotaTree) -> set[QuotaNode]:
+    return {node for leaf in found.leaves.values() for node in leaf.list_ancestors()}
 
 
 @often
 @given(trees(), queues())
-def test_nobody_is_over_its_maximum_anywhere_on_the_path(found: Tree, classes: list[Waiting]) -> None:
+def test_nobody_is_over_its_maximum_anywhere_on_the_path(
+    found: QuotaTree, classes: list[WaitingClass]
+) -> None:
     place(found, classes)
     for node in nodes(found):
         for resource, limit in node.limits.items():
@@ -110,8 +128,12 @@ def test_nobody_is_over_its_maximum_anywhere_on_the_path(found: Tree, classes: l
 
 @often
 @given(trees(), queues())
-def test_what_is_not_lent_is_there_for_its_owner(found: Tree, classes: list[Waiting]) -> None:
-    kept = {name: leaf.limits[GPU].kept for name, leaf in found.leaves.items() if GPU in leaf.limits}
+def test_what_is_not_lent_is_there_for_its_owner(
+    found: QuotaTree, classes: list[WaitingClass]
+) -> None:
+    kept = {
+        name: leaf.limits[GPU].unlent for name, leaf in found.leaves.items() if GPU in leaf.limits
+    }
     given_out = len(place(found, classes)) * WHOLE
     unused = sum(max(0, size - found.leaves[name].held.get(GPU, 0)) for name, size in kept.items())
     assert given_out + unused <= CARDS * WHOLE
@@ -120,7 +142,7 @@ def test_what_is_not_lent_is_there_for_its_owner(found: Tree, classes: list[Wait
 @often
 @given(trees(), queues())
 def test_of_equal_priority_no_claim_inside_the_nominal_part_comes_after_one_that_borrows(
-    found: Tree, classes: list[Waiting]
+    found: QuotaTree, classes: list[WaitingClass]
 ) -> None:
     order = [(-priority, borrowed) for _job, priority, borrowed in place(found, classes)]
     assert order == sorted(order)
@@ -128,10 +150,14 @@ def test_of_equal_priority_no_claim_inside_the_nominal_part_comes_after_one_that
 
 @often
 @given(trees(), queues(), st.permutations(TENANTS))
-def test_names_of_tenants_decide_nothing(found: Tree, classes: list[Waiting], names: list[str]) -> None:
+def test_names_of_tenants_decide_nothing(
+    found: QuotaTree, classes: list[WaitingClass], names: list[str]
+) -> None:
     new = dict(zip(TENANTS, names, strict=True))
-    renamed = Tree.__new__(Tree)
-    renamed.__dict__ |= found.__dict__ | {"leaves": {new[name]: leaf for name, leaf in found.leaves.items()}}
+    renamed = QuotaTree.__new__(QuotaTree)
+    renamed.__dict__ |= found.__dict__ | {
+        "leaves": {new[name]: leaf for name, leaf in found.leaves.items()}
+    }
     mark = found.mark()
     before = place(found, classes)
     found.rollback(mark)
@@ -140,7 +166,9 @@ def test_names_of_tenants_decide_nothing(found: Tree, classes: list[Waiting], na
 
 @often
 @given(trees(), queues(), st.randoms(use_true_random=False))
-def test_the_order_is_the_same_whatever_the_order_of_the_classes(found: Tree, classes: list[Waiting], random) -> None:
+def test_the_order_is_the_same_whatever_the_order_of_the_classes(
+    found: QuotaTree, classes: list[WaitingClass], random
+) -> None:
     mark = found.mark()
     before = place(found, classes)
     found.rollback(mark)
@@ -148,13 +176,16 @@ def test_the_order_is_the_same_whatever_the_order_of_the_classes(found: Tree, cl
     assert place(found, classes) == before
 
 
-def fill(found: Tree, holders: list[tuple[str, bool]]) -> list[Running]:
-    """Single-card jobs of these tenants, firm or preemptible, as far as their limits and the pool allow."""
-    running: list[Running] = []
+def fill(found: QuotaTree, holders: list[tuple[str, bool]]) -> list[RunningJob]:
+    """Single-card jobs of these tenants, firm or preemptible, as far as their limits and the pool
+    allow."""
+    running: list[RunningJob] = []
     for name, firm in holders:
         sides = [found, found.firm] if firm else [found]
-        if len(running) < CARDS and all(side is None or side.covers(name, gpus(1)) for side in sides):
-            found.take(name, gpus(1), firm=firm)
+        if len(running) < CARDS and all(
+            side is None or side.has_room(name, gpus(1)) for side in sides
+        ):
+            found.add_use(name, gpus(1), firm=firm)
             at = len(running)
             running.append(runs(f"j{at:02}", name, at, started=at, preemptible=not firm))
     return running
@@ -166,12 +197,12 @@ holders = st.lists(st.tuples(st.sampled_from(TENANTS), st.booleans()), min_size=
 @often
 @given(trees(), holders, st.sampled_from(TENANTS))
 def test_a_reclaim_leaves_each_tenant_what_its_nominal_part_guarantees(
-    found: Tree, who: list[tuple[str, bool]], claimant: str
+    found: QuotaTree, who: list[tuple[str, bool]], claimant: str
 ) -> None:
     running = fill(found, who)
     before = {name: leaf.held.get(GPU, 0) for name, leaf in found.leaves.items()}
-    for lot in reclaimable(found, claimant, gpus(1), running, cards(POOL)):
-        found.give(lot.tenant, lot.use, firm=not lot.preemptible)
+    for lot in list_reclaimable_lots(found, claimant, gpus(1), running, cards(POOL)):
+        found.remove_use(lot.tenant, lot.use, firm=not lot.preemptible)
     for name, leaf in found.leaves.items():
         if GPU in leaf.limits:
             assert leaf.held.get(GPU, 0) >= min(before[name], leaf.limits[GPU].nominal or 0)
@@ -180,13 +211,13 @@ def test_a_reclaim_leaves_each_tenant_what_its_nominal_part_guarantees(
 @often
 @given(trees(), holders)
 def test_one_reclaim_makes_room_for_any_claim_inside_a_nominal_part_whatever_borrows(
-    found: Tree, who: list[tuple[str, bool]]
+    found: QuotaTree, who: list[tuple[str, bool]]
 ) -> None:
     running = fill(found, who)
     if GPU not in found.resources:  # where nobody is promised anything, nobody gives anything back
         return
     for claimant, count in product(TENANTS, (1, 2, 3)):
-        if not found.borrows(claimant, gpus(count)):
-            back = reclaimable(found, claimant, gpus(count), running, cards(POOL))
+        if not found.is_borrowing(claimant, gpus(count)):
+            back = list_reclaimable_lots(found, claimant, gpus(count), running, cards(POOL))
             assert CARDS - len(running) + len(back) >= count
-            assert found.firm is None or found.firm.covers(claimant, gpus(count))
+            assert found.firm is None or found.firm.has_room(claimant, gpus(count))

@@ -1,7 +1,9 @@
-"""A plan is a function of its snapshot: a board that has lived through anything gives the plan of a new one.
+"""A plan is a function of its snapshot: a board that has lived through anything gives the plan of a
+new one.
 
-The lists that are expected have claims of several whole cards and claims to one model, whose prices move while a pool
-fills and empties; processors are scarce on some nodes, so that hosts become dear. Once claims end, once they do not.
+The lists that are expected have claims of several whole cards and claims to one model, whose prices
+move while a pool fills and empties; processors are scarce on some nodes, so that hosts become dear.
+Once claims end, once they do not.
 """
 
 from collections.abc import Iterator
@@ -14,10 +16,13 @@ import pytest
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
-from gpupool.scheduling import kernel
-from gpupool.scheduling.board import Board
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import Cards, Expected, Hosts, Placement, Snapshot, Waiting
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.filtering import native_library
+from gpupool.scheduling.snapshot.cards import CardTable, HostColumns
+from gpupool.scheduling.snapshot.claims import ExpectedDemand, WaitingClass
+from gpupool.scheduling.snapshot.plan import JobPlacement
+from gpupool.scheduling.snapshot.snapshot import Snapshot
+from gpupool.scheduling.workspace.planning_state import PlanningState
 from tests.support.scheduling_builders import cards, snapshot
 
 LAYOUTS = ("6x8xH200+6x2xT4", "3x8xH200+2x4xA100-40G+4x2xT4", "2x8xT4+9x4xL40S", "14x2xT4+2x8xT4")
@@ -30,11 +35,11 @@ PLANS = 10
 @pytest.fixture(params=["numpy", "compiled"])
 def library(request: pytest.FixtureRequest, kernel_library: Path) -> Iterator[None]:
     """Both twins of the policy."""
-    before = kernel.adopted()
+    before = native_library.get_native_library_path()
     compiled = request.param == "compiled"
-    assert kernel.adopt(kernel_library if compiled else None) == compiled
+    assert native_library.adopt_native_library(kernel_library if compiled else None) == compiled
     yield
-    kernel.adopt(before)
+    native_library.adopt_native_library(before)
 
 
 @dataclass
@@ -42,7 +47,7 @@ class Life:
     """A pool as its ledger has it, and the chance that moves it."""
 
     seed: int
-    running: dict[str, tuple[Placement, Shape]] = field(default_factory=dict)
+    running: dict[str, tuple[JobPlacement, Shape]] = field(default_factory=dict)
     last: int = 0
 
     def __post_init__(self) -> None:
@@ -51,14 +56,18 @@ class Life:
         self.row = {uuid: row for row, uuid in enumerate(pool.uuids)}
         self.at = {name: number for number, name in enumerate(pool.nodes)}
         width = np.bincount(pool.node)
-        cpu = np.array([int(n) * self.chance.choice((6_000, 12_000)) for n in width], dtype=np.int64)
+        cpu = np.array(
+            [int(n) * self.chance.choice((6_000, 12_000)) for n in width], dtype=np.int64
+        )
         memory = np.full(len(width), 512 * GIB, dtype=np.int64)
-        self.pool = replace(pool, hosts=Hosts(cpu, memory, cpu.copy(), memory.copy()))
+        self.pool = replace(pool, hosts=HostColumns(cpu, memory, cpu.copy(), memory.copy()))
         self.shapes = self._shapes(pool)
         counts = tuple(float(self.chance.randint(1, 9)) for _ in self.shapes)
-        self.expected = Expected(self.shapes, counts, returned_pct=self.chance.choice((0, 100)))
+        self.expected = ExpectedDemand(
+            self.shapes, counts, returned_pct=self.chance.choice((0, 100))
+        )
 
-    def _shapes(self, pool: Cards) -> tuple[Shape, ...]:
+    def _shapes(self, pool: CardTable) -> tuple[Shape, ...]:
         model = self.chance.choice(pool.models)
         return (
             Shape(WHOLE, 0, int(np.bincount(pool.node).max()), cpu_milli=24_000),
@@ -72,7 +81,10 @@ class Life:
 
     def snapshot(self) -> Snapshot:
         """The pool now, with a few claims of each shape that come."""
-        free, taken = replace(self.pool, free_milli=self.pool.free_milli.copy()), self.running.values()
+        free, taken = (
+            replace(self.pool, free_milli=self.pool.free_milli.copy()),
+            self.running.values(),
+        )
         hosts = self.pool.hosts
         assert hosts is not None
         cpu = hosts.free_cpu_milli.copy()
@@ -83,15 +95,15 @@ class Life:
         now = replace(free, hosts=replace(hosts, free_cpu_milli=cpu))
         return replace(snapshot(now, *self._come()), expected=self.expected)
 
-    def _come(self) -> Iterator[Waiting]:
+    def _come(self) -> Iterator[WaitingClass]:
         for shape in self.chance.sample(self.shapes, self.chance.randint(1, 4)):
             names = [f"j{self.last + n}" for n in range(self.chance.randint(1, 3))]
-            yield Waiting("nlp", 0, shape, tuple(names), len(names), self.last, seconds=600)
+            yield WaitingClass("nlp", 0, shape, tuple(names), len(names), self.last, seconds=600)
             self.last += len(names)
 
-    def go_on(self, before: Snapshot, placements: tuple[Placement, ...]) -> None:
+    def go_on(self, before: Snapshot, placements: tuple[JobPlacement, ...]) -> None:
         """What was placed runs; while the pool is full more ends than comes."""
-        shape_of = {name: one.shape for one in before.waiting for name in one.heads}
+        shape_of = {name: one.shape for one in before.waiting for name in one.job_ids}
         self.running |= {one.job: (one, shape_of[one.job]) for one in placements}
         used = 1 - int(before.cards.free_milli.sum()) / (WHOLE * len(before.cards))
         for name in list(self.running):
@@ -101,7 +113,7 @@ class Life:
 
 def live(seed: int) -> None:
     life = Life(seed)
-    board = Board(life.snapshot())
+    board = PlanningState(life.snapshot())
     for _ in range(PLANS):
         before = life.snapshot()
         plan = cycle(before, 0, board=board)

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
-from gpupool.scheduling.free import Free
-from gpupool.scheduling.policies import POLICIES
-from gpupool.scheduling.policy import Rater
-from gpupool.scheduling.ranking import Ranking, Rankings
-from gpupool.scheduling.score_gpu_clustering import GpuClustering
-from gpupool.scheduling.score_stream import StreamFill
-from gpupool.scheduling.snapshot import Cards, Expected, Ints
+from gpupool.scheduling.filtering.free_capacity import FreeCapacity
+from gpupool.scheduling.scoring.gpu_clustering import GpuClusteringRater
+from gpupool.scheduling.scoring.policy import NodeRater
+from gpupool.scheduling.scoring.ranking import NodeRanking, NodeRankings
+from gpupool.scheduling.scoring.registry import POLICIES
+from gpupool.scheduling.scoring.stream_fill.policy import StreamFillRater
+from gpupool.scheduling.snapshot.cards import CardTable
+from gpupool.scheduling.snapshot.claims import ExpectedDemand
+from gpupool.scheduling.snapshot.columns import Ints
 from tests.support.scheduling_builders import cards
 
 often = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,7 +31,7 @@ SHAPES = (
     Shape(400, GIB, 2),
     Shape(0, 0, 0, cpu_milli=2500),
 )
-EXPECTED = Expected(SHAPES, (5, 9, 2, 6, 3, 1, 4))
+EXPECTED = ExpectedDemand(SHAPES, (5, 9, 2, 6, 3, 1, 4))
 
 names = st.sampled_from(sorted(POLICIES))
 lasting = st.sampled_from(sorted(set(POLICIES) - {"random"}))
@@ -37,10 +39,12 @@ lasting = st.sampled_from(sorted(set(POLICIES) - {"random"}))
 futures = st.sampled_from([EXPECTED, replace(EXPECTED, returned_pct=100)])
 """A pool that only fills, and one in which claims end."""
 pools = st.sampled_from(["4x2xT4", "2x4xH200+3x1xT4", "1x8xL40S+2x2xT4+mixed:T4,H200", "5x1xT4"])
-steps = st.lists(st.tuples(st.sampled_from(["take"] * 4 + ["give"]), st.integers(0, 99)), max_size=40)
+steps = st.lists(
+    st.tuples(st.sampled_from(["take"] * 4 + ["give"]), st.integers(0, 99)), max_size=40
+)
 
 
-def pool_of(text: str) -> Cards:
+def pool_of(text: str) -> CardTable:
     return cards(text, hosts=(12_000, 24 * GIB))
 
 
@@ -54,21 +58,22 @@ class Placed:
 
 @dataclass
 class Game:
-    """A policy at work: every step places a shape where the policy wants it, or ends what was placed."""
+    """A policy at work: every step places a shape where the policy wants it, or ends what was
+    placed."""
 
-    free: Free
-    rater: Rater
-    expected: Expected = EXPECTED
+    free: FreeCapacity
+    rater: NodeRater
+    expected: ExpectedDemand = EXPECTED
     running: list[Placed] = field(default_factory=list)
     told: list[tuple[int, tuple[int, ...]] | None] = field(default_factory=list)
 
     @classmethod
-    def begin(cls, pool: Cards, name: str, expected: Expected = EXPECTED) -> "Game":
-        free = Free(pool)
-        return cls(free, POLICIES[name].start(free, expected, 42), expected)
+    def begin(cls, pool: CardTable, name: str, expected: ExpectedDemand = EXPECTED) -> "Game":
+        free = FreeCapacity(pool)
+        return cls(free, POLICIES[name].start_rater(free, expected, 42), expected)
 
     def __post_init__(self) -> None:
-        self.rankings = Rankings(self.free, self.rater)
+        self.rankings = NodeRankings(self.free, self.rater)
 
     def play(self, moves: Sequence[tuple[str, int]]) -> "Game":
         for what, number in moves:
@@ -79,28 +84,32 @@ class Game:
         return self
 
     def take(self, shape: Shape) -> None:
-        ranking = self.rankings.of(shape)
-        node = ranking.best()
+        ranking = self.rankings.get_ranking(shape)
+        node = ranking.find_best()
         if node is None:
             self.told.append(None)
             return
-        rows = ranking.choose(node)[: shape.count]
+        rows = ranking.order_cards(node)[: shape.count]
         one = Placed(shape, node, rows, ranking.fit.need[rows])
-        self.free.take(node, rows, shape.held_milli, one.sizes, shape.cpu_milli, shape.host_bytes)
-        self.rater.took(shape, node)
+        self.free.take_seats(
+            node, rows, shape.held_milli, one.sizes, shape.cpu_milli, shape.host_bytes
+        )
+        self.rater.on_take(shape, node)
         self.running.append(one)
         self.told.append((node, tuple(rows.tolist())))
 
     def give(self, one: Placed) -> None:
         shape = one.shape
-        self.free.give(one.node, one.rows, shape.held_milli, one.sizes, shape.cpu_milli, shape.host_bytes)
-        self.rater.gave(shape, one.node)
+        self.free.release_seats(
+            one.node, one.rows, shape.held_milli, one.sizes, shape.cpu_milli, shape.host_bytes
+        )
+        self.rater.on_release(shape, one.node)
 
-    def order_of(self, ranking: Ranking) -> list[int]:
+    def order_of(self, ranking: NodeRanking) -> list[int]:
         """All feasible nodes, best first."""
         left = np.ones(len(self.free.cards.nodes), dtype=np.bool_)
         found: list[int] = []
-        while (node := ranking.best(left)) is not None:
+        while (node := ranking.find_best(left)) is not None:
             found.append(node)
             left[node] = False
         return found
@@ -108,7 +117,9 @@ class Game:
 
 @often
 @given(names, pools, steps)
-def test_no_policy_takes_more_than_there_is(name: str, pool: str, moves: list[tuple[str, int]]) -> None:
+def test_no_policy_takes_more_than_there_is(
+    name: str, pool: str, moves: list[tuple[str, int]]
+) -> None:
     game = Game.begin(pool_of(pool), name).play(moves)
     for column in (game.free.milli, game.free.size, game.free.cpu_milli, game.free.host_bytes):
         assert (column >= 0).all()
@@ -119,23 +130,29 @@ def test_no_policy_takes_more_than_there_is(name: str, pool: str, moves: list[tu
 
 @often
 @given(names, pools, steps)
-def test_what_is_feasible_is_placed_by_every_policy(name: str, pool: str, moves: list[tuple[str, int]]) -> None:
+def test_what_is_feasible_is_placed_by_every_policy(
+    name: str, pool: str, moves: list[tuple[str, int]]
+) -> None:
     game = Game.begin(pool_of(pool), name).play(moves)
     for shape in SHAPES:
-        ranking = game.rankings.of(shape)
-        assert (ranking.best() is not None) == bool(ranking.fit.roomy.any())
+        ranking = game.rankings.get_ranking(shape)
+        assert (ranking.find_best() is not None) == bool(ranking.fit.roomy.any())
 
 
 @often
 @given(names, pools, steps)
-def test_the_same_moves_lead_to_the_same_places(name: str, pool: str, moves: list[tuple[str, int]]) -> None:
+def test_the_same_moves_lead_to_the_same_places(
+    name: str, pool: str, moves: list[tuple[str, int]]
+) -> None:
     one, other = (Game.begin(pool_of(pool), name).play(moves) for _ in range(2))
     assert one.told == other.told
 
 
 @often
 @given(names, pools, steps)
-def test_renaming_nodes_changes_nothing_but_names(name: str, pool: str, moves: list[tuple[str, int]]) -> None:
+def test_renaming_nodes_changes_nothing_but_names(
+    name: str, pool: str, moves: list[tuple[str, int]]
+) -> None:
     before = pool_of(pool)
     after = replace(before, nodes=tuple(f"z{len(node)}-{node[::-1]}" for node in before.nodes))
     assert Game.begin(before, name).play(moves).told == Game.begin(after, name).play(moves).told
@@ -144,26 +161,27 @@ def test_renaming_nodes_changes_nothing_but_names(name: str, pool: str, moves: l
 @often
 @given(lasting, pools, steps, futures)
 def test_kept_scores_are_those_worked_out_from_scratch(
-    name: str, pool: str, moves: list[tuple[str, int]], expected: Expected
+    name: str, pool: str, moves: list[tuple[str, int]], expected: ExpectedDemand
 ) -> None:
     game = Game.begin(pool_of(pool), name, expected)
     for shape in SHAPES:
-        game.rankings.of(shape).best()
+        game.rankings.get_ranking(shape).find_best()
     game.play(moves)
     for shape in SHAPES:
-        kept = game.order_of(game.rankings.of(shape))
-        assert kept == game.order_of(Ranking(shape, game.free, _fresh(game, name)))
+        kept = game.order_of(game.rankings.get_ranking(shape))
+        assert kept == game.order_of(NodeRanking(shape, game.free, _fresh(game, name)))
 
 
-def _fresh(game: Game, name: str) -> Rater:
-    """A rater that has seen nothing, in the same circumstances: what lies where, and what is dear."""
-    fresh = POLICIES[name].start(game.free, game.expected, 42)
-    if isinstance(fresh, StreamFill) and isinstance(game.rater, StreamFill):
+def _fresh(game: Game, name: str) -> NodeRater:
+    """A rater that has seen nothing, in the same circumstances: what lies where, and what is
+    dear."""
+    fresh = POLICIES[name].start_rater(game.free, game.expected, 42)
+    if isinstance(fresh, StreamFillRater) and isinstance(game.rater, StreamFillRater):
         fresh._prices.price[:] = game.rater._prices.price
         fresh._prices.toll[:] = game.rater._prices.toll
-    if isinstance(fresh, GpuClustering):
+    if isinstance(fresh, GpuClusteringRater):
         for one in game.running:
-            fresh.took(one.shape, one.node)
+            fresh.on_take(one.shape, one.node)
     return fresh
 
 
@@ -173,19 +191,21 @@ def test_a_trial_that_is_undone_leaves_no_trace_in_what_is_decided(
     name: str, pool: str, moves: list[tuple[str, int]], trial: list[tuple[str, int]]
 ) -> None:
     plain, tried = (Game.begin(pool_of(pool), name).play(moves) for _ in range(2))
-    mark, running, told = tried.free.mark(), list(tried.running), len(tried.told)
+    mark, running, told = tried.free.begin_trial(), list(tried.running), len(tried.told)
     for what, number in trial:
         if what == "take":
             tried.take(SHAPES[number % len(SHAPES)])
     heard = [one for one in tried.running if not any(one is known for known in running)]
-    tried.free.rollback(mark)
+    tried.free.rollback_trial(mark)
     for one in reversed(heard):
-        tried.rater.gave(one.shape, one.node)
+        tried.rater.on_release(one.shape, one.node)
     tried.running = running
     assert tried.told[:told] == plain.told
     for column in ("milli", "size", "cpu_milli", "host_bytes", "cells"):
         assert getattr(tried.free, column).tolist() == getattr(plain.free, column).tolist()
-    if isinstance(tried.rater, StreamFill) and isinstance(plain.rater, StreamFill):
+    if isinstance(tried.rater, StreamFillRater) and isinstance(plain.rater, StreamFillRater):
         return  # when prices are set anew depends on the way, not on the place
     for shape in SHAPES:
-        assert tried.order_of(tried.rankings.of(shape)) == plain.order_of(plain.rankings.of(shape))
+        assert tried.order_of(tried.rankings.get_ranking(shape)) == plain.order_of(
+            plain.rankings.get_ranking(shape)
+        )

@@ -1,4 +1,5 @@
-"""However jobs start, grow, shrink and end: the quota tree holds after each step, as after a placement."""
+"""However jobs start, grow, shrink and end: the quota tree holds after each step, as after a
+placement."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupool.allocations.tables import jobs
-from gpupool.base.errors import Refused
+from gpupool.allocations.store.tables import jobs
+from gpupool.base.errors import RequestRejection
 from gpupool.base.units import GIB
-from gpupool.scheduling.free import Free
-from gpupool.scheduling.quota_tree import Tree
-from gpupool.scheduling.quotas import Quotas
+from gpupool.scheduling.filtering.free_capacity import FreeCapacity
+from gpupool.scheduling.quota.tree import QuotaTree
+from gpupool.scheduling.quota.working_quotas import WorkingQuotas
 from gpupool.wire.jobs import ResizeIn
 from gpupool.wire.people import LimitIn, QuotaIn
 from tests.support.house import House
@@ -26,7 +27,14 @@ MILLI = st.sampled_from([100, 200, 300, 500, 800])
 GIBS = st.sampled_from([4, 16, 60])
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("submit"), st.sampled_from(TENANTS), MILLI, GIBS, st.booleans(), st.integers(1, 2)),
+        st.tuples(
+            st.just("submit"),
+            st.sampled_from(TENANTS),
+            MILLI,
+            GIBS,
+            st.booleans(),
+            st.integers(1, 2),
+        ),
         st.tuples(st.just("resize"), st.integers(0, 20), MILLI, GIBS),
         st.tuples(st.just("finish"), st.integers(0, 20)),
     ),
@@ -35,9 +43,15 @@ STEPS = st.lists(
 PARTS = st.sampled_from([None, 0, 200, 500])
 
 
-def limits(milli: int | None, model: int | None, borrowing: int | None, lending: int | None) -> QuotaIn:
-    others = [] if model is None else [LimitIn(resource="gpu:H200", nominal=model, borrowing=borrowing)]
-    return QuotaIn(nominal_milli=milli, borrowing_milli=borrowing, lending_milli=lending, others=others)
+def limits(
+    milli: int | None, model: int | None, borrowing: int | None, lending: int | None
+) -> QuotaIn:
+    others = (
+        [] if model is None else [LimitIn(resource="gpu:H200", nominal=model, borrowing=borrowing)]
+    )
+    return QuotaIn(
+        nominal_milli=milli, borrowing_milli=borrowing, lending_milli=lending, others=others
+    )
 
 
 LIMITS = st.builds(limits, PARTS, PARTS, PARTS, PARTS)
@@ -60,7 +74,8 @@ def test_no_node_of_the_quota_tree_takes_more_than_it_may_after_any_resize(
 
 
 def _found_tenants(house: House, quotas: list[QuotaIn]) -> None:
-    """Two in one cohort, the third beside it; together they are guaranteed no more than there is."""
+    """Two in one cohort, the third beside it; together they are guaranteed no more than there
+    is."""
     house.tenancy.cohorts.put("lab", QuotaIn(nominal_milli=1500, borrowing_milli=500))
     for name, quota in zip(TENANTS, quotas, strict=True):
         cohort = None if name == "green" else "lab"
@@ -72,13 +87,15 @@ def _live(house: House, what: str, *parts: Any) -> None:
         tenant, milli, gib, preemptible, count = parts
         try:
             house.submit(milli, gib, tenant=tenant, preemptible=preemptible, count=count)
-        except Refused:
+        except RequestRejection:
             return
         for item in house.work():
             house.report(item, "running", started_ns=5)
         return
     with house.store.read() as connection:
-        found = connection.execute(sa.select(jobs.c.public_id).where(jobs.c.state == "running").order_by(jobs.c.id))
+        found = connection.execute(
+            sa.select(jobs.c.public_id).where(jobs.c.state == "running").order_by(jobs.c.id)
+        )
         running = list(found.scalars())
     if running and what == "finish":
         house.finish(running[parts[0] % len(running)])
@@ -88,22 +105,28 @@ def _live(house: House, what: str, *parts: Any) -> None:
 
 def _resize(house: House, job: str, milli: int, gib: int) -> None:
     try:
-        house.allocations.resize(job, ResizeIn(gpu_milli=milli, memory_bytes=gib * GIB), house.admin)
-    except Refused as refusal:
+        house.allocations.resizes.resize_job(
+            job, ResizeIn(gpu_milli=milli, memory_bytes=gib * GIB), house.admin
+        )
+    except RequestRejection as refusal:
         assert refusal.hint
 
 
 def _check(house: House) -> None:
-    house.allocations.placer.refresh()
-    snapshot = house.allocations.mirror.snapshot()
-    tree = Quotas(snapshot, Free(snapshot.cards)).tree
+    house.allocations.placer.refresh_cache()
+    snapshot = house.allocations.cache.build_snapshot()
+    tree = WorkingQuotas(snapshot, FreeCapacity(snapshot.cards)).tree
     for side in (tree, *([tree.firm] if tree.firm else [])):
         _check_side(side)
 
 
-def _check_side(tree: Tree) -> None:
+def _check_side(tree: QuotaTree) -> None:
     for leaf in tree.leaves.values():
-        for node in leaf.path():
+        for node in leaf.list_ancestors():
             for resource, limit in node.limits.items():
-                taken = node.taken(resource)
-                assert limit.maximum is None or taken <= max(limit.maximum, limit.kept), (node.title, resource, taken)
+                taken = node.get_taken(resource)
+                assert limit.maximum is None or taken <= max(limit.maximum, limit.unlent), (
+                    node.title,
+                    resource,
+                    taken,
+                )

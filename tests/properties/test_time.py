@@ -10,23 +10,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpupool.base.units import GIB, WHOLE
+from gpupool.base.units import NANOS_PER_SECOND as NS
+from gpupool.base.units import NANOS_PER_SECOND as SECOND
 from gpupool.model.claim import Shape
-from gpupool.model.quota import UNLIMITED, Amount
+from gpupool.model.quota import UNLIMITED, ResourceAmount
 from gpupool.model.reservation import Reservation
-from gpupool.scheduling.columns import free_columns
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.ends import SECOND, expected_end, owner_of
-from gpupool.scheduling.feasible import Fit
-from gpupool.scheduling.free import Free
-from gpupool.scheduling.reservation import hold_all, occurrences
-from gpupool.scheduling.roster import Roster
-from gpupool.scheduling.runs import Register
-from gpupool.scheduling.seating import claims_in, pick
-from gpupool.scheduling.snapshot import Cards, Plan, Running, Snapshot, TenantView
-from gpupool.scheduling.timeline import NEVER, Jobs, Timeline
-from gpupool.simulation.promises import PromisedReplay
-from gpupool.simulation.trace import NS, Arrival
-from gpupool.simulation.world import World
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.filtering.capacity_columns import get_free_columns
+from gpupool.scheduling.filtering.feasibility import ClaimFit
+from gpupool.scheduling.filtering.free_capacity import FreeCapacity
+from gpupool.scheduling.filtering.seat_count import count_claims, pick_cards
+from gpupool.scheduling.snapshot.cards import CardTable
+from gpupool.scheduling.snapshot.claims import RunningJob
+from gpupool.scheduling.snapshot.plan import Plan
+from gpupool.scheduling.snapshot.running_jobs_log import RunningJobsRegister
+from gpupool.scheduling.snapshot.snapshot import Snapshot, TenantView
+from gpupool.scheduling.timeline.job_end_times import compute_expected_end, name_owner
+from gpupool.scheduling.timeline.reservations import hold_all, iterate_occurrences
+from gpupool.scheduling.timeline.running_jobs_index import RunningJobsIndex
+from gpupool.scheduling.timeline.timeline import NEVER, JobFilter, Timeline
+from gpupool.simulation.replay.promises import PromiseReplay
+from gpupool.simulation.replay.world import SimulatedPool
+from gpupool.simulation.traces.trace import JobArrival
 from tests.properties.test_scheduling import snapshots
 from tests.support.properties import whole_pools
 from tests.support.quota_builders import member
@@ -49,23 +54,29 @@ shapes = st.sampled_from(
 
 
 @st.composite
-def arrivals(draw: st.DrawFn, limited: bool = True) -> list[Arrival]:
+def arrivals(draw: st.DrawFn, limited: bool = True) -> list[JobArrival]:
     """Up to twelve jobs and gangs of one tenant; limits are exact or too long."""
     found = []
     for number in range(draw(st.integers(2, 12))):
         seconds = draw(st.integers(1, 60))
-        limit = seconds + draw(st.sampled_from([0, 0, 5, 40])) if limited or draw(st.booleans()) else None
+        limit = (
+            seconds + draw(st.sampled_from([0, 0, 5, 40]))
+            if limited or draw(st.booleans())
+            else None
+        )
         members, at = draw(st.sampled_from([1, 1, 1, 2, 3])), draw(st.integers(0, 40))
         name, roles = f"j{number:02}", draw(st.sampled_from([1, 1, 2])) if members > 1 else 1
         gang = name if members > 1 else ""
         for role in range(roles):
             job = name if role == 0 else f"{name}-{role}"
-            found.append(Arrival(job, at * NS, draw(shapes), seconds * NS, "nlp", 0, limit, gang, members))
+            found.append(
+                JobArrival(job, at * NS, draw(shapes), seconds * NS, "nlp", 0, limit, gang, members)
+            )
     return sorted(found, key=lambda one: (one.at_ns, one.job))
 
 
 Views = Mapping[str, TenantView]
-NO_QUOTA: Views = {"nlp": TenantView(UNLIMITED, Amount())}
+NO_QUOTA: Views = {"nlp": TenantView(UNLIMITED, ResourceAmount())}
 
 
 UNSTOPPED, STOPPED = [(None, None), (0, None)], [(1, 0), (2, 0), (3, 0), (0, 1), (0, 2), (0, 3)]
@@ -73,64 +84,76 @@ UNSTOPPED, STOPPED = [(None, None), (0, None)], [(1, 0), (2, 0), (3, 0), (0, 1),
 
 @st.composite
 def quotas(draw: st.DrawFn, parts: Sequence[tuple[int | None, int | None]] = UNSTOPPED) -> Views:
-    """The tenant that asks, with a guarantee or a maximum, and perhaps one that holds nothing and keeps a card."""
+    """The tenant that asks, with a guarantee or a maximum, and perhaps one that holds nothing and
+    keeps a card."""
     nominal, borrowing = draw(st.sampled_from(parts))
     keeps = draw(st.sampled_from([{}, {"idle": member(gpu=(1, 0, 0))}]))
     return {"nlp": member(gpu=None if nominal is None else (nominal, borrowing))} | keeps
 
 
-def lived(pool: Cards, jobs: list[Arrival], *held: Reservation, tenants: Views = NO_QUOTA) -> PromisedReplay:
-    replay = PromisedReplay(World(Snapshot(1, pool, tenants, (), reservations=held)))
-    replay.run(jobs)
+def lived(
+    pool: CardTable, jobs: list[JobArrival], *held: Reservation, tenants: Views = NO_QUOTA
+) -> PromiseReplay:
+    replay = PromiseReplay(SimulatedPool(Snapshot(1, pool, tenants, (), reservations=held)))
+    replay.play_arrivals(jobs)
     return replay
 
 
 @lives
 @given(layouts, arrivals(), quotas())
-def test_no_promised_start_is_put_off_and_none_is_late(layout: str, jobs: list[Arrival], views: Views) -> None:
-    ledger = lived(cards(layout), jobs, tenants=views).ledger
-    assert ledger.put_off == []
-    assert ledger.late == []
+def test_no_promised_start_is_put_off_and_none_is_late(
+    layout: str, jobs: list[JobArrival], views: Views
+) -> None:
+    ledger = lived(cards(layout), jobs, tenants=views).promises
+    assert ledger.postponements == []
+    assert ledger.late_heads == []
 
 
-class FirstReplay(PromisedReplay):
+class FirstReplay(PromiseReplay):
     """Writes down what is promised to whoever waits longest."""
 
-    def _wake_for(self, plan: Plan, now_ns: int) -> None:
-        first = min(self.world.snapshot(now_ns).waiting, key=lambda one: (one.oldest_ns, one.heads[0]), default=None)
-        super()._wake_for(
-            replace(plan, starts={k: s for k, s in plan.starts.items() if first and k == first.key}), now_ns
+    def _schedule_wake(self, plan: Plan, now_ns: int) -> None:
+        first = min(
+            self.world.take_snapshot(now_ns).waiting,
+            key=lambda one: (one.oldest_ns, one.job_ids[0]),
+            default=None,
+        )
+        super()._schedule_wake(
+            replace(
+                plan, starts={k: s for k, s in plan.starts.items() if first and k == first.key}
+            ),
+            now_ns,
         )
 
 
 @lives
 @given(layouts, arrivals(), quotas(STOPPED))
 def test_who_is_first_is_not_put_off_by_those_that_use_its_tenants_quota(
-    layout: str, jobs: list[Arrival], views: Views
+    layout: str, jobs: list[JobArrival], views: Views
 ) -> None:
     pool = cards(layout)
     able = [one for one in jobs if startable(pool, jobs, one.gang or one.job, views)]
-    replay = FirstReplay(World(Snapshot(1, pool, views, ())))
-    replay.run(able)
-    assert replay.ledger.put_off == []
-    assert replay.ledger.late == []
-    assert len(replay.ledger.started_ns) == len({one.gang or one.job for one in able})
+    replay = FirstReplay(SimulatedPool(Snapshot(1, pool, views, ())))
+    replay.play_arrivals(able)
+    assert replay.promises.postponements == []
+    assert replay.promises.late_heads == []
+    assert len(replay.promises.started_ns) == len({one.gang or one.job for one in able})
 
 
 @lives
 @given(layouts, arrivals(limited=False), quotas(UNSTOPPED + STOPPED))
 def test_everything_that_could_ever_start_does_with_or_without_limits(
-    layout: str, jobs: list[Arrival], views: Views
+    layout: str, jobs: list[JobArrival], views: Views
 ) -> None:
     replay = lived(cards(layout), jobs, tenants=views)
-    waiting = {job.key.gang or job.id for job in replay.world.waiting()}
+    waiting = {job.key.gang or job.id for job in replay.world.list_waiting()}
     assert {name for name in waiting if startable(cards(layout), jobs, name, views)} == set()
 
 
-def startable(pool: Cards, jobs: list[Arrival], name: str, views: Views) -> bool:
+def startable(pool: CardTable, jobs: list[JobArrival], name: str, views: Views) -> bool:
     """Whether it starts when it is alone."""
     alone = [one for one in jobs if (one.gang or one.job) == name]
-    return bool(lived(pool, alone, tenants=views).ledger.started_ns)
+    return bool(lived(pool, alone, tenants=views).promises.started_ns)
 
 
 @st.composite
@@ -142,13 +165,21 @@ def held(draw: st.DrawFn) -> list[Reservation]:
         until = None if every is None else start + draw(st.integers(1, 200))
         want = draw(st.sampled_from([Shape(WHOLE), Shape(500, 4 * GIB), Shape(WHOLE, None, 2)]))
         found.append(
-            reserved(f"r{number}", start, start + length, want=want, every=every, until=until, tenant="vision")
+            reserved(
+                f"r{number}",
+                start,
+                start + length,
+                want=want,
+                every=every,
+                until=until,
+                tenant="vision",
+            )
         )
     return found
 
 
 @st.composite
-def busy(draw: st.DrawFn) -> tuple[Cards, list[Running]]:
+def busy(draw: st.DrawFn) -> tuple[CardTable, list[RunningJob]]:
     """A pool some of whose cards are partly taken, by jobs of which some are known to end."""
     pool, jobs = cards(draw(layouts)), []
     milli, size = pool.free_milli.copy(), pool.free_bytes.copy()
@@ -156,33 +187,49 @@ def busy(draw: st.DrawFn) -> tuple[Cards, list[Running]]:
         for _ in range(draw(st.integers(0, 2))):
             ends = draw(st.sampled_from([None, 10, 30, 70]))
             jobs.append(
-                Running(f"r{len(jobs)}", "nlp", 0, (row,), (400,), (GIB,), Shape(400, GIB), 0, ends and ends * SECOND)
+                RunningJob(
+                    f"r{len(jobs)}",
+                    "nlp",
+                    0,
+                    (row,),
+                    (400,),
+                    (GIB,),
+                    Shape(400, GIB),
+                    0,
+                    ends and ends * SECOND,
+                )
             )
             milli[row], size[row] = milli[row] - 400, size[row] - GIB
     return replace(pool, free_milli=milli, free_bytes=size), jobs
 
 
 @often
-@given(busy(), held(), st.lists(st.tuples(st.integers(0, 9), st.sampled_from([5, 20, 50, 120, None])), max_size=6))
+@given(
+    busy(),
+    held(),
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from([5, 20, 50, 120, None])), max_size=6),
+)
 def test_no_card_is_promised_twice_at_any_instant(
-    pool: tuple[Cards, list[Running]], asked: list[Reservation], starts: list[tuple[int, int | None]]
+    pool: tuple[CardTable, list[RunningJob]],
+    asked: list[Reservation],
+    starts: list[tuple[int, int | None]],
 ) -> None:
     columns, jobs = pool
-    free, timeline = Free(columns), Timeline(columns, jobs, 0)
+    free, timeline = FreeCapacity(columns), Timeline(columns, jobs, 0)
     hold_all(timeline, free, asked, jobs)
     at_first = least_ever(timeline, free)
     for card, seconds in starts:
-        row, until = card % len(columns), timeline.until(seconds)
-        spare = int(timeline.spare(free_columns(free), until).milli[row])
+        row, until = card % len(columns), timeline.compute_end(seconds)
+        spare = int(timeline.subtract_holds(get_free_columns(free), until).milli[row])
         if spare > 0:
-            free.take(int(columns.node[row]), np.array([row]), spare, np.array([0]))
-            timeline.ends(taken(spare, 0, row), until)
+            free.take_seats(int(columns.node[row]), np.array([row]), spare, np.array([0]))
+            timeline.add_end(taken(spare, 0, row), until)
     assert (least_ever(timeline, free) >= np.minimum(at_first, 0)).all()
 
 
-def least_ever(timeline: Timeline, free: Free) -> np.ndarray:
+def least_ever(timeline: Timeline, free: FreeCapacity) -> np.ndarray:
     """Per card, the least compute that is left at any instant."""
-    return free.milli + timeline.low(0, NEVER).milli
+    return free.milli + timeline.get_low(0, NEVER).milli
 
 
 @often
@@ -192,16 +239,25 @@ def test_occurrences_of_a_window_are_those_of_the_whole_calendar_that_meet_it(
 ) -> None:
     since_ns, until_ns = since * SECOND, (since + length) * SECOND
     for one in asked:
-        everything = list(occurrences(one, 0, 1000 * SECOND))
-        meeting = [found for found in everything if found.end_ns > since_ns and found.start_ns < until_ns]
-        assert list(occurrences(one, since_ns, until_ns)) == meeting
-        assert all(found.end_ns - found.start_ns == one.end_ns - one.start_ns for found in everything if one.end_ns)
+        everything = list(iterate_occurrences(one, 0, 1000 * SECOND))
+        meeting = [
+            found for found in everything if found.end_ns > since_ns and found.start_ns < until_ns
+        ]
+        assert list(iterate_occurrences(one, since_ns, until_ns)) == meeting
+        assert all(
+            found.end_ns - found.start_ns == one.end_ns - one.start_ns
+            for found in everything
+            if one.end_ns
+        )
 
 
 @often
 @given(snapshots())
-def test_without_anything_held_the_first_claims_of_the_queue_are_placed_as_ever(before: Snapshot) -> None:
-    """Knowing how long jobs run changes nothing for what is placed before the first head that finds no room."""
+def test_without_anything_held_the_first_claims_of_the_queue_are_placed_as_ever(
+    before: Snapshot,
+) -> None:
+    """Knowing how long jobs run changes nothing for what is placed before the first head that finds
+    no room."""
     timed = replace(before, waiting=tuple(replace(one, seconds=60) for one in before.waiting))
     plain, known = cycle(before, 0).placements, cycle(timed, 0).placements
     if not cycle(timed, 0).starts:
@@ -211,32 +267,47 @@ def test_without_anything_held_the_first_claims_of_the_queue_are_placed_as_ever(
 @lives
 @given(layouts, arrivals(), held())
 def test_reserved_cards_are_there_when_the_reservation_starts(
-    layout: str, jobs: list[Arrival], asked: list[Reservation]
+    layout: str, jobs: list[JobArrival], asked: list[Reservation]
 ) -> None:
     (first, *_) = asked
     pool = cards(layout)
     once = replace(first, every_ns=None, until_ns=None)
-    tenants = {"nlp": TenantView(UNLIMITED, Amount())}
-    replay = PromisedReplay(
-        World(Snapshot(1, pool, tenants, (), reservations=(once,))), until_ns=once.start_ns + SECOND // 2
+    tenants = {"nlp": TenantView(UNLIMITED, ResourceAmount())}
+    replay = PromiseReplay(
+        SimulatedPool(Snapshot(1, pool, tenants, (), reservations=(once,))),
+        until_ns=once.start_ns + SECOND // 2,
     )
-    replay.run([one for one in jobs if one.at_ns > 0])
+    replay.play_arrivals([one for one in jobs if one.at_ns > 0])
     assert room(once, replay.world.cards) == room(once, pool)
 
 
-def room(asked: Reservation, pool: Cards) -> int:
-    free = Free(pool)
-    return claims_in(pick(Fit(asked.shape, free), free, free_columns(free), 1), asked.shape.count)
+def room(asked: Reservation, pool: CardTable) -> int:
+    free = FreeCapacity(pool)
+    return count_claims(
+        pick_cards(ClaimFit(asked.shape, free), free, get_free_columns(free), 1), asked.shape.count
+    )
 
 
-def follows(number: int, row: int, now_ns: int, ends: int | None, reserved: bool, leaves: bool) -> Running:
+def follows(
+    number: int, row: int, now_ns: int, ends: int | None, reserved: bool, leaves: bool
+) -> RunningJob:
     """A small job on that card; `ends` seconds from now."""
     at = None if ends is None else now_ns + ends * SECOND
     shape = Shape(300, GIB, cpu_milli=500, host_bytes=GIB)
     name = "r0" if reserved else None
     for_whom = "x" if leaves else ""
-    return Running(
-        f"j{number}", "vision", 0, (row,), (300,), (GIB,), shape, now_ns, at, reservation=name, leaving_for=for_whom
+    return RunningJob(
+        f"j{number}",
+        "vision",
+        0,
+        (row,),
+        (300,),
+        (GIB,),
+        shape,
+        now_ns,
+        at,
+        reservation=name,
+        beneficiary=for_whom,
     )
 
 
@@ -248,68 +319,108 @@ happenings = st.tuples(
     st.booleans(),
     st.booleans(),
 )
-"""A job; its card (none: it goes); when it ends; how long after the last happening; whether reserved, and leaving."""
-windows = st.tuples(st.integers(0, 300), st.integers(1, 300), st.sampled_from(["", "vision/r0"]), st.sampled_from(Jobs))
+"""A job; its card (none: it goes); when it ends; how long after the last happening; whether
+reserved, and leaving."""
+windows = st.tuples(
+    st.integers(0, 300),
+    st.integers(1, 300),
+    st.sampled_from(["", "vision/r0"]),
+    st.sampled_from(JobFilter),
+)
 
 
 @often
-@given(st.lists(happenings, max_size=12), held(), st.lists(windows, min_size=1, max_size=4), st.booleans())
+@given(
+    st.lists(happenings, max_size=12),
+    held(),
+    st.lists(windows, min_size=1, max_size=4),
+    st.booleans(),
+)
 def test_what_is_kept_from_plan_to_plan_is_what_would_be_made_anew(
     happened: list[tuple[int, int | None, int | None, int, bool, bool]],
     asked: list[Reservation],
-    looks: list[tuple[int, int, str, Jobs]],
+    looks: list[tuple[int, int, str, JobFilter]],
     told: bool,
 ) -> None:
-    """Whether the changes are told by a register or found by comparing, and whichever of them were seen one by one."""
-    pool, register, roster, now = cards("1x3xT4", hosts=(8000, 64 * GIB)), Register(), Roster(), 0
+    """Whether the changes are told by a register or found by comparing, and whichever of them were
+    seen one by one."""
+    pool, register, roster, now = (
+        cards("1x3xT4", hosts=(8000, 64 * GIB)),
+        RunningJobsRegister(),
+        RunningJobsIndex(),
+        0,
+    )
     roster.begin(pool)
     for number, row, ends, step, reserves, leaves in happened:
         now += step * SECOND
         if row is None:
-            register.drop(f"j{number}")
+            register.remove_job(f"j{number}")
         else:
-            register.put(follows(number, row, now, ends, reserves, leaves))
+            register.put_job(follows(number, row, now, ends, reserves, leaves))
         if number % 2:
-            roster.follow(register.view() if told else tuple(register.view()))
+            roster.follow(register.get_view() if told else tuple(register.get_view()))
             Timeline(pool, roster.ends, now)
-    roster.follow(register.view() if told else tuple(register.view()))
-    running, kept = tuple(register.view()), Timeline(pool, roster.ends, now)
-    assert roster.reserved() == sorted((j for j in running if j.reservation), key=lambda j: (j.started_ns, j.job))
-    assert roster.anyone_leaves == any(j.leaving_for for j in running)
-    hold_all(kept, Free(pool), asked, ())
-    kept.ends(taken(100, GIB, 1), now + 40 * SECOND)
+    roster.follow(register.get_view() if told else tuple(register.get_view()))
+    running, kept = tuple(register.get_view()), Timeline(pool, roster.ends, now)
+    assert roster.list_reserved() == sorted(
+        (j for j in running if j.reservation), key=lambda j: (j.started_ns, j.job)
+    )
+    assert roster.has_evictable_jobs == any(j.beneficiary for j in running)
+    hold_all(kept, FreeCapacity(pool), asked, ())
+    kept.add_end(taken(100, GIB, 1), now + 40 * SECOND)
     made = Timeline(pool, running, now)
     for hold in kept.holds:
         made.hold(hold)
-    made.ends(taken(100, GIB, 1), now + 40 * SECOND)
-    assert kept.instants().tolist() == made.instants().tolist()
+    made.add_end(taken(100, GIB, 1), now + 40 * SECOND)
+    assert kept.list_instants().tolist() == made.list_instants().tolist()
     for since, length, owner, jobs in looks:
         window = now + since * SECOND, now + (since + length) * SECOND
         assert least(kept, *window, owner, jobs) == least(made, *window, owner, jobs)
-        assert least(kept, *window, owner, jobs)[0] == one_by_one(kept, running, *window, owner, jobs)
+        assert least(kept, *window, owner, jobs)[0] == one_by_one(
+            kept, running, *window, owner, jobs
+        )
 
 
-def least(timeline: Timeline, since: int, until: int, owner: str, jobs: Jobs) -> list[list[int]]:
-    return [column.tolist() for column in timeline.low(since, until, owner, jobs)]
+def least(
+    timeline: Timeline, since: int, until: int, owner: str, jobs: JobFilter
+) -> list[list[int]]:
+    return [column.tolist() for column in timeline.get_low(since, until, owner, jobs)]
 
 
 def one_by_one(
-    timeline: Timeline, running: tuple[Running, ...], since: int, until: int, owner: str, jobs: Jobs
+    timeline: Timeline,
+    running: tuple[RunningJob, ...],
+    since: int,
+    until: int,
+    owner: str,
+    jobs: JobFilter,
 ) -> list[int]:
-    """The least compute per card in the window, added up job by job and hold by hold at every instant."""
+    """The least compute per card in the window, added up job by job and hold by hold at every
+    instant."""
 
-    def counts(job: Running) -> bool:
-        mine = owner != "" and owner_of(job.tenant, job.reservation) == owner
-        return jobs is Jobs.ALL or (jobs is Jobs.OTHERS and not mine)
+    def counts(job: RunningJob) -> bool:
+        mine = owner != "" and name_owner(job.tenant, job.reservation) == owner
+        return jobs is JobFilter.ALL or (jobs is JobFilter.OTHERS and not mine)
 
     def there(at: int, row: int) -> int:
-        back = [(job.rows[0], 300, expected_end(job, timeline.now_ns)) for job in running if counts(job)]
-        if jobs is not Jobs.NONE:
+        back = [
+            (job.rows[0], 300, compute_expected_end(job, timeline.now_ns))
+            for job in running
+            if counts(job)
+        ]
+        if jobs is not JobFilter.NONE:
             back.append((1, 100, timeline.now_ns + 40 * SECOND))
         came = sum(milli for place, milli, end in back if place == row and end <= at)
-        held = [one for one in timeline.holds if one.start_ns <= at < one.end_ns and (not owner or one.owner != owner)]
+        held = [
+            one
+            for one in timeline.holds
+            if one.start_ns <= at < one.end_ns and (not owner or one.owner != owner)
+        ]
         return came - sum(int(one.taken.milli[one.taken.rows == row].sum()) for one in held)
 
     starts = [one.start_ns for one in timeline.holds]
-    instants = {since, *(at for at in (*timeline.instants().tolist(), *starts) if since < at < until)}
+    instants = {
+        since,
+        *(at for at in (*timeline.list_instants().tolist(), *starts) if since < at < until),
+    }
     return [min(there(at, row) for at in instants) for row in range(len(timeline.cards))]

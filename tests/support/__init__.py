@@ -1,1 +1,2 @@
-"""Real parts for tests (a PostgreSQL server, …): things to run against, no assertions about the product."""
+"""Real parts for tests (a PostgreSQL server, …): things to run against, no assertions about the
+product."""

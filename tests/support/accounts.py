@@ -20,7 +20,8 @@ _READ_BEFORE = (common, fleet, jobs, people, report, resource, Pool)
 
 
 def acting_as(uid: int, act: Callable[[], object]) -> object:
-    """What `act` returns in a process of that account (JSON); an error of ours is raised again here."""
+    """What `act` returns in a process of that account (JSON); an error of ours is raised again
+    here."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -37,7 +38,8 @@ def acting_as(uid: int, act: Callable[[], object]) -> object:
 
 
 def _be(uid: int, act: Callable[[], object], write: int) -> None:
-    """In the child: become the account, act, tell, and end without any of the test runner's own endings."""
+    """In the child: become the account, act, tell, and end without any of the test runner's own
+    endings."""
     try:
         os.setgroups([uid, 60000])
         os.setresgid(uid, uid, uid)
@@ -54,7 +56,8 @@ def _be(uid: int, act: Callable[[], object], write: int) -> None:
 
 @contextmanager
 def open_directory() -> Iterator[Path]:
-    """A new directory that every account may enter; those of pytest are closed to others, also while a test runs."""
+    """A new directory that every account may enter; those of pytest are closed to others, also
+    while a test runs."""
     with tempfile.TemporaryDirectory(prefix="gpupool-accounts-") as name:
         os.chmod(name, 0o755)
         yield Path(name)

@@ -5,9 +5,9 @@
         alice = pool.client(uid=4001)              # an unknown Unix user: joins the default tenant
         assert alice.get("whoami").json()["role"] == "user"
 
-Paths without a leading slash lie below /api/v1. The app runs on an event loop in a thread of its own, so long
-polls and streams work as they do in the server; only sockets, HTTP parsing and the kernel's word are left out
-(tests/unit/server/test_serving.py has those).
+Paths without a leading slash lie below /api/v1. The app runs on an event loop in a thread of its
+own, so long polls and streams work as they do in the server; only sockets, HTTP parsing and the
+kernel's word are left out (tests/unit/server/http has those).
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from urllib.parse import quote, urlencode
 from fastapi import FastAPI
 
 from gpupool.server.app import create_app
-from gpupool.server.compose import compose
-from gpupool.server.config import ServerConfig, Services
-from gpupool.server.migrate import prepare
+from gpupool.server.compose import compose_services
+from gpupool.server.config import ServerConfig, ServiceSet
+from gpupool.server.migrate import prepare_database
 from gpupool.store.database import Store, connect, open_store, sqlite_url
-from gpupool.tenancy.access import PEER_EXTENSION, Peer
-from gpupool.tenancy.accounts import Accounts
+from gpupool.tenancy.access import PEER_EXTENSION, PeerProcess
+from gpupool.tenancy.accounts import UnixAccounts
 
 PREFIX = "/api/v1/"
 ANSWER_SECONDS = 30.0
@@ -62,7 +62,7 @@ class Client:
 
     app: Any
     loop: asyncio.AbstractEventLoop
-    peer: Peer | None
+    peer: PeerProcess | None
     token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,9 +77,11 @@ class Client:
         headers: Mapping[str, str] | None = None,
         seconds: float = ANSWER_SECONDS,
     ) -> Answer:
-        """Send a request and wait for the whole answer. `content` is sent as it is, `json_body` as JSON."""
+        """Send a request and wait for the whole answer. `content` is sent as it is, `json_body` as
+        JSON."""
         exchange = Exchange(
-            self._scope(method, path, params, headers, json_body is not None), _body(json_body, content)
+            self._scope(method, path, params, headers, json_body is not None),
+            _body(json_body, content),
         )
         done = asyncio.run_coroutine_threadsafe(exchange.run(self.app), self.loop)
         done.result(seconds)
@@ -87,7 +89,8 @@ class Client:
 
     @contextmanager
     def stream(self, path: str, *, params: Mapping[str, Any] | None = None) -> "Iterator[Exchange]":
-        """An answer that is read piece by piece (`exchange.piece()`); leaving is the caller's going away."""
+        """An answer that is read piece by piece (`exchange.piece()`); leaving is the caller's going
+        away."""
         exchange = Exchange(self._scope("GET", path, params, None, False), b"")
         done = asyncio.run_coroutine_threadsafe(exchange.run(self.app), self.loop)
         try:
@@ -100,7 +103,9 @@ class Client:
         return self.request("GET", path, **options)
 
     def post(self, path: str, json_body: Any = None, **options: Any) -> Answer:
-        return self.request("POST", path, json_body={} if json_body is None else json_body, **options)
+        return self.request(
+            "POST", path, json_body={} if json_body is None else json_body, **options
+        )
 
     def put(self, path: str, json_body: Any, **options: Any) -> Answer:
         return self.request("PUT", path, json_body=json_body, **options)
@@ -112,7 +117,12 @@ class Client:
         return self.request("DELETE", path, **options)
 
     def _scope(
-        self, method: str, path: str, params: Mapping[str, Any] | None, headers: Mapping[str, str] | None, is_json: bool
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str] | None,
+        is_json: bool,
     ) -> dict[str, Any]:
         path = path if path.startswith("/") else PREFIX + path
         path, _, query = path.partition("?")
@@ -130,7 +140,9 @@ class Client:
             "raw_path": quote(path).encode(),
             "query_string": query.encode(),
             "root_path": "",
-            "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent.items()],
+            "headers": [
+                (name.encode("latin-1"), value.encode("latin-1")) for name, value in sent.items()
+            ],
             "client": None if self.peer else ("192.0.2.1", 40000),
             "server": ("pool", None),
             "extensions": {PEER_EXTENSION: self.peer} if self.peer else {},
@@ -166,7 +178,8 @@ class Exchange:
         return self._heard.get(timeout=seconds)
 
     def ended(self, seconds: float = ANSWER_SECONDS) -> None:
-        """Wait until the server has ended the answer, while its caller is still there. Raises queue.Empty."""
+        """Wait until the server has ended the answer, while its caller is still there. Raises
+        queue.Empty."""
         self._over.get(timeout=seconds)
 
     def answer(self) -> Answer:
@@ -183,7 +196,9 @@ class Exchange:
     async def _send(self, message: Mapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self._headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in message["headers"]}
+            self._headers = {
+                k.decode("latin-1"): v.decode("latin-1") for k, v in message["headers"]
+            }
             return
         piece = message.get("body", b"")
         self._pieces.append(piece)
@@ -198,16 +213,22 @@ class RunningApp:
     """A pool's server without sockets and without an agent."""
 
     app: FastAPI
-    services: Services
+    services: ServiceSet
     loop: asyncio.AbstractEventLoop
 
     @property
     def store(self) -> Store:
         return self.services.store
 
-    def client(self, uid: int | None = OWNER_UID, *, token: str | None = None, gid: int | None = None) -> Client:
+    def client(
+        self, uid: int | None = OWNER_UID, *, token: str | None = None, gid: int | None = None
+    ) -> Client:
         """A caller over the Unix socket with that uid; `uid=None` is one over TCP."""
-        peer = None if uid is None else Peer(os.getpid(), uid, uid if gid is None else gid, (uid,))
+        peer = (
+            None
+            if uid is None
+            else PeerProcess(os.getpid(), uid, uid if gid is None else gid, (uid,))
+        )
         return Client(self.app, self.loop, peer, token)
 
     def token(self, user: str, **options: Any) -> str:
@@ -224,14 +245,15 @@ def running_app(
     *,
     url: str | None = None,
     owner_uid: int = OWNER_UID,
-    accounts: Accounts | None = None,
+    accounts: UnixAccounts | None = None,
     start: bool = False,
 ) -> Iterator[RunningApp]:
-    """The app on a fresh (or, given the same place, the earlier) database. `start` begins placing as the host does."""
+    """The app on a fresh (or, given the same place, the earlier) database. `start` begins placing
+    as the host does."""
     engine = connect(url or sqlite_url(tmp_path / "gpupool.db"))
-    prepare(engine, time.time_ns(), "p-test")
+    prepare_database(engine, time.time_ns(), "p-test")
     store = open_store(engine, f"test-{time.monotonic_ns()}")
-    services = compose(store, owner_uid=owner_uid, accounts=accounts)
+    services = compose_services(store, owner_uid=owner_uid, accounts=accounts)
     services.tenancy.bootstrap()
     app = create_app(ServerConfig(state_dir=str(tmp_path)), services)
     loop = asyncio.new_event_loop()

@@ -8,12 +8,13 @@ from tests.support.compute import Outcome, Tenant
 
 
 def found_in(outcome: Outcome, tenant: Tenant, look_ms: int = 400) -> list[str]:
-    """What the audit finds of one tenant, with a look at the card and the arbiter each `look_ms`."""
+    """What the audit finds of one tenant, with a look at the card and the arbiter each
+    `look_ms`."""
     audit = TimeAudit()
     limit = DeviceLimit("GPU-0", 1, 1, gpu_milli=round(tenant.share * 1000), sharing=tenant.sharing)
     used, said = outcome.used_ns[tenant.name], outcome.said[tenant.name]
     found: list[str] = []
     for at in range(0, len(used), look_ms // outcome.sample_ms):
-        text = audit.look(limit, {1: used[at]}, said[at], (1 + at * outcome.sample_ms) * 10**6)
+        text = audit.add_look(limit, {1: used[at]}, said[at], (1 + at * outcome.sample_ms) * 10**6)
         found += [text] if text else []
     return found

@@ -1,8 +1,8 @@
 """Numbers that a machine has once, as TCP ports and networks: each for one test process at a time.
 
-A port that the kernel named as free may be taken before it is listened on: by another test that asked, or by any
-connection to a server, whose own end gets such a port too. A claim is an abstract Unix socket, so that it ends with its
-process, however that ends.
+A port that the kernel named as free may be taken before it is listened on: by another test that
+asked, or by any connection to a server, whose own end gets such a port too. A claim is an abstract
+Unix socket, so that it ends with its process, however that ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-#: Below those that Linux gives to clients (32768 and up) and those of the tests' clusters (20000 and up).
+#: Below those that Linux gives to clients (32768 and up) and those of the tests' clusters (20000
+#: and up).
 PORTS: Final = range(11_000, 20_000)
 _for_good: list[socket.socket] = []
 
@@ -32,7 +33,8 @@ def claimed(kind: str, numbers: Sequence[int]) -> Iterator[int]:
 
 
 def claim_port() -> int:
-    """A TCP port on which nothing listens at any address; it stays this process's as long as that runs."""
+    """A TCP port on which nothing listens at any address; it stays this process's as long as that
+    runs."""
     while True:
         port, held = _claim("port", PORTS)
         _for_good.append(held)

@@ -1,4 +1,5 @@
-"""What a meter is tried with: a server that keeps books, and a ledger written at instants that the test knows."""
+"""What a meter is tried with: a server that keeps books, and a ledger written at instants that the
+test knows."""
 
 from __future__ import annotations
 
@@ -13,12 +14,14 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpupool.kubernetes import install, ledger, names
-from gpupool.kubernetes.api import KubeApi
-from gpupool.kubernetes.connection import from_kubeconfig
-from gpupool.kubernetes.ended import Ended
-from gpupool.kubernetes.journal import Journal
-from gpupool.kubernetes.objects import Entry, GpuNode
+from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.connection import load_kubeconfig
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.ledger.journal import IntervalJournal
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
+from gpupool.kubernetes.resources.gpu_node import Entry, GpuNode
 from gpupool.model.allocation import Seat
 from tests.e2e.pool_fixture import SECONDS, RealPool
 from tests.support.cluster.pki import Pair
@@ -32,7 +35,8 @@ PAGES = f"/api/v1/namespaces/{install.NAMESPACE}/configmaps?labelSelector={names
 
 
 class Books:
-    """A gpupool server of its own. `with Books(place) as books`: at `url` it listens, `token` is a meter's."""
+    """A gpupool server of its own. `with Books(place) as books`: at `url` it listens, `token` is a
+    meter's."""
 
     def __init__(
         self,
@@ -42,7 +46,8 @@ class Books:
         address: str = "127.0.0.1",
         pair: Pair | None = None,
     ) -> None:
-        """By these commands it gets a user for the meter, and its token; with a certificate it listens with TLS."""
+        """By these commands it gets a user for the meter, and its token; with a certificate it
+        listens with TLS."""
         port = free_port()
         self._user, self._token = user, token
         self.pool = RealPool(place / "state", "1xL40S")
@@ -77,10 +82,15 @@ class Books:
         self.start()
 
     def milliseconds(self, of: Written) -> dict[str, int]:
-        """By pod of that ledger what it held, in thousandths of a card times seconds; the books close."""
+        """By pod of that ledger what it held, in thousandths of a card times seconds; the books
+        close."""
         found = self.pool.json("report", "--by", "job,tenant")
         assert found["closes"]
-        rows = [row for row in found["rows"] if row["kind"] == "tenant" and row["job"].startswith(f"{of.name}-")]
+        rows = [
+            row
+            for row in found["rows"]
+            if row["kind"] == "tenant" and row["job"].startswith(f"{of.name}-")
+        ]
         return {row["job"]: row["card_milliseconds"] for row in rows}
 
 
@@ -88,14 +98,22 @@ class MeterProcess:
     """The meter, as the account that it has in a cluster."""
 
     def __init__(self, pool: ClusterPool, books: Books) -> None:
-        self._words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(pool.kubeconfig(install.METER))]
+        self._words = [
+            sys.executable,
+            "-m",
+            "gpupool.kubernetes",
+            "--kubeconfig",
+            str(pool.kubeconfig(install.METER)),
+        ]
         self._words += ["meter", "--server", books.url, "--token-file", str(books.token)]
         self.log = pool.place / "meter.log"
         self.start()
 
     def start(self) -> None:
         with open(self.log, "ab") as log:
-            self._process = subprocess.Popen(self._words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                self._words, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
 
     def kill(self) -> None:
         """kill -9; twice is once."""
@@ -104,13 +122,14 @@ class MeterProcess:
 
 
 class Written:
-    """One node's ledger as its controller writes it, at instants of the past; and every stretch that it said."""
+    """One node's ledger as its controller writes it, at instants of the past; and every stretch
+    that it said."""
 
     def __init__(self, pool: ClusterPool, name: str, chance: random.Random) -> None:
         self.name, self._pool, self._chance = name, pool, chance
-        self._connection = from_kubeconfig(pool.kubeconfig(install.CONTROLLER))
+        self._connection = load_kubeconfig(pool.kubeconfig(install.CONTROLLER))
         self._at_ns, self._number = time.time_ns() - HOURS_AGO * 3600 * S, 0
-        self.over: dict[tuple[str, int], Ended] = {}
+        self.over: dict[tuple[str, int], ClosedInterval] = {}
 
     @property
     def node(self) -> GpuNode:
@@ -130,16 +149,19 @@ class Written:
 
     async def _write(self, uids: list[str]) -> GpuNode:
         async with KubeApi(self._connection) as api:
-            node = await ledger.read(api, self.name)
+            node = await ledger.read_ledger(api, self.name)
             assert node is not None
             had = {entry.uid: entry for entry in node.entries}
             entries = [had.get(uid) or _entry(node, uid) for uid in uids]
-            written = await ledger.write(api, node, entries, self._at_ns, Journal(api, install.NAMESPACE))
+            written = await ledger.write_entries(
+                api, node, entries, self._at_ns, IntervalJournal(api, install.NAMESPACE)
+            )
         assert written is not None, "somebody else writes this ledger"
         return written
 
     def is_told(self) -> bool:
-        """Whether all that ended is in the books, as far as the meter says, and nothing is left in the journal."""
+        """Whether all that ended is in the books, as far as the meter says, and nothing is left in
+        the journal."""
         last = max((one.ended_ns for one in self.over.values()), default=0)
         return self.node.metered_ns >= last and not self._pool.admin.get(PAGES)["items"]
 
@@ -148,10 +170,14 @@ class Written:
         found: dict[str, int] = {}
         for one in self.over.values():
             whole = one.ended_ns // S - one.held_ns // S
-            found[one.uid] = found.get(one.uid, 0) + whole * sum(seat.gpu_milli for seat in one.seats)
+            found[one.uid] = found.get(one.uid, 0) + whole * sum(
+                seat.gpu_milli for seat in one.seats
+            )
         return {uid: amount for uid, amount in found.items() if amount}
 
 
 def _entry(node: GpuNode, uid: str) -> Entry:
     card = node.cards[hash(uid) % len(node.cards)]
-    return Entry(uid, "space", uid, "main", (Seat(card.uuid, 5, 1 << 26),), "team", account="default")
+    return Entry(
+        uid, "space", uid, "main", (Seat(card.uuid, 5, 1 << 26),), "team", account="default"
+    )

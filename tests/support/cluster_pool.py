@@ -1,4 +1,5 @@
-"""gpupool on the tests' cluster, installed as users install it, with a controller process and simulated agents."""
+"""gpupool on the tests' cluster, installed as users install it, with a controller process and
+simulated agents."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpupool.kubernetes import install, ledger, names
-from gpupool.kubernetes.objects import EntryState, Mode, entries_of
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.gpu_node import EntryState, Mode, read_entries
 from tests.support import kube_builders
 from tests.support.cluster.api import Api, RefusedError
 from tests.support.cluster.cluster import Cluster
@@ -31,9 +34,12 @@ POLL_SECONDS = 0.05
 
 
 class ClusterPool:
-    """The pool's objects in a cluster. `with`: the controller runs, agents answer; all of it ends at the end."""
+    """The pool's objects in a cluster. `with`: the controller runs, agents answer; all of it ends
+    at the end."""
 
-    def __init__(self, cluster: Cluster, place: Path, agents: SimulatedAgents | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, place: Path, agents: SimulatedAgents | None = None
+    ) -> None:
         self.cluster, self.place, self.admin = cluster, place, cluster.admin()
         self.controller: subprocess.Popen[bytes] | None = None
         self.webhook: subprocess.Popen[bytes] | None = None
@@ -52,17 +58,23 @@ class ClusterPool:
         """Ledgers for these simulated nodes, with cards and slots."""
         for name in nodes:
             node = self.admin.get(f"/api/v1/nodes/{name}")
-            self.admin.apply(f"{ledger.NODES}/{name}", ledger.new_node(name, node, Mode.SLOT))
-            self.admin.merge(f"{ledger.NODES}/{name}/status", {"status": kube_builders.status(name, cards)})
+            self.admin.apply(f"{ledger.NODES}/{name}", ledger.new_ledger(name, node, Mode.SLOT))
+            self.admin.merge(
+                f"{ledger.NODES}/{name}/status", {"status": kube_builders.status(name, cards)}
+            )
             slots = {names.SLOT: "512"}
-            self.admin.merge(f"/api/v1/nodes/{name}/status", {"status": {"capacity": slots, "allocatable": slots}})
+            self.admin.merge(
+                f"/api/v1/nodes/{name}/status",
+                {"status": {"capacity": slots, "allocatable": slots}},
+            )
         self.agents.names |= set(nodes)
 
     def forget_ledgers(self) -> None:
         """Delete every ledger, also those that hold something."""
         for found in self.admin.get(ledger.NODES)["items"]:
             self.admin.merge(
-                f"{ledger.NODES}/{found['metadata']['name']}", {"metadata": {"annotations": {names.GIVEN_UP: "true"}}}
+                f"{ledger.NODES}/{found['metadata']['name']}",
+                {"metadata": {"annotations": {names.GIVEN_UP: "true"}}},
             )
         self.admin.delete(ledger.NODES)
 
@@ -74,11 +86,23 @@ class ClusterPool:
         """The controller, as the account that it has in a cluster; `more` are options of it."""
         said = {"preemption": {"protectedSeconds": 1}, **settings}
         file = self.kubeconfig(install.CONTROLLER)
-        words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(file), "controller", "--alone"]
+        words = [
+            sys.executable,
+            "-m",
+            "gpupool.kubernetes",
+            "--kubeconfig",
+            str(file),
+            "controller",
+            "--alone",
+        ]
         words += ["--settings", json.dumps(said), *more]
         with open(self.place / "controller.log", "ab") as log:
             self.controller = subprocess.Popen(
-                words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=die_with_owner(signal.SIGKILL)
+                words,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=die_with_owner(signal.SIGKILL),
             )
 
     def start_webhook(self, dialects: str = "all") -> None:
@@ -86,19 +110,32 @@ class ClusterPool:
         self._webhook_dialects = dialects
         self.begin_webhook()
         path = install.path_of(install.webhook())
-        trusted = self.admin.until(path, lambda found: bool(found["webhooks"][0]["clientConfig"].get("caBundle")))
+        trusted = self.admin.until(
+            path, lambda found: bool(found["webhooks"][0]["clientConfig"].get("caBundle"))
+        )
         assert trusted
 
     def begin_webhook(self) -> None:
-        """Its process, at a port of its own: the last one may be somebody else's by now. Until it listens."""
+        """Its process, at a port of its own: the last one may be somebody else's by now. Until it
+        listens."""
         port = self.webhook_port = free_port()
         self.admin.apply(*_placed(install.webhook(url=f"https://localhost:{port}/admit")))
-        words = [sys.executable, "-m", "gpupool.kubernetes", "--kubeconfig", str(self.kubeconfig(install.WEBHOOK))]
+        words = [
+            sys.executable,
+            "-m",
+            "gpupool.kubernetes",
+            "--kubeconfig",
+            str(self.kubeconfig(install.WEBHOOK)),
+        ]
         said = json.dumps({"dialects": self._webhook_dialects.split(",")})
         words += ["webhook", "--listen", f"127.0.0.1:{port}", "--settings", said]
         with open(self.place / "webhook.log", "ab") as log:
             self.webhook = subprocess.Popen(
-                words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=die_with_owner(signal.SIGKILL)
+                words,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=die_with_owner(signal.SIGKILL),
             )
         self.until(lambda: answers(port), "an admission that listens")
 
@@ -155,7 +192,8 @@ class ClusterPool:
         self.admin.close()
 
     def clear(self, pods_path: str, seconds: float = SECONDS) -> None:
-        """No pod there, and no card held: nodes without a kubelet let a pod go only when nobody waits for it."""
+        """No pod there, and no card held: nodes without a kubelet let a pod go only when nobody
+        waits for it."""
         assert self.running, self.log()
         self.admin.delete(f"{pods_path}?gracePeriodSeconds=0")
         self.until(lambda: not any(self.entries().values()), "every ledger empty", seconds)
@@ -165,7 +203,10 @@ class ClusterPool:
     def entries(self) -> dict[str, list[dict[str, Any]]]:
         """By node what stands in its ledger."""
         items = self.admin.get(ledger.NODES)["items"]
-        return {item["metadata"]["name"]: [one.to_json() for one in entries_of(item["spec"])] for item in items}
+        return {
+            item["metadata"]["name"]: [one.to_json() for one in read_entries(item["spec"])]
+            for item in items
+        }
 
     def cards(self) -> dict[str, list[dict[str, Any]]]:
         """By node its cards."""
@@ -173,9 +214,14 @@ class ClusterPool:
         return {item["metadata"]["name"]: item.get("status", {}).get("cards", []) for item in items}
 
     def until(
-        self, condition: Callable[[], Any], what: str, seconds: float = SECONDS, every: float = POLL_SECONDS
+        self,
+        condition: Callable[[], Any],
+        what: str,
+        seconds: float = SECONDS,
+        every: float = POLL_SECONDS,
     ) -> Any:
-        """Look again until it is so; fails with what was waited for and the controller's last words."""
+        """Look again until it is so; fails with what was waited for and the controller's last
+        words."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found = condition()
@@ -200,8 +246,23 @@ class NodeParts:
         access = self._pool.cluster.access()
         token = access.token(install.NAMESPACE, install.AGENT, NODE)
         file = access.kubeconfig("agent.kubeconfig", token)
-        words = ["-m", "gpupool.kubernetes", "--kubeconfig", str(file), "agent", "--node", NODE, "--sim", self._sim]
-        words += ["--state-dir", str(self.place / "state"), "--socket", str(self.place / "agent.sock")]
+        words = [
+            "-m",
+            "gpupool.kubernetes",
+            "--kubeconfig",
+            str(file),
+            "agent",
+            "--node",
+            NODE,
+            "--sim",
+            self._sim,
+        ]
+        words += [
+            "--state-dir",
+            str(self.place / "state"),
+            "--socket",
+            str(self.place / "agent.sock"),
+        ]
         words += ["--cdi", str(self._node.cdi), "--kubelet", str(self._node.kubelet_root)]
         words += ["--listen", f"{ADDRESS}:{self.metrics_port}"]
         self.agent = self._start(words, "agent.log")
@@ -217,10 +278,14 @@ class NodeParts:
 
     def _start(self, words: list[str], log: str) -> subprocess.Popen[bytes]:
         with open(self.place / log, "ab") as file:
-            return subprocess.Popen([sys.executable, *words], stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+            return subprocess.Popen(
+                [sys.executable, *words], stdout=file, stderr=file, stdin=subprocess.DEVNULL
+            )
 
     def log(self) -> str:
-        return "".join((self.place / name).read_text()[-2000:] for name in ("agent.log", "plugin.log"))
+        return "".join(
+            (self.place / name).read_text()[-2000:] for name in ("agent.log", "plugin.log")
+        )
 
     def stop(self) -> None:
         for process in (self.plugin, self.agent):
@@ -230,7 +295,8 @@ class NodeParts:
 
 
 class SimulatedAgents:
-    """What node agents report, without nodes: which version of a ledger they have seen, and who uses a slot."""
+    """What node agents report, without nodes: which version of a ledger they have seen, and who
+    uses a slot."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -249,7 +315,9 @@ class SimulatedAgents:
     def _run(self) -> None:
         while not self._ended.wait(POLL_SECONDS):
             try:
-                bound = {pod["metadata"]["uid"] for pod in self._pods() if pod["spec"].get("nodeName")}
+                bound = {
+                    pod["metadata"]["uid"] for pod in self._pods() if pod["spec"].get("nodeName")
+                }
                 for node in self._api.get(ledger.NODES)["items"]:
                     if node["metadata"]["name"] in self.names:
                         self._report(node, bound)
@@ -258,13 +326,20 @@ class SimulatedAgents:
                     raise
 
     def _pods(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._api.get(f"/api/v1/pods?labelSelector={names.MANAGED}%3Dtrue")["items"]
+        found: list[dict[str, Any]] = self._api.get(
+            f"/api/v1/pods?labelSelector={names.MANAGED}%3Dtrue"
+        )["items"]
         return found
 
     def _report(self, node: dict[str, Any], bound: set[str]) -> None:
         used = [
-            {"uid": one.uid, "container": one.container, "generation": one.generation, "slot": f"s{n:04d}"}
-            for n, one in enumerate(entries_of(node["spec"]))
+            {
+                "uid": one.uid,
+                "container": one.container,
+                "generation": one.generation,
+                "slot": f"s{n:04d}",
+            }
+            for n, one in enumerate(read_entries(node["spec"]))
             if one.uid in bound and one.state is not EntryState.DRAINING
         ]
         seen = node["metadata"]["generation"]
@@ -297,18 +372,27 @@ def _placed(made: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def fresh(pod: dict[str, Any]) -> dict[str, Any]:
     """A pod as it is created: without what only the server gives."""
-    meta = {k: v for k, v in pod["metadata"].items() if k not in ("uid", "resourceVersion", "creationTimestamp")}
+    meta = {
+        k: v
+        for k, v in pod["metadata"].items()
+        if k not in ("uid", "resourceVersion", "creationTimestamp")
+    }
     return {**pod, "metadata": meta}
 
 
 def _established(crd: dict[str, Any]) -> bool:
     return any(
-        c["type"] == "Established" and c["status"] == "True" for c in crd.get("status", {}).get("conditions", ())
+        c["type"] == "Established" and c["status"] == "True"
+        for c in crd.get("status", {}).get("conditions", ())
     )
 
 
 def environ_without_cluster() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("KUBE", "GPUPOOL_"))}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KUBE", "GPUPOOL_"))
+    }
 
 
 def said(pod: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
-"""Real CUDA programs for tests: their environment, made by uv from the lock, and what nvcc makes of our own sources.
+"""Real CUDA programs for tests: their environment, made by uv from the lock, and what nvcc makes of
+our own sources.
 
-Both are made once for all test processes, below `.tools`, and made again when what they come from changed.
+Both are made once for all test processes, below `.tools`, and made again when what they come from
+changed.
 """
 
 from __future__ import annotations
@@ -31,15 +33,28 @@ def _alone(name: str) -> Iterator[None]:
 
 @cache
 def environment() -> Path:
-    """The virtual environment with the group `cuda` of pyproject.toml; 300 MB are fetched the first time."""
+    """The virtual environment with the group `cuda` of pyproject.toml; 300 MB are fetched the first
+    time."""
     with _alone("cuda"):
         uv = subprocess.run(
-            [sys.executable, "-I", "-S", ROOT / "tools/get_uv.py"], capture_output=True, text=True, check=True
+            [sys.executable, "-I", "-S", ROOT / "tools/get_uv.py"],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
         settings = {"UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT), "UV_PYTHON_DOWNLOADS": "never"}
         if "SSL_CERT_FILE" not in os.environ and os.environ.get("PIP_CERT"):
             settings["SSL_CERT_FILE"] = os.environ["PIP_CERT"]
-        command = [uv, "sync", "--frozen", "--quiet", "--only-group", "cuda", "--python", sys.executable]
+        command = [
+            uv,
+            "sync",
+            "--frozen",
+            "--quiet",
+            "--only-group",
+            "cuda",
+            "--python",
+            sys.executable,
+        ]
         inherited = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
         subprocess.run(command, cwd=ROOT, env={**inherited, **settings}, check=True, timeout=600)
     return ENVIRONMENT
@@ -62,11 +77,14 @@ def toolkit() -> Path:
 
 
 def compiled(source: str, *flags: str, runtime: str = "shared") -> Path:
-    """tests/cuda/programs/SOURCE by nvcc, linked against the vendor's runtime library (`shared`), the vendor's archive
-    (`static`), or `none`.
+    """tests/cuda/programs/SOURCE by nvcc, linked against the vendor's runtime library (`shared`),
+    the vendor's archive (`static`), or `none`.
     """
     compiler = next(toolkit().parents[1].glob("nvidia_cuda_nvcc-*.dist-info")).name
-    files = [(SOURCES / source).read_bytes(), *(Path(flag).read_bytes() for flag in flags if Path(flag).is_file())]
+    files = [
+        (SOURCES / source).read_bytes(),
+        *(Path(flag).read_bytes() for flag in flags if Path(flag).is_file()),
+    ]
     words = [word.encode() for word in (compiler, runtime, *flags)]
     key = hashlib.sha256(b"\0".join([*words, *files])).hexdigest()[:16]
     target = BUILT / f"{Path(source).stem}-{key}"
@@ -77,7 +95,8 @@ def compiled(source: str, *flags: str, runtime: str = "shared") -> Path:
 
 
 def _compile(source: Path, target: Path, flags: tuple[str, ...]) -> None:
-    """The package has the library without the name that a linker looks for; that name is made here."""
+    """The package has the library without the name that a linker looks for; that name is made
+    here."""
     names = BUILT / "lib"
     names.mkdir(parents=True, exist_ok=True)
     link = names / "libcudart.so"

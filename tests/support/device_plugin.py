@@ -1,4 +1,5 @@
-"""A device plugin for tests: anonymous ids, every call remembered in its order, and what starts decided by the test."""
+"""A device plugin for tests: anonymous ids, every call remembered in its order, and what starts
+decided by the test."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from gpupool.kubernetes._wire.protocol import device_plugin, pod_resources
+from gpupool.kubernetes.node.grpc.protocol import device_plugin, pod_resources
 from tests.support.cluster.machine import PLUGINS
 
 D = device_plugin.messages
@@ -45,7 +46,9 @@ class DevicePlugin:
         return self._options()
 
     def ListAndWatch(self, request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
-        yield D.ListAndWatchResponse(devices=[D.Device(ID=one, health="Healthy") for one in self.ids])
+        yield D.ListAndWatchResponse(
+            devices=[D.Device(ID=one, health="Healthy") for one in self.ids]
+        )
         self.stopped.wait()
 
     def Allocate(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -88,7 +91,9 @@ class DevicePlugin:
         with grpc.insecure_channel(f"unix:{PLUGINS / 'kubelet.sock'}") as channel:
             about = {"version": VERSION, "endpoint": socket.name, "resource_name": self.resource}
             request = D.RegisterRequest(**about, options=self._options())
-            device_plugin.call(channel, "Registration/Register")(request, timeout=CALL_SECONDS, wait_for_ready=True)
+            device_plugin.call(channel, "Registration/Register")(
+                request, timeout=CALL_SECONDS, wait_for_ready=True
+            )
 
     def _options(self) -> Any:
         return D.DevicePluginOptions(pre_start_required=True)
@@ -98,12 +103,17 @@ class DevicePlugin:
 
     def _pods_with(self, ids: set[str]) -> tuple[str, ...]:
         """The kubelet's own record: namespace/pod/container of whoever holds one of the ids."""
-        with grpc.insecure_channel(f"unix:{self.kubelet_root / 'pod-resources' / 'kubelet.sock'}") as channel:
+        with grpc.insecure_channel(
+            f"unix:{self.kubelet_root / 'pod-resources' / 'kubelet.sock'}"
+        ) as channel:
             ask = pod_resources.call(channel, "PodResourcesLister/List")
             answer = ask(pod_resources.messages.ListPodResourcesRequest(), timeout=CALL_SECONDS)
         return tuple(
             f"{pod.namespace}/{pod.name}/{container.name}"
             for pod in answer.pod_resources
             for container in pod.containers
-            if any(d.resource_name == self.resource and ids & set(d.device_ids) for d in container.devices)
+            if any(
+                d.resource_name == self.resource and ids & set(d.device_ids)
+                for d in container.devices
+            )
         )

@@ -1,7 +1,9 @@
-"""Real processes on a simulated card, each below a share of its own, with a real gpupool-arbiter between them.
+"""Real processes on a simulated card, each below a share of its own, with a real gpupool-arbiter
+between them.
 
-No pool and no agent: the files of a share are made as the mechanism makes them, the stand-in is filled for the
-simulated driver and found by LD_LIBRARY_PATH. For tests and benches of the fence's compute side on the wall clock.
+No pool and no agent: the files of a share are made as the mechanism makes them, the stand-in is
+filled for the simulated driver and found by LD_LIBRARY_PATH. For tests and benches of the fence's
+compute side on the wall clock.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ def build_load(directory: Path, source: Path = LOAD) -> Path:
 
 
 def build_quick_driver(directory: Path) -> Path:
-    """A driver whose launches cost nothing: see its head. It names the simulated one by a path, the soname it links."""
+    """A driver whose launches cost nothing: see its head. It names the simulated one by a path, the
+    soname it links."""
     driver = directory / "quick" / DRIVER
     named, empty = driver.with_name("named.so"), driver.with_name("empty.c")
     driver.parent.mkdir()
@@ -56,10 +59,11 @@ class Share:
     name: str
     base: Path
     environment: dict[str, str]
-    limits: regions.Limits
+    limits: regions.ShareLimits
 
     def resize(self, gpu_milli: int) -> None:
-        """As the agent does: the page is replaced in place. The arbiter sees it with its next decision."""
+        """As the agent does: the page is replaced in place. The arbiter sees it with its next
+        decision."""
         device = replace(self.limits.devices[0], gpu_milli=gpu_milli)
         found = regions.read_limits(self.base / regions.LIMITS_FILE)
         limits = replace(self.limits, devices=(device,), generation=found.generation + 2)
@@ -75,7 +79,12 @@ class Arbiter:
     def __init__(self, program: Path | None = None) -> None:
         command = [program or gpupool_native.arbiter_path()]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, errors="replace"
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            errors="replace",
         )
         self.events: list[list[str]] = []
         assert self.line()[0] == "ready"
@@ -151,18 +160,30 @@ class Card:
         for folder in ("share", "usage"):
             (base / folder).mkdir(parents=True)
         device = regions.DeviceLimit(
-            self.card.uuid, 4 << 30, self.card.memory_bytes, 0, gpu_milli=gpu_milli, sharing=sharing, **more
+            self.card.uuid,
+            4 << 30,
+            self.card.memory_bytes,
+            0,
+            gpu_milli=gpu_milli,
+            sharing=sharing,
+            **more,
         )
-        limits = regions.Limits(name, "job", "tenant", "soft", (device,), 2)
+        limits = regions.ShareLimits(name, "job", "tenant", "soft", (device,), 2)
         regions.write_limits(base / regions.LIMITS_FILE, limits)
         regions.make_file(base / regions.GRANTS_FILE, regions.empty_grants())
-        regions.make_file(base / regions.USAGE_FILE, regions.empty_usage(), size=regions.USAGE_FILE_BYTES)
-        make_standin(gpupool_native.fence_dir() / DRIVER, self.driver, str(base), base / "lib" / DRIVER)
+        regions.make_file(
+            base / regions.USAGE_FILE, regions.empty_usage(), size=regions.USAGE_FILE_BYTES
+        )
+        make_standin(
+            gpupool_native.fence_dir() / DRIVER, self.driver, str(base), base / "lib" / DRIVER
+        )
         return Share(name, base, self.bare() | {"LD_LIBRARY_PATH": str(base / "lib")}, limits)
 
 
 @contextlib.contextmanager
-def running(program: Path, share: Share | None, card: Card, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+def running(
+    program: Path, share: Share | None, card: Card, *arguments: object
+) -> Iterator[subprocess.Popen[str]]:
     """`fence_load` below a share, or bare; killed at the end if it still runs."""
     environment = share.environment if share else card.bare()
     process = subprocess.Popen(
@@ -189,5 +210,7 @@ def run_together(
 ) -> list[Any]:
     """The same load below each of the shares at once."""
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(running(program, share, card, *arguments)) for share in shares]
+        processes = [
+            stack.enter_context(running(program, share, card, *arguments)) for share in shares
+        ]
         return [finish(process, seconds) for process in processes]

@@ -1,4 +1,5 @@
-"""Compares two accounts of one job's GPU time: the driver's, summed from samples, and the fence's."""
+"""Compares two accounts of one job's GPU time: the driver's, summed from samples, and the
+fence's."""
 
 from __future__ import annotations
 
@@ -16,13 +17,16 @@ class Look:
 
 
 def points_apart(looks: Sequence[Look]) -> float:
-    """By how many points of the card the driver's account is above the fence's, from the first look to the last.
+    """By how many points of the card the driver's account is above the fence's, from the first look
+    to the last.
 
     Raises ValueError where no time passed.
     """
     first, last = looks[0], looks[-1]
     lasted = last.at_ns - first.at_ns
     if lasted <= 0:
-        raise ValueError(f"two looks at different times are needed: got {len(looks)} over {lasted} ns")
+        raise ValueError(
+            f"two looks at different times are needed: got {len(looks)} over {lasted} ns"
+        )
     driver, fence = last.driver_ns - first.driver_ns, last.fence_ns - first.fence_ns
     return 100 * (driver - fence) / lasted

@@ -8,39 +8,52 @@ from typing import Any
 
 import sqlalchemy as sa
 
-import gpupool.allocations.tables  # registers the tables
+import gpupool.allocations.store.tables  # registers the tables
 from gpupool.allocations.service import Allocations
+from gpupool.allocations.store.tables import IS_LIVE, NOT_MADE, jobs
 from gpupool.base.units import GIB
-from gpupool.fleet.service import Fleet
+from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import devices
-from gpupool.metering.service import Metering
-from gpupool.model.numa import NumaNode, to_facts
-from gpupool.model.tenant import Principal, Role
-from gpupool.scheduling.victims import GENTLE, PreemptionRules
+from gpupool.metering.service import MeteringService
+from gpupool.model.job import LIVE, JobState
+from gpupool.model.numa import NumaNode, write_numa_nodes
+from gpupool.model.tenant import Principal, UserRole
+from gpupool.scheduling.preemption.victims import DEFAULT_PREEMPTION_RULES, PreemptionRules
 from gpupool.store.database import connect, open_store, sqlite_url
 from gpupool.store.tables import metadata, pool
-from gpupool.tenancy.service import Tenancy
+from gpupool.tenancy.service import TenancyService
 from gpupool.wire.defrag import MoveIn
 from gpupool.wire.fleet import DeviceIn, NodeIn, ReportIn, ReportsIn, WorkOut
-from gpupool.wire.jobs import JobIn, JobOut, LaunchIn, ShapeIn
+from gpupool.wire.jobs import JobOut
+from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 
-assert gpupool.allocations.tables.jobs.metadata is metadata
+assert gpupool.allocations.store.tables.jobs.metadata is metadata
 
 
 class House:
-    """The server's rooms without HTTP or threads: nothing is placed but by a call, so every run is the same."""
+    """The server's rooms without HTTP or threads: nothing is placed but by a call, so every run is
+    the same."""
 
-    def __init__(self, directory: Path, cards: int = 2, rules: PreemptionRules = GENTLE) -> None:
+    def __init__(
+        self, directory: Path, cards: int = 2, rules: PreemptionRules = DEFAULT_PREEMPTION_RULES
+    ) -> None:
         engine = connect(sqlite_url(directory / "house.db"))
         metadata.create_all(engine)
         with engine.begin() as connection:
-            row = {"id": 1, "pool_id": "p", "holder": "", "event_seq": 0, "generation": 1, "ledger_ns": 0}
+            row = {
+                "id": 1,
+                "pool_id": "p",
+                "holder": "",
+                "event_seq": 0,
+                "generation": 1,
+                "ledger_ns": 0,
+            }
             connection.execute(pool.insert().values(**row))
         self.store = open_store(engine, "test")
-        self.tenancy = Tenancy(self.store)
+        self.tenancy = TenancyService(self.store)
         self.admin = self.tenancy.bootstrap()
-        self.fleet = Fleet(self.store)
-        self.metering = Metering(self.store)
+        self.fleet = FleetService(self.store)
+        self.metering = MeteringService(self.store)
         self._rules = rules
         self.restart()
         self.register(cards)
@@ -48,12 +61,16 @@ class House:
 
     def restart(self) -> None:
         """The rooms as a server that starts has them: they know what is written down."""
-        self.allocations = Allocations(self.store, self.tenancy, self.fleet, self.metering, rules=self._rules)
+        self.allocations = Allocations(
+            self.store, self.tenancy, self.fleet, self.metering, rules=self._rules
+        )
         self.allocations.placer.load()
 
-    def register(self, cards: int, name: str = "node-1", numa: Sequence[NumaNode] = (), **more: Any) -> None:
+    def register(
+        self, cards: int, name: str = "node-1", numa: Sequence[NumaNode] = (), **more: Any
+    ) -> None:
         """A node as its agent tells of it; its cards are cut evenly over the NUMA nodes."""
-        facts = {"numa": to_facts(numa)} if numa else {}
+        facts = {"numa": write_numa_nodes(numa)} if numa else {}
         machine = [
             DeviceIn(
                 uuid=f"GPU-{name}-{n}",
@@ -69,7 +86,7 @@ class House:
             for n in range(cards)
         ]
         told = NodeIn(devices=machine, simulated=True, adopt=True, **{"facts": facts, **more})
-        self.fleet.register(name, told, self.admin)
+        self.fleet.register_node(name, told, self.admin)
 
     def submit(self, gpu_milli: int = 300, memory_gib: int | None = 8, **options: object) -> JobOut:
         who = options.pop("principal", self.admin)
@@ -81,17 +98,19 @@ class House:
             **options,
         )
         assert isinstance(who, Principal)
-        return self.allocations.submit(body, who, None).first
+        return self.allocations.jobs.submit_job(body, who, None).first
 
     def job(self, name: str) -> JobOut:
-        return self.allocations.job(name, self.admin)
+        return self.allocations.jobs.get_job(name, self.admin)
 
     def work(self, after: int = 0, node: str = "node-1") -> list[WorkOut]:
-        return self.allocations.agents.work(node, after).work
+        return self.allocations.agents.read_work(node, after).work
 
     def report(self, item: WorkOut, state: str, node: str = "node-1", **more: Any) -> list[str]:
-        report = ReportIn(allocation=item.allocation, generation=item.generation, state=state, **more)
-        return self.allocations.agents.reports(node, ReportsIn(reports=[report])).stale
+        report = ReportIn(
+            allocation=item.allocation, generation=item.generation, state=state, **more
+        )
+        return self.allocations.agents.apply_reports(node, ReportsIn(reports=[report])).stale
 
     def finish(self, name: str, **more: Any) -> None:
         job = self.job(name)
@@ -103,15 +122,32 @@ class House:
         with self.store.read() as connection:
             rows = connection.execute(sa.select(devices.c.uuid, devices.c.generation)).all()
         generation = {row.uuid: row.generation for row in rows}
-        return MoveIn(job=self.job(name).id, cards=list(cards), generations=[generation[card] for card in cards])
+        return MoveIn(
+            job=self.job(name).id,
+            cards=list(cards),
+            generations=[generation[card] for card in cards],
+        )
 
-    def member(self, name: str, tenant: str, role: Role = Role.USER) -> Principal:
+    def count_jobs(self) -> dict[str, int]:
+        """Count live jobs by state, with the members of arrays that have no row yet."""
+        by_state = sa.select(jobs.c.state, sa.func.count()).where(IS_LIVE).group_by(jobs.c.state)
+        counts = {str(state): 0 for state in LIVE}
+        with self.store.read() as connection:
+            for state, count in connection.execute(by_state):
+                counts[state] = count
+            counts[JobState.PENDING] += connection.execute(NOT_MADE).scalar_one()
+        return counts
+
+    def member(self, name: str, tenant: str, role: UserRole = UserRole.USER) -> Principal:
         from gpupool.wire.people import UserIn
 
         self.tenancy.users.create(self.admin, UserIn(name=name, tenant=tenant, role=role.value))
         with self.store.read() as connection:
             row = connection.execute(
-                sa.text("SELECT u.id AS id, u.tenant_id AS tenant_id FROM users u WHERE u.name = :name"), {"name": name}
+                sa.text(
+                    "SELECT u.id AS id, u.tenant_id AS tenant_id FROM users u WHERE u.name = :name"
+                ),
+                {"name": name},
             ).one()
         return Principal(row.id, name, row.tenant_id, tenant, role)
 

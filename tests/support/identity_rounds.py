@@ -1,7 +1,8 @@
-"""Who got which cards: pods at once on the real node, each of which writes down what it sees, and what the ledger gave.
+"""Who got which cards: pods at once on the real node, each of which writes down what it sees, and
+what the ledger gave.
 
-A container writes its share into its termination message, which the kubelet keeps in the pod's status: what it saw is
-known also where its log was lost with a containerd that was killed.
+A container writes its share into its termination message, which the kubelet keeps in the pod's
+status: what it saw is known also where its log was lost with a containerd that was killed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupool.kubernetes import names
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.images import SHELL
@@ -36,13 +37,15 @@ SEES = re.compile(r'"(uuid|gpu_milli)": "?([^",\n]+)')
 
 @dataclass
 class Seen:
-    """What containers saw. `wrong`: in words, each that saw another card, or another size, than the ledger gave it."""
+    """What containers saw. `wrong`: in words, each that saw another card, or another size, than the
+    ledger gave it."""
 
     rounds: int = 1
     pods: int = 0
     containers: int = 0
     unheard: int = 0
-    """Containers of pods that did not succeed and that left no word: they were killed before, or never ran."""
+    """Containers of pods that did not succeed and that left no word: they were killed before, or
+    never ran."""
     wrong: list[str] = field(default_factory=list)
     killed: Counter[str] = field(default_factory=Counter)
 
@@ -72,21 +75,28 @@ def writing(name: str, number: int, restarts: str = "Never") -> Object:
 
 
 def round_of_pods(pool: ClusterPool, pods_path: str, turn: int, count: int = 64) -> Seen:
-    """Pods at once, bare ones; all have to succeed. They are gone afterwards, and their cards are free."""
+    """Pods at once, bare ones; all have to succeed. They are gone afterwards, and their cards are
+    free."""
     made = {f"p-{turn}-{n}": n for n in range(count)}
     for name, number in made.items():
         pool.admin.create(pods_path, _in(pods_path, writing(name, number)))
     ended = _until(pool, lambda: _ended(pool.admin, pods_path, count), f"{count} pods ended")
-    assert {found["status"]["phase"] for found in ended} == {"Succeeded"}, [_state(one) for one in ended]
+    assert {found["status"]["phase"] for found in ended} == {"Succeeded"}, [
+        _state(one) for one in ended
+    ]
     pool.clear(pods_path, LIMIT_SECONDS)
     return looked_at(ended)
 
 
-def round_of_jobs(pool: ClusterPool, pods_path: str, turn: int, disturbing: Disturbing, count: int = 64) -> Seen:
-    """The same by Jobs, which make a pod anew that the kubelet gave up, while parts of the node are killed.
+def round_of_jobs(
+    pool: ClusterPool, pods_path: str, turn: int, disturbing: Disturbing, count: int = 64
+) -> Seen:
+    """The same by Jobs, which make a pod anew that the kubelet gave up, while parts of the node are
+    killed.
 
-    Their containers are restarted: of a pod that says Never, and whose sandbox is gone while a container is created and
-    not started, a kubelet makes no other sandbox and tells no end (1.36.3, kuberuntime_manager's computePodActions).
+    Their containers are restarted: of a pod that says Never, and whose sandbox is gone while a
+    container is created and not started, a kubelet makes no other sandbox and tells no end (1.36.3,
+    kuberuntime_manager's computePodActions).
     """
     jobs = pods_path.removesuffix("/pods").replace("/api/v1", "/apis/batch/v1") + "/jobs"
     with disturbing.now() as killed:
@@ -115,7 +125,9 @@ def looked_at(pods: list[Object]) -> Seen:
             cards = sorted(value for key, value in found if key == "uuid")
             sizes = [int(value) for key, value in found if key == "gpu_milli"]
             if cards != given.get(name) or sizes != [claim["gpu_milli"]] * claim["count"]:
-                seen.wrong.append(f"{one['metadata']['name']}/{name} saw {cards} {sizes}, was given {given.get(name)}")
+                seen.wrong.append(
+                    f"{one['metadata']['name']}/{name} saw {cards} {sizes}, was given {given.get(name)}"
+                )
     return seen
 
 
@@ -125,7 +137,8 @@ KILLS = 8
 
 
 class Disturbing:
-    """Kills kubelet, containerd, agent and plugin at random, by handles of our own, and starts them again."""
+    """Kills kubelet, containerd, agent and plugin at random, by handles of our own, and starts them
+    again."""
 
     def __init__(self, cluster: Cluster, parts: NodeParts, seed: int) -> None:
         self._cluster, self._parts, self._random = cluster, parts, random.Random(seed)
@@ -177,7 +190,10 @@ class Disturbing:
 def _in(pods_path: str, made: Object) -> Object:
     number = made["metadata"]["name"].rsplit("-", 1)[1]
     labels = {**made["metadata"]["labels"], NUMBER: number}
-    return {**made, "metadata": {**made["metadata"], "namespace": pods_path.split("/")[4], "labels": labels}}
+    return {
+        **made,
+        "metadata": {**made["metadata"], "namespace": pods_path.split("/")[4], "labels": labels},
+    }
 
 
 def _job(name: str, number: int) -> Object:
@@ -212,7 +228,10 @@ def _told(found: Object, container: str) -> str:
     """What it wrote when it ran last, and before; or what the kubelet wrote in its place."""
     for one in found["status"].get("containerStatuses", ()):
         if one["name"] == container:
-            ends = [one.get(when, {}).get("terminated", {}).get("message", "") for when in ("state", "lastState")]
+            ends = [
+                one.get(when, {}).get("terminated", {}).get("message", "")
+                for when in ("state", "lastState")
+            ]
             return next((words for words in ends if SEES.search(words)), "")
     return ""
 

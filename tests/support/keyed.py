@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gpupool.store import replay
+from gpupool.store import idempotency
 from tests.support.house import House
 
 
 @contextmanager
 def with_a_key(house: House) -> Iterator[None]:
     """What is written inside the block is one request's."""
-    token = replay.current.set(replay.Ask(house.admin.user_id, "key", "0" * 64))
+    token = idempotency.current.set(
+        idempotency.IdempotentRequest(house.admin.user_id, "key", "0" * 64)
+    )
     try:
         yield
     finally:
-        replay.current.reset(token)
+        idempotency.current.reset(token)

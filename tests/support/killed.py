@@ -14,7 +14,8 @@ class Killed(BaseException):
 
 @contextmanager
 def killed_at(house: House, number: int) -> Iterator[list[int]]:
-    """The process dies at that step of its writes, and nothing is written any more; the steps it had."""
+    """The process dies at that step of its writes, and nothing is written any more; the steps it
+    had."""
     seen = list[int]()
 
     def look(_step: str, _subjects: object) -> None:
@@ -28,7 +29,7 @@ def killed_at(house: House, number: int) -> Iterator[list[int]]:
     except Killed:
         house.store._fault = lambda _step, _subjects: None
         house.restart()
-        house.allocations.unsettled.settle()
+        house.allocations.unsettled.settle_all()
         house.allocations.placer.load()
     finally:
         house.store._fault = lambda _step, _subjects: None

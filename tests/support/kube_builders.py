@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from gpupool.base.units import GIB
-from gpupool.kubernetes import names
+from gpupool.kubernetes.resources import names
 
 CREATED = "2026-11-22T00:00:00Z"
 L40S_BYTES = 48 * GIB
@@ -18,7 +18,9 @@ def limits_of(count: int, milli: int, memory_bytes: int | None) -> dict[str, str
     return found if memory_bytes is None else {**found, names.MEMORY: str(count * memory_bytes)}
 
 
-def asking(count: int = 1, milli: int = 300, memory_bytes: int | None = 8 * GIB, **more: Any) -> dict[str, Any]:
+def asking(
+    count: int = 1, milli: int = 300, memory_bytes: int | None = 8 * GIB, **more: Any
+) -> dict[str, Any]:
     """One container's part of the claim."""
     found = {"count": count, "gpu_milli": milli, "sharing": "fixed", "vendor": "nvidia", **more}
     return found if memory_bytes is None else {**found, "memory_bytes": memory_bytes}
@@ -33,7 +35,8 @@ def pod(
     direct: bool = False,
     **hints: Any,
 ) -> dict[str, Any]:
-    """A gated pod in the normal form; `containers` are what each claims: one of 0.3 GPU and 8 GiB if left out.
+    """A gated pod in the normal form; `containers` are what each claims: one of 0.3 GPU and 8 GiB
+    if left out.
 
     `direct`: one that the controller binds.
 
@@ -44,11 +47,15 @@ def pod(
         {
             "name": each,
             "image": "gpupool.test/busybox:1",
-            "resources": {"limits": limits_of(one["count"], one["gpu_milli"], one.get("memory_bytes"))},
+            "resources": {
+                "limits": limits_of(one["count"], one["gpu_milli"], one.get("memory_bytes"))
+            },
         }
         for each, one in asked.items()
     ]
-    waits = {"schedulerName": names.DIRECT} if direct else {"schedulingGates": [{"name": names.GATE}]}
+    waits = (
+        {"schedulerName": names.DIRECT} if direct else {"schedulingGates": [{"name": names.GATE}]}
+    )
     claims = [{"container": each, "kind": "app", **one} for each, one in asked.items()]
     return {
         "apiVersion": "v1",
@@ -88,7 +95,9 @@ def node(
     }
 
 
-def cards(node_name: str, count: int, model: str = "L40S", memory_bytes: int = L40S_BYTES) -> list[dict[str, Any]]:
+def cards(
+    node_name: str, count: int, model: str = "L40S", memory_bytes: int = L40S_BYTES
+) -> list[dict[str, Any]]:
     """Cards as an agent reports them."""
     return [
         {
@@ -115,7 +124,9 @@ def status(node_name: str, count: int, *, observed: int = 0, slots: int = 512) -
     }
 
 
-def gpu_node(name: str = "n0", count: int = 4, *, mode: str = "slot", version: int = 1, **spec: Any) -> dict[str, Any]:
+def gpu_node(
+    name: str = "n0", count: int = 4, *, mode: str = "slot", version: int = 1, **spec: Any
+) -> dict[str, Any]:
     """A GpuNode with its agent's report."""
     return {
         "apiVersion": names.API_VERSION,

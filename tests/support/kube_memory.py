@@ -1,4 +1,5 @@
-"""An API server in memory for one controller: lists, watches, patches of ledgers and releases, in the order of a test.
+"""An API server in memory for one controller: lists, watches, patches of ledgers and releases, in
+the order of a test.
 
 Every write is told to the watches before its answer, as a real one mostly does. It refuses nothing.
 """
@@ -11,13 +12,14 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any
 
-from gpupool.kubernetes.api import KubeApi
+from gpupool.kubernetes.client.api import KubeApi
 
 Object = dict[str, Any]
 
 
 class MemoryApi(KubeApi):
-    """Objects by path; `writes` are what was asked for, in order: seconds of the loop, method and path."""
+    """Objects by path; `writes` are what was asked for, in order: seconds of the loop, method and
+    path."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -29,18 +31,25 @@ class MemoryApi(KubeApi):
     def put(self, path: str, made: Object) -> Object:
         """As somebody else writes it; `path` names the object."""
         self._version += 1
-        made["metadata"] |= {"resourceVersion": str(self._version), "uid": made["metadata"].get("uid", path)}
+        made["metadata"] |= {
+            "resourceVersion": str(self._version),
+            "uid": made["metadata"].get("uid", path),
+        }
         kind = "MODIFIED" if path in self.objects else "ADDED"
         self.objects[path] = made
         for watch in self._watches[_collection(path)]:
             watch.put_nowait((kind, copy.deepcopy(made)))
         return copy.deepcopy(made)
 
-    async def list(self, path: str, **_: str) -> tuple[list[Object], str]:
-        found = [copy.deepcopy(one) for key, one in self.objects.items() if _collection(key) == path]
+    async def list_objects(self, path: str, **_: str) -> tuple[list[Object], str]:
+        found = [
+            copy.deepcopy(one) for key, one in self.objects.items() if _collection(key) == path
+        ]
         return found, str(self._version)
 
-    async def changes(self, path: str, version: str, **_: str) -> AsyncIterator[tuple[str, Object]]:
+    async def watch_changes(
+        self, path: str, version: str, **_: str
+    ) -> AsyncIterator[tuple[str, Object]]:
         watch: asyncio.Queue[tuple[str, Object]] = asyncio.Queue()
         self._watches[path].append(watch)
         while True:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpupool.kubernetes import ledger, names
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import names
 from tests.support import kube_builders
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster_pool import ClusterPool
@@ -19,7 +20,14 @@ LIMIT_SECONDS = 120
 
 
 def typed(kubeconfig: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "gpupool.kubernetes.plugin", *words, "--kubeconfig", str(kubeconfig)]
+    return [
+        sys.executable,
+        "-m",
+        "gpupool.kubernetes.plugin",
+        *words,
+        "--kubeconfig",
+        str(kubeconfig),
+    ]
 
 
 class People:
@@ -32,7 +40,12 @@ class People:
         """The whole command line, in a process of its own."""
         command = typed(self.kubeconfig, *words)
         return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_SECONDS,
+            stdin=subprocess.DEVNULL,
         )
 
     def ok(self, *words: str) -> str:
@@ -60,7 +73,8 @@ class People:
 
 
 def cluster_admin(cluster: Cluster) -> Path:
-    """A kubeconfig of somebody with every right, who is not in system:masters, as on clusters that others run."""
+    """A kubeconfig of somebody with every right, who is not in system:masters, as on clusters that
+    others run."""
     access, everything = cluster.access(), {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
     access.service_account("kube-system", "people", [everything])
     return access.kubeconfig("people.kubeconfig", access.token("kube-system", "people"))
@@ -70,8 +84,10 @@ def observed(pool: ClusterPool, nodes: Sequence[str], cards: int = 4) -> None:
     """Nodes of which an agent has reported, and that nobody has adopted."""
     for name in nodes:
         node = pool.admin.get(f"/api/v1/nodes/{name}")
-        pool.admin.apply(f"{ledger.NODES}/{name}", ledger.new_node(name, node))
-        pool.admin.merge(f"{ledger.NODES}/{name}/status", {"status": kube_builders.status(name, cards)})
+        pool.admin.apply(f"{ledger.NODES}/{name}", ledger.new_ledger(name, node))
+        pool.admin.merge(
+            f"{ledger.NODES}/{name}/status", {"status": kube_builders.status(name, cards)}
+        )
         offer(pool, name, {names.SLOT: "512"})
     pool.agents.names |= set(nodes)
 

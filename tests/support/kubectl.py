@@ -1,4 +1,5 @@
-"""As much of kubectl as the docs' pages type: `kubectl gpupool …` runs the plugin, the rest asks the API server.
+"""As much of kubectl as the docs' pages type: `kubectl gpupool …` runs the plugin, the rest asks
+the API server.
 
     apply -f FILE | delete -f FILE | get KIND [NAME] | patch KIND NAME --type merge -p JSON
 
@@ -17,8 +18,8 @@ from typing import Any
 
 import yaml
 
-from gpupool.kubernetes.api import APPLY, KubeApi
-from gpupool.kubernetes.connection import from_kubeconfig
+from gpupool.kubernetes.client.api import APPLY, KubeApi
+from gpupool.kubernetes.client.connection import load_kubeconfig
 
 GROUPS = ("/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/gpupool.dev/v1alpha1")
 
@@ -42,7 +43,7 @@ def main(words: Sequence[str]) -> int:
 
 
 async def _do(asked: argparse.Namespace) -> int:
-    async with KubeApi(from_kubeconfig(Path(os.environ["KUBECONFIG"]))) as api:
+    async with KubeApi(load_kubeconfig(Path(os.environ["KUBECONFIG"]))) as api:
         if asked.verb in ("apply", "delete"):
             for made in yaml.safe_load_all(asked.file.read_text()):
                 await _one(api, asked.verb, made)
@@ -72,7 +73,10 @@ async def _path(api: KubeApi, kind: str, namespace: str = "default") -> str:
     """Where objects of that kind are, named as people name it."""
     for group in GROUPS:
         for one in (await api.get(group))["resources"]:
-            if kind.lower() in (one["kind"].lower(), one["name"], one["singularName"]) and "/" not in one["name"]:
+            if (
+                kind.lower() in (one["kind"].lower(), one["name"], one["singularName"])
+                and "/" not in one["name"]
+            ):
                 place = f"{group}/namespaces/{namespace}" if one["namespaced"] else group
                 return f"{place}/{one['name']}"
     raise SystemExit(f'error: the server does not have a resource type "{kind}"')

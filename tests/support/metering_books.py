@@ -13,25 +13,26 @@ from typing import Any
 
 import sqlalchemy as sa
 
-import gpupool.allocations.tables as work
+import gpupool.allocations.store.tables as work
 from gpupool.base.clock import LedgerClock
 from gpupool.base.units import MIB
-from gpupool.fleet.service import Fleet
+from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import devices
-from gpupool.metering.books import Seat, Span, SpanKind
-from gpupool.metering.service import Metering
+from gpupool.metering.books import CardSpan, MeteredSeat, SpanKind
+from gpupool.metering.service import MeteringService
 from gpupool.metering.tables import intervals, start_tallies
-from gpupool.model.tenant import Principal, Role
-from gpupool.store.database import Store, Write, connect
+from gpupool.model.tenant import Principal, UserRole
+from gpupool.store.database import Store, WriteTransaction, connect
 from gpupool.store.tables import metadata, pool
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.fleet import DeviceIn, DeviceSample, NodeIn, UsageOut
+from gpupool.wire.report import ReportOut
 
 S = 10**9
 HOUR, DAY = 3600, 86400
 START_S = 1_700_006_400  # a whole hour, not a whole day
 CARD_MIB = 46068
-ADMIN = Principal(1, "root", 1, "default", Role.ADMIN)
+ADMIN = Principal(1, "root", 1, "default", UserRole.ADMIN)
 PEOPLE = (("vision", "ada"), ("vision", "bob"), ("nlp", "cyd"))
 """Tenant and user, with ids from 2 on for tenants and from 10 on for users and projects."""
 TENANT_IDS = {"default": 1, "vision": 2, "nlp": 3}
@@ -54,8 +55,8 @@ class Pool:
     def __init__(self, url: str, cards: int = 2) -> None:
         self.engine = connect(url)
         self.time, self.cards = Time(), cards
-        self.seats: dict[int, Seat] = {}
-        self.spans: list[Span] = []
+        self.seats: dict[int, MeteredSeat] = {}
+        self.spans: list[CardSpan] = []
         self._allocations = self._jobs = 0
         metadata.create_all(self.engine)
         self._first_rows()
@@ -66,10 +67,12 @@ class Pool:
         """A server starts on what is in the database."""
         with self.engine.connect() as connection:
             floor_ns = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one()
-        clock = LedgerClock(floor_ns, wall=lambda: self.time.wall_ns, boot=lambda: self.time.boot_ns)
+        clock = LedgerClock(
+            floor_ns, wall=lambda: self.time.wall_ns, boot=lambda: self.time.boot_ns
+        )
         self.store = Store(self.engine, clock)
         self.store.take("test")
-        self.fleet, self.metering = Fleet(self.store), Metering(self.store)
+        self.fleet, self.metering = FleetService(self.store), MeteringService(self.store)
 
     def _first_rows(self) -> None:
         with begin(self.engine) as connection:
@@ -78,29 +81,42 @@ class Pool:
                 fill(connection, tenants, id=tenant_id, name=name)
                 fill(connection, projects, id=tenant_id, tenant_id=tenant_id, name="default")
             for number, (tenant, name) in enumerate(PEOPLE):
-                fill(connection, users, id=10 + number, name=name, tenant_id=TENANT_IDS[tenant], role="user")
-            for table in (tenants, projects, users) if connection.dialect.name == "postgresql" else ():
-                connection.exec_driver_sql(f"SELECT setval('{table.name}_id_seq', 100)")  # ids given by hand are taken
+                fill(
+                    connection,
+                    users,
+                    id=10 + number,
+                    name=name,
+                    tenant_id=TENANT_IDS[tenant],
+                    role="user",
+                )
+            for table in (
+                (tenants, projects, users) if connection.dialect.name == "postgresql" else ()
+            ):
+                connection.exec_driver_sql(
+                    f"SELECT setval('{table.name}_id_seq', 100)"
+                )  # ids given by hand are taken
 
     # --- cards ---------------------------------------------------------------------------
 
     def register(self, indexes: Sequence[int], adopt: bool = False) -> None:
         """Say which cards are there; those left out vanish."""
         body = NodeIn(devices=[_card(index) for index in indexes], simulated=True, adopt=adopt)
-        self.fleet.register("node-1", body, ADMIN)
+        self.fleet.register_node("node-1", body, ADMIN)
         self.note_spans()
 
     def health(self, index: int, health: str) -> None:
-        sample = DeviceSample.model_validate({"uuid": f"GPU-{index}", "usage": UsageOut(), "health": health})
-        self.fleet.observe("node-1", [sample])
+        sample = DeviceSample.model_validate(
+            {"uuid": f"GPU-{index}", "usage": UsageOut(), "health": health}
+        )
+        self.fleet.record_observations("node-1", [sample])
         self.note_spans()
 
     def drain(self, index: int) -> None:
-        self.fleet.release([f"node-1:{index}"], True, ADMIN)
+        self.fleet.release_devices([f"node-1:{index}"], True, ADMIN)
         self.note_spans()
 
     def adopt(self, index: int) -> None:
-        self.fleet.adopt([f"node-1:{index}"], ADMIN)
+        self.fleet.adopt_devices([f"node-1:{index}"], ADMIN)
         self.note_spans()
 
     def note_spans(self) -> None:
@@ -112,21 +128,28 @@ class Pool:
             self._note(row, _kind(row), now_s)
 
     def _note(self, row: Any, kind: SpanKind | None, now_s: int) -> None:
-        standing = [n for n, span in enumerate(self.spans) if span.device == row.id and span.end_s is None]
+        standing = [
+            n for n, span in enumerate(self.spans) if span.device == row.id and span.end_s is None
+        ]
         if standing and self.spans[standing[0]].kind == kind:
             return
         for place in standing:
             self.spans[place] = replace(self.spans[place], end_s=now_s)
         if kind is not None:
-            self.spans.append(Span(row.id, kind, row.memory_bytes // MIB, now_s))
+            self.spans.append(CardSpan(row.id, kind, row.memory_bytes // MIB, now_s))
 
     # --- jobs ----------------------------------------------------------------------------
 
-    def grant(self, person: int, index: int, milli: int, memory_mib: int, job: int | None = None) -> int | None:
+    def grant(
+        self, person: int, index: int, milli: int, memory_mib: int, job: int | None = None
+    ) -> int | None:
         """An allocation of one seat on a card; None where there is no room for it."""
         with self.store.write() as write:
             row = write.execute(sa.select(devices).where(devices.c.uuid == f"GPU-{index}")).one()
-            full = row.used_milli + milli > 1000 or row.used_bytes + memory_mib * MIB > row.memory_bytes
+            full = (
+                row.used_milli + milli > 1000
+                or row.used_bytes + memory_mib * MIB > row.memory_bytes
+            )
             if row.state != "adopted" or full:
                 return None
             self._hold(write, row.id, milli, memory_mib, 1)
@@ -134,22 +157,32 @@ class Pool:
             owner = self._owner(write, person, job)
             seat = {"allocation_id": self._allocations, "device_id": row.id, "gpu_milli": milli}
             self.metering.open_seats(write, [{**seat, **owner, "memory_mib": memory_mib}])
-            noted = Seat(row.id, milli, memory_mib, write.now_ns // S, owner=PEOPLE[person][1])
+            noted = MeteredSeat(
+                row.id, milli, memory_mib, write.now_ns // S, owner=PEOPLE[person][1]
+            )
             self.seats[self._allocations] = noted
         return self._allocations
 
-    def _owner(self, write: Write, person: int, job: int | None) -> dict[str, int]:
+    def _owner(self, write: WriteTransaction, person: int, job: int | None) -> dict[str, int]:
         tenant_id = TENANT_IDS[PEOPLE[person][0]]
         owner = {"tenant_id": tenant_id, "project_id": tenant_id, "user_id": 10 + person}
         return {**owner, "job_id": self._job(write, owner) if job is None else job}
 
-    def _job(self, write: Write, owner: dict[str, int]) -> int:
+    def _job(self, write: WriteTransaction, owner: dict[str, int]) -> int:
         self._jobs += 1
         number = self._jobs
         public = f"j-{number:010d}"
         fill(write.connection, work.claims, id=number, public_id=f"c-{number:010d}", **owner)
         job = {"name": f"job-{number}", "state": "running", "placed_ns": write.now_ns}
-        fill(write.connection, work.jobs, id=number, public_id=public, claim_id=number, **job, **owner)
+        fill(
+            write.connection,
+            work.jobs,
+            id=number,
+            public_id=public,
+            claim_id=number,
+            **job,
+            **owner,
+        )
         return number
 
     def release(self, allocation: int) -> None:
@@ -159,7 +192,7 @@ class Pool:
                 self._hold(write, seat.device, -seat.gpu_milli, -seat.memory_mib, -1)
                 self.seats[allocation] = replace(seat, end_s=write.now_ns // S)
             self.metering.close_allocation(write, allocation)
-            self.fleet.settle(write, [seat.device])
+            self.fleet.settle_devices(write, [seat.device])
         self.note_spans()
 
     def resize(self, allocation: int, milli: int, memory_mib: int) -> None:
@@ -168,14 +201,23 @@ class Pool:
             seat, now_s = self.seats[allocation], write.now_ns // S
             row = write.execute(sa.select(devices).where(devices.c.id == seat.device)).one()
             more_milli, more_mib = milli - seat.gpu_milli, memory_mib - seat.memory_mib
-            if row.used_milli + more_milli > 1000 or row.used_bytes + more_mib * MIB > row.memory_bytes:
+            if (
+                row.used_milli + more_milli > 1000
+                or row.used_bytes + more_mib * MIB > row.memory_bytes
+            ):
                 return
             self._hold(write, seat.device, more_milli, more_mib, 0)
             self.metering.resize_seats(write, allocation, {seat.device: (milli, memory_mib)})
-            self.seats[-len(self.seats) - 1] = replace(seat, end_s=now_s)  # what it was, under a number of its own
-            self.seats[allocation] = replace(seat, gpu_milli=milli, memory_mib=memory_mib, start_s=now_s)
+            self.seats[-len(self.seats) - 1] = replace(
+                seat, end_s=now_s
+            )  # what it was, under a number of its own
+            self.seats[allocation] = replace(
+                seat, gpu_milli=milli, memory_mib=memory_mib, start_s=now_s
+            )
 
-    def _hold(self, write: Write, device_id: int, milli: int, memory_mib: int, seats: int) -> None:
+    def _hold(
+        self, write: WriteTransaction, device_id: int, milli: int, memory_mib: int, seats: int
+    ) -> None:
         values = {
             "used_milli": devices.c.used_milli + milli,
             "used_bytes": devices.c.used_bytes + memory_mib * MIB,
@@ -190,15 +232,19 @@ class Pool:
 
     def count(self, table: sa.Table) -> int:
         with self.store.read() as connection:
-            return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+            return int(
+                connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            )
 
     def oldest_interval_s(self) -> int | None:
         with self.store.read() as connection:
-            oldest: int | None = connection.execute(sa.select(sa.func.min(intervals.c.start_s))).scalar_one()
+            oldest: int | None = connection.execute(
+                sa.select(sa.func.min(intervals.c.start_s))
+            ).scalar_one()
             return oldest
 
     def now_s(self) -> int:
-        return self.metering.now_ns() // S
+        return self.metering.read_now_ns() // S
 
 
 @contextmanager
@@ -216,11 +262,13 @@ def fill(connection: sa.Connection, table: sa.Table, **values: Any) -> None:
     empty: dict[type, Any] = {int: 0, str: "", bool: False}
     for column in table.c:
         if not column.nullable and column.server_default is None and column.name not in values:
-            values[column.name] = [] if isinstance(column.type, sa.JSON) else empty[column.type.python_type]
+            values[column.name] = (
+                [] if isinstance(column.type, sa.JSON) else empty[column.type.python_type]
+            )
     connection.execute(table.insert().values(**values))
 
 
-def principal(person: int, role: Role = Role.USER) -> Principal:
+def principal(person: int, role: UserRole = UserRole.USER) -> Principal:
     tenant, name = PEOPLE[person]
     return Principal(10 + person, name, TENANT_IDS[tenant], tenant, role)
 
@@ -252,3 +300,34 @@ def told_starts(pool: Pool) -> None:
     with pool.store.write() as write:
         for sort, kept, missed in rows:
             write.execute(sa.insert(start_tallies).values(sort=sort, kept=kept, missed=missed))
+
+
+def report(
+    pool: Pool, *by: str, since: float = 0, until: float | None = None, **options: Any
+) -> ReportOut:
+    """By these words, over seconds counted from the pool's beginning."""
+    until_ns = pool.metering.read_now_ns() if until is None else int((START_S + until) * S)
+    who = options.pop("who", ADMIN)
+    return pool.metering.make_report(who, int((START_S + since) * S), until_ns, by, **options)
+
+
+def rows(answer: ReportOut, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(getattr(row, column) for column in ("kind", *columns)) for row in answer.rows]
+
+
+def shared_card(pool: Pool) -> None:
+    """ada holds 300 milli for 100 s, cyd 500 milli of the same card for the last 40 of them."""
+    ada = pool.grant(0, 0, 300, 8192)
+    pool.time.forward(60)
+    cyd = pool.grant(2, 0, 500, 16384)
+    pool.time.forward(40)
+    for allocation in (ada, cyd):
+        assert allocation is not None
+        pool.release(allocation)
+    pool.time.forward(20)
+
+
+def granted(pool: Pool) -> int:
+    held = pool.grant(0, 0, 300, 4096)
+    assert held is not None
+    return held

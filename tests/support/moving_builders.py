@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from gpupool.base.units import GIB, WHOLE
-from gpupool.model.claim import Shape, Sharing
-from gpupool.scheduling.snapshot import Running, Snapshot
+from gpupool.model.claim import Shape, SharingKind
+from gpupool.scheduling.snapshot.claims import RunningJob
+from gpupool.scheduling.snapshot.snapshot import Snapshot
 from tests.support.scheduling_builders import snapshot
 
 NOW = 10_000 * 10**9
 
 
-def pool(layout: str, *jobs: Running) -> Snapshot:
+def pool(layout: str, *jobs: RunningJob) -> Snapshot:
     """A pool with these jobs on its cards."""
     made = snapshot(layout)
     milli, size = made.cards.free_milli.copy(), made.cards.free_bytes.copy()
@@ -35,12 +36,14 @@ def job(
     gang: str = "",
     tenant: str = "nlp",
     model: str | None = None,
-    sharing: Sharing = Sharing.FIXED,
-) -> Running:
+    sharing: SharingKind = SharingKind.FIXED,
+) -> RunningJob:
     """A job on these cards that has run so many seconds, and last saved its state that many ago."""
-    size = 140 * GIB if milli == WHOLE and sharing is not Sharing.BEST_EFFORT else GIB
+    size = 140 * GIB if milli == WHOLE and sharing is not SharingKind.BEST_EFFORT else GIB
     shape = Shape(milli, size, len(rows), model, sharing=sharing)
     saved_ns = None if saved is None else NOW - saved * 10**9
     sizes, held = (size,) * len(rows), (shape.held_milli,) * len(rows)
     began = NOW - ran * 10**9
-    return Running(name, tenant, 0, rows, held, sizes, shape, began, None, saved_ns, not stays, gang)
+    return RunningJob(
+        name, tenant, 0, rows, held, sizes, shape, began, None, saved_ns, not stays, gang
+    )

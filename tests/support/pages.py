@@ -1,7 +1,8 @@
-"""Pages of the docs as tests read them: blocks that are typed, files that they name, and what is printed.
+"""Pages of the docs as tests read them: blocks that are typed, files that they name, and what is
+printed.
 
-A block `sh` is typed line by line. A block `yaml` whose first line is `# NAME` is that file. A block `console` has
-lines `$ command`, each followed by what it prints.
+A block `sh` is typed line by line. A block `yaml` whose first line is `# NAME` is that file. A
+block `console` has lines `$ command`, each followed by what it prints.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def write_files(page: str, place: Path) -> list[str]:
 
 
 def printed(page: str, run: Callable[[str], str]) -> str:
-    """The page with what `run` says to each `$ command` of its consoles in the place of what stands there."""
+    """The page with what `run` says to each `$ command` of its consoles in the place of what stands
+    there."""
 
     def again(match: re.Match[str]) -> str:
         if match[1] != "console":

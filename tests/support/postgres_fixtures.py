@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import fresh_database, running_postgres, session_directory, sweep_abandoned
+from tests.support.postgres import (
+    fresh_database,
+    running_postgres,
+    session_directory,
+    sweep_abandoned,
+)
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,8 @@ def previous_gpupool() -> Path:
 
 
 def _build(place: Path) -> None:
-    """In its final place, as scripts of a virtual environment name it; begun again where a build was cut off."""
+    """In its final place, as scripts of a virtual environment name it; begun again where a build
+    was cut off."""
     with tempfile.TemporaryDirectory(dir=place.parent) as unpacked:
         with tarfile.open(fileobj=io.BytesIO(_archive())) as tree:
             tree.extractall(unpacked, filter="data")
@@ -47,11 +48,17 @@ def _build(place: Path) -> None:
     environment |= {"UV_PYTHON": sys._base_executable, "UV_PYTHON_DOWNLOADS": "never"}  # type: ignore[attr-defined]
     if "PIP_CERT" in environment:
         environment.setdefault("SSL_CERT_FILE", environment["PIP_CERT"])
-    subprocess.run([uv, "sync", "--frozen", "--quiet", "--no-dev"], cwd=place, env=environment, check=True)
+    subprocess.run(
+        [uv, "sync", "--frozen", "--quiet", "--no-dev"], cwd=place, env=environment, check=True
+    )
 
 
 def _archive() -> bytes:
-    done = subprocess.run(["git", "archive", COMMIT], cwd=REPOSITORY, capture_output=True, check=False)
+    done = subprocess.run(
+        ["git", "archive", COMMIT], cwd=REPOSITORY, capture_output=True, check=False
+    )
     if done.returncode != 0:
-        raise HistoryMissingError(f"no commit {COMMIT[:12]} ({RELEASE}) here: {done.stderr.decode().strip()}")
+        raise HistoryMissingError(
+            f"no commit {COMMIT[:12]} ({RELEASE}) here: {done.stderr.decode().strip()}"
+        )
     return done.stdout

@@ -1,4 +1,5 @@
-"""Helper processes that never outlive their owner: shared by the tests' and the benches' real parts."""
+"""Helper processes that never outlive their owner: shared by the tests' and the benches' real
+parts."""
 
 import ctypes
 import os
@@ -12,7 +13,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_owner(signal_number: signal.Signals) -> Callable[[], None]:
-    """A `preexec_fn`: the child gets the signal when the thread that started it dies, by kill -9 too.
+    """A `preexec_fn`: the child gets the signal when the thread that started it dies, by kill -9
+    too.
 
     It runs after subprocess changed the child's uid, which would have cleared the request.
     """
@@ -27,8 +29,11 @@ def die_with_owner(signal_number: signal.Signals) -> Callable[[], None]:
     return ask_the_kernel
 
 
-def stop_surely(process: subprocess.Popen[bytes], signals: Sequence[signal.Signals], seconds_each: float = 10) -> None:
-    """Send each signal in turn, giving each its time, until the process has ended; SIGKILL comes last."""
+def stop_surely(
+    process: subprocess.Popen[bytes], signals: Sequence[signal.Signals], seconds_each: float = 10
+) -> None:
+    """Send each signal in turn, giving each its time, until the process has ended; SIGKILL comes
+    last."""
     for signal_number in (*signals, signal.SIGKILL):
         process.send_signal(signal_number)
         try:

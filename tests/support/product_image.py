@@ -1,6 +1,8 @@
-"""The product's image as people build it without a network, on a base of this machine's Debian packages.
+"""The product's image as people build it without a network, on a base of this machine's Debian
+packages.
 
-The packages and the wheels are fetched once and kept beside the rig's programs; our own wheels are of this tree.
+The packages and the wheels are fetched once and kept beside the rig's programs; our own wheels are
+of this tree.
 """
 
 from __future__ import annotations
@@ -27,16 +29,26 @@ def base() -> Path:
     """The root filesystem of a base as a tar, from Debian's packages and what they depend on."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
-        raise CannotBuildError(f"a base is made of Debian's packages, and here is no {', '.join(missing)}")
+        raise CannotBuildError(
+            f"a base is made of Debian's packages, and here is no {', '.join(missing)}"
+        )
     folder = _cache() / f"base-{hashlib.sha256(repr(PACKAGES).encode()).hexdigest()[:12]}"
     made = folder / "base.tar"
     if not made.exists():
         shutil.rmtree(folder, ignore_errors=True)
         for place in ("state/lists/partial", "cache/archives/partial"):
             (folder / place).mkdir(parents=True)
-        (folder / "status").touch()  # of a machine on which nothing is installed: every dependency is fetched
-        own = (f"Dir::State={folder}/state", f"Dir::State::status={folder}/status", f"Dir::Cache={folder}/cache")
-        flags = [word for option in (*own, "APT::Install-Recommends=false") for word in ("-o", option)]
+        (
+            folder / "status"
+        ).touch()  # of a machine on which nothing is installed: every dependency is fetched
+        own = (
+            f"Dir::State={folder}/state",
+            f"Dir::State::status={folder}/status",
+            f"Dir::Cache={folder}/cache",
+        )
+        flags = [
+            word for option in (*own, "APT::Install-Recommends=false") for word in ("-o", option)
+        ]
         _ran("apt-get", "-qq", *flags, "update")
         _ran("apt-get", "-qq", "-y", *flags, "--download-only", "install", *PACKAGES)
         for package in sorted((folder / "cache" / "archives").glob("*.deb")):
@@ -54,7 +66,11 @@ def image(name: str, place: Path) -> Path:
     wheels, out = place / "wheels", place / "image.tar"
     shutil.copytree(_wheels(), wheels, copy_function=os.link)
     uv = subprocess.run(
-        [sys.executable, "-I", "-S", "tools/get_uv.py"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-I", "-S", "tools/get_uv.py"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     ).stdout.split()[-1]
     for own in wheels.glob("gpupool*.whl"):
         own.unlink()
@@ -85,4 +101,6 @@ def _cache() -> Path:
 def _ran(*command: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CannotBuildError(f"{' '.join(command[:4])}… ended with {done.returncode}: {done.stderr[-800:]}")
+        raise CannotBuildError(
+            f"{' '.join(command[:4])}… ended with {done.returncode}: {done.stderr[-800:]}"
+        )

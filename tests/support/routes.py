@@ -1,4 +1,5 @@
-"""Every route of the running app, taken from the app itself, with the permission that it asks for."""
+"""Every route of the running app, taken from the app itself, with the permission that it asks
+for."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 from fastapi.routing import APIRoute, iter_route_contexts
 
 from gpupool.model.tenant import Permission
-from gpupool.tenancy.access import Require
+from gpupool.tenancy.access import PermissionRequirement
 from tests.support.api import RunningApp
 
 #: Routes that a stranger may ask.
@@ -32,7 +33,8 @@ class Route:
 
 
 def walk(pool: RunningApp) -> Iterator[Route]:
-    """Routes of every method. A route without methods is a WebSocket and has the method WEBSOCKET."""
+    """Routes of every method. A route without methods is a WebSocket and has the method
+    WEBSOCKET."""
     for context in iter_route_contexts(pool.app.routes):
         route, path = context.original_route, str(context.path)
         summary = description = ""
@@ -56,5 +58,5 @@ def permissions(route: Any) -> Iterator[Permission]:
     while waiting:
         found = waiting.pop()
         waiting += found.dependencies
-        if isinstance(found.call, Require):
+        if isinstance(found.call, PermissionRequirement):
             yield found.call.permission

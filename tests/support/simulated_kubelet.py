@@ -1,4 +1,5 @@
-"""What kubelets of simulated nodes would say of their pods: that they run, are ready, have failed, and are gone."""
+"""What kubelets of simulated nodes would say of their pods: that they run, are ready, have failed,
+and are gone."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ Json = dict[str, Any]
 
 
 class SimulatedKubelet:
-    """For every node that nobody else plays. `with`: pods that are bound run and are ready; deleted ones go at once."""
+    """For every node that nobody else plays. `with`: pods that are bound run and are ready; deleted
+    ones go at once."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -50,9 +52,12 @@ class SimulatedKubelet:
             if meta.get("deletionTimestamp"):
                 if meta.get("deletionGracePeriodSeconds") != 0:
                     self._api.delete(f"{path}?gracePeriodSeconds=0")
-            elif phase not in ("Succeeded", "Failed") and (phase != "Running" or ready != _is_ready(pod)):
+            elif phase not in ("Succeeded", "Failed") and (
+                phase != "Running" or ready != _is_ready(pod)
+            ):
                 self._api.merge(
-                    f"{path}/status", {"metadata": {"uid": meta["uid"]}, "status": status(pod, ready=ready)}
+                    f"{path}/status",
+                    {"metadata": {"uid": meta["uid"]}, "status": status(pod, ready=ready)},
                 )
         except RefusedError as refusal:
             if refusal.status not in (NOT_FOUND, CONFLICT):
@@ -60,7 +65,10 @@ class SimulatedKubelet:
 
 
 def _is_ready(pod: Json) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ()))
+    return any(
+        one["type"] == "Ready" and one["status"] == "True"
+        for one in pod["status"].get("conditions", ())
+    )
 
 
 def status(pod: Json, phase: str = "Running", *, ready: bool = True) -> Json:
@@ -69,7 +77,11 @@ def status(pod: Json, phase: str = "Running", *, ready: bool = True) -> Json:
     kept = [one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"]
     word = str(ready and runs)
     conditions = [{"type": kind, "status": word} for kind in ("Ready", "ContainersReady")]
-    state = {"running": {"startedAt": now}} if runs else {"terminated": {"exitCode": int(phase == "Failed")}}
+    state = (
+        {"running": {"startedAt": now}}
+        if runs
+        else {"terminated": {"exitCode": int(phase == "Failed")}}
+    )
     containers = [
         {
             "name": one["name"],

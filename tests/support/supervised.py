@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpupool.agent import supervisor
-from gpupool.agent.supervisor import Connection, ExitRecord, JobSpec, JobState
+from gpupool.agent.supervisor import client
+from gpupool.agent.supervisor.client import ExitRecord, JobSpec, JobState, SupervisorConnection
 
 SECONDS = 20.0
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -42,17 +42,20 @@ def is_alive(pid: int) -> bool:
 
 def await_end(job_dir: Path) -> ExitRecord:
     """The exit record, as soon as there is one."""
-    with contextlib.suppress(supervisor.NotRunning, supervisor.ConnectionLost), Connection(job_dir) as line:
+    with (
+        contextlib.suppress(client.NotRunning, client.ConnectionLost),
+        SupervisorConnection(job_dir) as line,
+    ):
         line.subscribe()
         while line.read_event() is None:
             assert select.select([line], [], [], SECONDS)[0], "the job did not end in time"
-    found = until(lambda: supervisor.read_exit(job_dir), "the exit record")
+    found = until(lambda: client.read_exit(job_dir), "the exit record")
     assert found is not None
     return found
 
 
 def _is_free(job_dir: Path) -> bool:
-    return not supervisor.is_supervised(job_dir)
+    return not client.is_supervised(job_dir)
 
 
 class Jobs:
@@ -70,21 +73,25 @@ class Jobs:
         job_dir.mkdir(mode=0o755)
         self.made.append(job_dir)
         job_id = f"test-{os.getpid()}-{id(self):x}-{number}"
-        known: dict[str, Any] = {"job_id": job_id, "directory": "/", "environment": ENVIRONMENT} | fields
-        supervisor.write_spec(job_dir, JobSpec(arguments=arguments, **known))
+        known: dict[str, Any] = {
+            "job_id": job_id,
+            "directory": "/",
+            "environment": ENVIRONMENT,
+        } | fields
+        client.write_spec(job_dir, JobSpec(arguments=arguments, **known))
         return job_dir
 
     def start(self, *arguments: str, **fields: Any) -> Path:
         """A job that is running."""
         job_dir = self.write(*arguments, **fields)
-        supervisor.start(job_dir)
+        client.start_supervisor(job_dir)
         return job_dir
 
     def run(self, *arguments: str, **fields: Any) -> tuple[ExitRecord, bytes]:
         """How a job ended, and all its output."""
         job_dir = self.start(*arguments, **fields)
         record = await_end(job_dir)
-        return record, supervisor.read_log(job_dir, 0, 1 << 24).data
+        return record, client.read_log(job_dir, 0, 1 << 24).data
 
     def shell(self, script: str, **fields: Any) -> tuple[ExitRecord, bytes]:
         """`run` of a shell script."""
@@ -92,11 +99,14 @@ class Jobs:
 
     def end_all(self) -> None:
         for job_dir in self.made:
-            if supervisor.inspect(job_dir).state is JobState.RUNNING:
-                with contextlib.suppress(supervisor.SupervisorError), Connection(job_dir) as line:
+            if client.inspect_job(job_dir).state is JobState.RUNNING:
+                with (
+                    contextlib.suppress(client.SupervisorError),
+                    SupervisorConnection(job_dir) as line,
+                ):
                     line.stop(0)
                 until(partial(_is_free, job_dir), "the end of a job")
-            supervisor.reap_orphans(job_dir)
+            client.reap_orphans(job_dir)
 
 
 def supervised_jobs(root: Path) -> Iterator[Jobs]:
@@ -110,6 +120,6 @@ def supervised_jobs(root: Path) -> Iterator[Jobs]:
 
 def kill_supervisor(job_dir: Path) -> None:
     """kill -9, and wait until its lock is free."""
-    with Connection(job_dir) as line:
-        os.kill(line.status().supervisor_pid, signal.SIGKILL)
-    until(lambda: not supervisor.is_supervised(job_dir), "the supervisor's end")
+    with SupervisorConnection(job_dir) as line:
+        os.kill(line.read_status().supervisor_pid, signal.SIGKILL)
+    until(lambda: not client.is_supervised(job_dir), "the supervisor's end")

@@ -1,16 +1,18 @@
-"""Running jobs and reservations for tests of the time axis; times are in seconds after an origin."""
+"""Running jobs and reservations for tests of the time axis; times are in seconds after an
+origin."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from gpupool.base.units import NANOS_PER_SECOND as SECOND
 from gpupool.base.units import WHOLE
 from gpupool.model.claim import Shape
 from gpupool.model.reservation import Reservation
-from gpupool.scheduling.columns import Taken
-from gpupool.scheduling.ends import SECOND
-from gpupool.scheduling.snapshot import Cards, Running
-from gpupool.scheduling.timeline import Hold
+from gpupool.scheduling.filtering.capacity_columns import SeatAmounts
+from gpupool.scheduling.snapshot.cards import CardTable
+from gpupool.scheduling.snapshot.claims import RunningJob
+from gpupool.scheduling.timeline.timeline import Hold
 from tests.support.scheduling_builders import MODELS, whole
 
 HOUR = 3600
@@ -18,7 +20,7 @@ HOUR = 3600
 
 def running(
     job: str,
-    cards: Cards,
+    cards: CardTable,
     *names: str,
     ends: int | None = None,
     milli: int = WHOLE,
@@ -26,14 +28,23 @@ def running(
     tenant: str = "nlp",
     reservation: str | None = None,
     started: int = 0,
-) -> Running:
+) -> RunningJob:
     """A job on these cards of the pool; by default it has them whole."""
     rows = tuple(cards.uuids.index(name) for name in names)
     sizes = tuple(int(cards.memory_bytes[row]) if size is None else size for row in rows)
     shape = Shape(milli, size, len(rows))
     at = None if ends is None else ends * SECOND
-    return Running(
-        job, tenant, 0, rows, (milli,) * len(rows), sizes, shape, started * SECOND, at, reservation=reservation
+    return RunningJob(
+        job,
+        tenant,
+        0,
+        rows,
+        (milli,) * len(rows),
+        sizes,
+        shape,
+        started * SECOND,
+        at,
+        reservation=reservation,
     )
 
 
@@ -66,10 +77,10 @@ def reserved(
     )
 
 
-def taken(milli: int, size: int, *rows: int) -> Taken:
+def taken(milli: int, size: int, *rows: int) -> SeatAmounts:
     """So much on each of these cards."""
     each = np.ones(len(rows), dtype=np.int64)
-    return Taken(np.array(rows, dtype=np.int64), milli * each, size * each)
+    return SeatAmounts(np.array(rows, dtype=np.int64), milli * each, size * each)
 
 
 def hold(milli: int, size: int, *rows: int, start: int, end: int, owner: str = "") -> Hold:

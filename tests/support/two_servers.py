@@ -1,7 +1,8 @@
-"""Two servers on one PostgreSQL database, each in a network namespace of its own, and an agent apart from both.
+"""Two servers on one PostgreSQL database, each in a network namespace of its own, and an agent
+apart from both.
 
-A server has one link to the database and one to its clients, so that it can be cut off from the database alone. Needs
-root and ip(8). Nothing is left: `with two_servers(directory) as pair`.
+A server has one link to the database and one to its clients, so that it can be cut off from the
+database alone. Needs root and ip(8). Nothing is left: `with two_servers(directory) as pair`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import GpupoolError
 from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
-from gpupool.host.saving import copy_rows
+from gpupool.host.state.backup import copy_rows
 from gpupool.store.database import sqlite_url
 from tests.support.claims import claim_port, claimed
 from tests.support.postgres import running_postgres, session_directory
@@ -39,7 +40,8 @@ CLIENT_PORT = 8470
 NETWORKS = range(100, 220)
 """Second numbers of the addresses 10.N.0.0 that two servers have for themselves."""
 ROLE_SECONDS = 2.0
-"""For one answer: on a machine where a server gets a thirtieth of a processor, shorter ones were never answered."""
+"""For one answer: on a machine where a server gets a thirtieth of a processor, shorter ones were
+never answered."""
 Found = TypeVar("Found")
 
 
@@ -56,7 +58,9 @@ def impossible_here() -> str:
     """Why two servers in namespaces cannot be made here; empty: they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    done = subprocess.run(["ip", "netns", "add", f"gp{os.getpid()}try"], capture_output=True, check=False)
+    done = subprocess.run(
+        ["ip", "netns", "add", f"gp{os.getpid()}try"], capture_output=True, check=False
+    )
     if done.returncode:
         return f"ip netns add: {done.stderr.decode().strip()}"
     _ip("netns", "delete", f"gp{os.getpid()}try")
@@ -90,9 +94,12 @@ class Server:
             _ip("-n", self.space, "link", "set", theirs, "up")
 
     def unplug(self) -> None:
-        """Remove both links and the namespace; a process that is still in it would keep the links. Idempotent."""
+        """Remove both links and the namespace; a process that is still in it would keep the links.
+        Idempotent."""
         for kind in self._links:
-            subprocess.run(["ip", "link", "delete", self._link(kind)], capture_output=True, check=False)
+            subprocess.run(
+                ["ip", "link", "delete", self._link(kind)], capture_output=True, check=False
+            )
         subprocess.run(["ip", "netns", "delete", self.space], capture_output=True, check=False)
 
     def _link(self, kind: str) -> str:
@@ -110,7 +117,15 @@ class Server:
         self.state_dir.mkdir(mode=0o700, exist_ok=True)
         listen = self.address.removeprefix("http://")
         read, write = os.pipe()
-        words = ["--state-dir", str(self.state_dir), "--store", self.store, "--standby", "--ready-fd", str(write)]
+        words = [
+            "--state-dir",
+            str(self.state_dir),
+            "--store",
+            self.store,
+            "--standby",
+            "--ready-fd",
+            str(write),
+        ]
         words += ["--insecure-http"]
         with open(self.state_dir / "server.log", "ab") as log, os.fdopen(read, "rb") as said:
             self.process = subprocess.Popen(
@@ -120,7 +135,9 @@ class Server:
             )  # fmt: skip
             os.close(write)
             answer = said.readline()
-        assert json.loads(answer or b"{}").get("ready"), f"server {self.number}: {answer!r}{self.log_tail()}"
+        assert json.loads(answer or b"{}").get("ready"), (
+            f"server {self.number}: {answer!r}{self.log_tail()}"
+        )
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
@@ -143,7 +160,9 @@ class Server:
     def health(self) -> dict[str, Any]:
         """What it says of itself; nothing while it does not answer."""
         try:
-            with socket.create_connection((self.address[7:].rpartition(":")[0], CLIENT_PORT), ROLE_SECONDS) as made:
+            with socket.create_connection(
+                (self.address[7:].rpartition(":")[0], CLIENT_PORT), ROLE_SECONDS
+            ) as made:
                 made.settimeout(ROLE_SECONDS)
                 made.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
                 answer = b"".join(iter(lambda: made.recv(65536), b""))
@@ -154,7 +173,14 @@ class Server:
 
     def doctor(self) -> list[dict[str, Any]]:
         """What the command finds wrong at its own socket."""
-        command = [sys.executable, "-c", "from gpupool.cli.main import entry; entry()", "doctor", "-o", "json"]
+        command = [
+            sys.executable,
+            "-c",
+            "from gpupool.cli.main import entry; entry()",
+            "doctor",
+            "-o",
+            "json",
+        ]
         done = subprocess.run(
             [*command, "--state-dir", str(self.state_dir)],
             env=_environment(), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
@@ -172,13 +198,19 @@ class Server:
             [*command, *words, "--state-dir", str(self.state_dir)],
             env=_environment(), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        assert done.returncode == 0, f"gpupool {' '.join(words)}: {done.stdout}{done.stderr}{self.log_tail()}"
+        assert done.returncode == 0, (
+            f"gpupool {' '.join(words)}: {done.stdout}{done.stderr}{self.log_tail()}"
+        )
         return done.stdout
 
     def last_words(self, beginning: str) -> str:
-        """What followed these words in the log when they were last written; waits until they are there."""
+        """What followed these words in the log when they were last written; waits until they are
+        there."""
         log = self.state_dir / "server.log"
-        return until(lambda: log.read_text(errors="replace").rpartition(beginning)[2].partition("\n")[0], beginning)
+        return until(
+            lambda: log.read_text(errors="replace").rpartition(beginning)[2].partition("\n")[0],
+            beginning,
+        )
 
     def log_tail(self) -> str:
         lines = (self.state_dir / "server.log").read_text(errors="replace").splitlines()
@@ -219,7 +251,16 @@ class Pair:
         with self.api() as api:
             self._pool_id = api.request("GET", "pool")["id"]
         work = self.root / "agent"
-        words = ["--work-dir", str(work), "--name", "sim-0", "--sim", sim, "--pool-id", self._pool_id]
+        words = [
+            "--work-dir",
+            str(work),
+            "--name",
+            "sim-0",
+            "--sim",
+            sim,
+            "--pool-id",
+            self._pool_id,
+        ]
         with open(self.root / "agent.log", "ab") as log:
             self._agent = subprocess.Popen(
                 [sys.executable, "-m", "gpupool.agent", "--url", self.urls, *words],
@@ -247,7 +288,9 @@ class Pair:
 
     def rows(self, query: str) -> list[Any]:
         """From the database itself, past both servers."""
-        with psycopg.connect(self.database_url.replace("postgresql+psycopg", "postgresql")) as connection:
+        with psycopg.connect(
+            self.database_url.replace("postgresql+psycopg", "postgresql")
+        ) as connection:
             return connection.execute(query.encode()).fetchall()
 
     @contextmanager
@@ -274,7 +317,10 @@ def two_servers(directory: Path, sim: str = "4xL40S") -> Iterator[Pair]:
         base = stack.enter_context(session_directory())
         url = stack.enter_context(running_postgres(base, tcp_port=port))
         database = str(sa.make_url(url).database)
-        servers = (Server(directory, 1, database, port, network), Server(directory, 2, database, port, network))
+        servers = (
+            Server(directory, 1, database, port, network),
+            Server(directory, 2, database, port, network),
+        )
         for server in servers:
             stack.callback(server.unplug)
             server.plug_in()
@@ -294,7 +340,9 @@ def refusal_of(ask: Callable[[], Any]) -> GpupoolError | None:
 
 
 def _environment(**more: str) -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith("GPUPOOL_")} | more
+    return {
+        key: value for key, value in os.environ.items() if not key.startswith("GPUPOOL_")
+    } | more
 
 
 def _ip(*words: str) -> None:

@@ -1,4 +1,5 @@
-"""Typing a gpupool command as another Unix account, which may not be able to execute or read this Python."""
+"""Typing a gpupool command as another Unix account, which may not be able to execute or read this
+Python."""
 
 from __future__ import annotations
 
@@ -28,12 +29,23 @@ def _import_all() -> None:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not found.name.endswith("__main__"):
                 importlib.import_module(found.name)
-    for name in ("getpass", "pty", "pwd", "shlex", "socket", "ssl", "tty", "uuid", "encodings.idna"):
+    for name in (
+        "getpass",
+        "pty",
+        "pwd",
+        "shlex",
+        "socket",
+        "ssl",
+        "tty",
+        "uuid",
+        "encodings.idna",
+    ):
         importlib.import_module(name)
 
 
 def typed_as(uid: int, environ: Mapping[str, str], *words: str) -> Typed:
-    """What the command answers and prints (stdout and stderr, in the order they came; 64 KiB at most)."""
+    """What the command answers and prints (stdout and stderr, in the order they came; 64 KiB at
+    most)."""
     _import_all()
 
     def act() -> list[object]:

@@ -1,4 +1,5 @@
-"""Honest programs whose one kernel takes another time at each launch, on virtual time: a list, and random ones."""
+"""Honest programs whose one kernel takes another time at each launch, on virtual time: a list, and
+random ones."""
 
 from __future__ import annotations
 
@@ -47,25 +48,32 @@ SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 @dataclass(frozen=True)
 class Load:
-    """One honest program: its work and options as fence_compute_sim.c reads them, and in how many processes it runs."""
+    """One honest program: its work and options as fence_compute_sim.c reads them, and in how many
+    processes it runs."""
 
     work: str
     options: str
     processes: int = 1
 
     def tenant(self, name: str, share: float) -> Tenant:
-        options = f"{self.options} processes={self.processes}" if self.processes > 1 else self.options
+        options = (
+            f"{self.options} processes={self.processes}" if self.processes > 1 else self.options
+        )
         return Tenant(name, share, work=self.work, options=options)
 
 
 def random_load(chance: random.Random, most_processes: int = 1) -> Load:
     """Any lengths in any order, any way to wait, any work of the host in between."""
-    lengths = "/".join(f"{round(10 ** chance.uniform(0.7, 4.2))}us" for _ in range(chance.randint(1, 12)))
+    lengths = "/".join(
+        f"{round(10 ** chance.uniform(0.7, 4.2))}us" for _ in range(chance.randint(1, 12))
+    )
     draw = chance.choice(("cycle", "any", "any"))
     launches = chance.choice(("v", "v*4", "v*16", "v*64", "t0,v*3,t1,v*3", "v,k30us,v*7"))
     wait = chance.choice(("", ",s", ",s", ",p"))
     host = chance.choice(("", "", f",h{chance.randint(5, 3000)}us"))
-    return Load(launches + wait + host, f"lengths={lengths} draw={draw}", chance.randint(1, most_processes))
+    return Load(
+        launches + wait + host, f"lengths={lengths} draw={draw}", chance.randint(1, most_processes)
+    )
 
 
 def alone(program: Path, load: Load, share: float, seconds: float = SECONDS) -> Outcome:
@@ -76,8 +84,8 @@ def alone(program: Path, load: Load, share: float, seconds: float = SECONDS) -> 
 def errors(program: Path, load: Load, share: float) -> tuple[float, float]:
     """The most that it had beyond and below what it was to have in 5 s, in points of the card.
 
-    It is to have its share, or as much as it takes of a card of its own where that is less. AssertionError if the audit
-    of time finds it, since the job would be ended.
+    It is to have its share, or as much as it takes of a card of its own where that is less.
+    AssertionError if the audit of time finds it, since the job would be ended.
     """
     outcome = alone(program, load, share)
     assert not found_in(outcome, load.tenant("a", share)), (load, share)

@@ -1,4 +1,5 @@
-"""How much each transaction writes: rows that SQLite says have changed, counted instead of timed."""
+"""How much each transaction writes: rows that SQLite says have changed, counted instead of
+timed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import sqlalchemy as sa
 
 @contextmanager
 def written_rows(engine: sa.Engine) -> Iterator[list[int]]:
-    """Rows that each committed transaction of a SQLite engine changed, in the order of the commits."""
+    """Rows that each committed transaction of a SQLite engine changed, in the order of the
+    commits."""
     found: list[int] = []
 
     def changes(connection: sa.Connection) -> int:

@@ -1,4 +1,5 @@
-"""What long campaigns record is there while they run: one that is cut off has not run for nothing."""
+"""What long campaigns record is there while they run: one that is cut off has not run for
+nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ def _folders_of_campaigns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
-def test_histories_that_are_cut_off_leave_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_histories_that_are_cut_off_leave_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def run_history(_directory: Path, seed: int) -> Counts:
         if seed == 12:
             raise KeyboardInterrupt
@@ -34,7 +37,9 @@ def test_histories_that_are_cut_off_leave_a_record(tmp_path: Path, monkeypatch: 
     assert "Not explained by any order: 0. In the others 10 requests" in said
 
 
-def test_takeovers_that_are_cut_off_leave_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_takeovers_that_are_cut_off_leave_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def run_failovers(_directory: Path, seed: int, _rounds: int) -> Failovers:
         if seed == 11:
             raise KeyboardInterrupt

@@ -1,4 +1,5 @@
-"""Counting work on SQLite: statements, rows and steps are what really happened, and end with the counting."""
+"""Counting work on SQLite: statements, rows and steps are what really happened, and end with the
+counting."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,9 @@ import sqlalchemy as sa
 from bench.counting import counting, query_plans
 
 metadata = sa.MetaData()
-things = sa.Table("things", metadata, sa.Column("id", sa.Integer, primary_key=True), sa.Column("name", sa.String))
+things = sa.Table(
+    "things", metadata, sa.Column("id", sa.Integer, primary_key=True), sa.Column("name", sa.String)
+)
 
 
 @pytest.fixture
@@ -38,7 +41,9 @@ def test_nothing_is_counted_before_and_after(engine: sa.Engine) -> None:
     assert (counts.statements, counts.rows, counts.steps) == (0, 0, 0)
 
 
-def test_a_table_that_is_read_whole_shows_in_the_steps_whatever_comes_out_of_it(engine: sa.Engine) -> None:
+def test_a_table_that_is_read_whole_shows_in_the_steps_whatever_comes_out_of_it(
+    engine: sa.Engine,
+) -> None:
     def steps(where: sa.ColumnElement[bool]) -> int:
         with counting(engine) as counts, engine.connect() as connection:
             connection.execute(sa.select(things).where(where)).one()

@@ -1,4 +1,5 @@
-"""What meets a real card is built, and refuses where there is none; the guard's watcher counts what is asked."""
+"""What meets a real card is built, and refuses where there is none; the guard's watcher counts what
+is asked."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from bench.gpu.__main__ import HERE, build
 from tests.gpu.conftest import why_not
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
-no_card = pytest.mark.skipif(not why_not(), reason="there is a real card here: make gpu-guard asks it")
+no_card = pytest.mark.skipif(
+    not why_not(), reason="there is a real card here: make gpu-guard asks it"
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,9 @@ def guard(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_watcher_counts_an_allocation_and_its_end_from_outside(guard: Path) -> None:
-    done = subprocess.run([guard, "--self-test"], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [guard, "--self-test"], capture_output=True, text=True, timeout=60, check=True
+    )
     told = json.loads(done.stdout)
     assert (told["answer"], told["asked_bytes"]) == ("yes", 512 << 20)
     assert told["counted_bytes"] == [0, 512 << 20, 0]

@@ -1,4 +1,5 @@
-"""HAMi-core beside the fence: a missing library is said and leaves figures without a peer; limits are held exactly."""
+"""HAMi-core beside the fence: a missing library is said and leaves figures without a peer; limits
+are held exactly."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def test_a_file_that_is_no_library_is_no_peer(tmp_path: Path) -> None:
         find({VARIABLE: str(tmp_path / "libvgpu.so")})
 
 
-def test_a_library_is_found_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_is_found_by_its_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "libvgpu.so").write_bytes(b"\x7fELF and more")
     monkeypatch.chdir(tmp_path)
     assert find({VARIABLE: "libvgpu.so"}) == Peer(tmp_path / "libvgpu.so")
@@ -56,7 +59,9 @@ def test_limits_that_are_not_asked_for_are_not_set(tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_nothing_over_our_limit_and_a_bare_card_filled(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_over_our_limit_and_a_bare_card_filled(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fence_peer, "RACERS", 3)
     monkeypatch.setattr(fence_peer, "PIECE_MIB", 64)
     over, asked = fence_peer._held(bench, OURS, 4)
@@ -66,7 +71,9 @@ def test_nothing_over_our_limit_and_a_bare_card_filled(bench: Bench, monkeypatch
 
 
 @needs_compiler
-def test_the_part_of_the_card_is_what_its_count_says(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_part_of_the_card_is_what_its_count_says(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fence_peer, "SETTLE_SECONDS", 0.3)
     monkeypatch.setattr(fence_peer, "WINDOW_SECONDS", 0.7)
     work = Work("kernels of 5 ms", "step_ms_5", 2, "kernel", 1)

@@ -1,4 +1,5 @@
-"""What wakes an idle server is told apart from its heartbeats, on wake-ups that were recorded and on real ones."""
+"""What wakes an idle server is told apart from its heartbeats, on wake-ups that were recorded and
+on real ones."""
 
 import subprocess
 import sys

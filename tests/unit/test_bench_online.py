@@ -1,4 +1,5 @@
-"""The bench of placement as a pool runs it: its families are made anew from a seed, its limits are the issue's."""
+"""The bench of placement as a pool runs it: its families are made anew from a seed, its limits are
+the issue's."""
 
 from collections import Counter
 from pathlib import Path
@@ -11,8 +12,8 @@ from bench.figures import online
 from bench.online_runs import FAMILIES, Run, _small, run
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
-from gpupool.simulation.foreknowledge import ONLINE, ORACLE
-from gpupool.simulation.openb import Pods
+from gpupool.simulation.replay.foreknowledge import ONLINE, ORACLE
+from gpupool.simulation.traces.openb import PodList
 from tests.support.scheduling_builders import cards
 
 SIZES = {family.name: family for family in size_families.families()}
@@ -27,7 +28,7 @@ def test_a_family_is_made_anew_from_its_seed_and_asks_for_130_percent(name: str)
     total = sum(asked[number] for number in one[1])
     limit = len(size_families.pool(SIZES[name])) * WHOLE * size_families.ASKED_PCT // 100
     assert limit <= total < limit + 8 * WHOLE
-    assert Counter(one[1]) == Counter(one[0].of.tolist())
+    assert Counter(one[1]) == Counter(one[0].shape_numbers.tolist())
 
 
 def test_sorted_families_arrive_in_order_of_their_sizes() -> None:
@@ -71,22 +72,31 @@ def test_some_nodes_of_a_pool_keep_their_cards_and_hosts() -> None:
 
 def test_a_pool_that_learns_lives_the_same_claims_as_an_oracle() -> None:
     shapes = (Shape(500, 0, cpu_milli=100), Shape(WHOLE, 0, 8, cpu_milli=800))
-    asked = Pods(("a", "b"), shapes, np.arange(2))
+    asked = PodList(("a", "b"), shapes, np.arange(2))
     pool = cards("20x8xT4", hosts=(64_000, GIB))
-    oracle, learnt = (churn.live(pool, asked, "default", 1.2, 1, known) for known in (ORACLE, ONLINE))
+    oracle, learnt = (
+        churn.live(pool, asked, "default", 1.2, 1, known) for known in (ORACLE, ONLINE)
+    )
     assert oracle.large == learnt.large > 0
     assert learnt == churn.live(pool, asked, "default", 1.2, 1, ONLINE)
 
 
 def test_every_run_gives_its_figures_for_every_policy() -> None:
-    for policy, knowledge in (("default", ONLINE), ("default", ORACLE), ("fgd", ORACLE), ("spread", ORACLE)):
+    for policy, knowledge in (
+        ("default", ONLINE),
+        ("default", ORACLE),
+        ("fgd", ORACLE),
+        ("spread", ORACLE),
+    ):
         one = Run(Path(), "sizes", "step 100 (9 sizes)", policy, knowledge, 42)
         _, figures = run(one, lambda _part: None)
         assert list(figures) == ["95", "100", "130"]
         assert 0 <= figures["130"] <= figures["100"] <= figures["95"] < 20
 
 
-def test_a_family_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_family_that_is_not_there_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("GPUPOOL_OPENB", str(tmp_path))
     monkeypatch.setenv("BENCH_ONLINE_FAMILIES", "lists sises")
     with pytest.raises(LookupError, match="sises; there are lists, mixes"):
@@ -113,9 +123,13 @@ def found_of(family: str, ours: float, papers: float, rival: float) -> online.Fo
         ("small", 5.21, 1.0, 5.0, False),
     ],
 )
-def test_limits_are_those_of_the_issue(family: str, ours: float, papers: float, rival: float, holds: bool) -> None:
+def test_limits_are_those_of_the_issue(
+    family: str, ours: float, papers: float, rival: float, holds: bool
+) -> None:
     assert family in FAMILIES
-    rows = list(online._rows((family, "one"), "one", found_of(family, ours, papers, rival), "command"))
+    rows = list(
+        online._rows((family, "one"), "one", found_of(family, ours, papers, rival), "command")
+    )
     assert [row.holds for row in rows] == [holds, holds]
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from bench.placement_lists import cluster_like_openb, list_like_openb
 from bench.power_life import PER_CARD_HOUR, filling, living, with_prices
-from gpupool.scheduling.policies import POLICIES
-from gpupool.scheduling.term_price import prices_of
+from gpupool.scheduling.scoring.cost_terms.price_term import read_prices
+from gpupool.scheduling.scoring.registry import POLICIES
 
 CARDS = with_prices(cluster_like_openb(40))
 PODS = list_like_openb(400, seed=5)
@@ -17,7 +17,7 @@ LEVELS = (20, 50)
 def test_a_node_costs_what_its_cards_cost() -> None:
     model = CARDS.models[CARDS.model[0]]
     cards = int((CARDS.node == 0).sum())
-    assert prices_of(CARDS.node_labels)[0] == round(PER_CARD_HOUR[model] * cards * 1_000_000)
+    assert read_prices(CARDS.node_labels)[0] == round(PER_CARD_HOUR[model] * cards * 1_000_000)
 
 
 @pytest.mark.parametrize("policy", ["fgd+power", "default+power"])

@@ -1,4 +1,5 @@
-"""The bench's table tells what was measured: unknown is `--`, a missed limit is said, and JSON loses nothing."""
+"""The bench's table tells what was measured: unknown is `--`, a missed limit is said, and JSON
+loses nothing."""
 
 import json
 from pathlib import Path
@@ -23,18 +24,33 @@ def test_a_missing_peer_is_unknown_and_decides_nothing() -> None:
 
 def test_our_own_limit_is_checked_without_a_peer() -> None:
     row = Row("idle", "MiB", ours=151, command="gpupool up", limit=150)
-    assert table([row]).splitlines()[1].split() == ["idle", "151", "MiB", "--", "--", "150", "MiB", "MISSED"]
+    assert table([row]).splitlines()[1].split() == [
+        "idle",
+        "151",
+        "MiB",
+        "--",
+        "--",
+        "150",
+        "MiB",
+        "MISSED",
+    ]
 
 
 def test_a_rate_that_must_not_fall_below_a_share_of_the_peers_is_checked_from_below() -> None:
-    rows = [Row("binds", "/s", ours=ours, peer=100, command="bench", least_ratio=0.6) for ours in (60, 59)]
+    rows = [
+        Row("binds", "/s", ours=ours, peer=100, command="bench", least_ratio=0.6)
+        for ours in (60, 59)
+    ]
     assert [row.holds for row in rows] == [True, False]
     assert ">=0.6x" in table(rows)
     assert Row("binds", "/s", ours=60, command="bench", least_ratio=0.6).holds is None
 
 
 def test_how_far_apart_two_figures_are_is_checked_either_way() -> None:
-    rows = [Row("fgd", "%", ours=ours, peer=95, command="simulate", limit_apart=0.25) for ours in (95.25, 94.75, 94.7)]
+    rows = [
+        Row("fgd", "%", ours=ours, peer=95, command="simulate", limit_apart=0.25)
+        for ours in (95.25, 94.75, 94.7)
+    ]
     assert [row.holds for row in rows] == [True, True, False]
     assert "±0.25 %" in table(rows)
     assert Row("fgd", "%", ours=95, command="simulate", limit_apart=0.25).holds is None
@@ -47,7 +63,9 @@ def test_medians_are_taken_of_both_sides() -> None:
 
 
 def test_a_row_survives_json() -> None:
-    row = median_row("run", "ours", [0.1, 0.3], peer_samples=[0.2], peer_command="srun", note="cold")
+    row = median_row(
+        "run", "ours", [0.1, 0.3], peer_samples=[0.2], peer_command="srun", note="cold"
+    )
     assert _row(json.loads(json.dumps(row.as_json()))) == row
 
 

@@ -23,7 +23,9 @@ from bench.slurm_peer import (
 )
 
 REPOSITORY = Path(__file__).parents[2]
-needs_slurm = pytest.mark.skipif(os.geteuid() != 0 or bool(_missing()), reason="needs root and Debian's Slurm packages")
+needs_slurm = pytest.mark.skipif(
+    os.geteuid() != 0 or bool(_missing()), reason="needs root and Debian's Slurm packages"
+)
 
 
 @pytest.mark.slow
@@ -56,7 +58,9 @@ def test_the_daemons_end_when_the_bench_is_killed(tmp_path: Path) -> None:
         "import sys, pathlib, signal; from bench.slurm_peer import slurm_cluster\n"
         "with slurm_cluster(pathlib.Path(sys.argv[1])): print('up', flush=True); signal.pause()"
     )
-    owner = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, cwd=REPOSITORY)
+    owner = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, cwd=REPOSITORY
+    )
     assert owner.stdout is not None
     assert owner.stdout.readline() == b"up\n"
     daemons = [os.pidfd_open(pid) for pid in leftovers(tmp_path) if pid != owner.pid]

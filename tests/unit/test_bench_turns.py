@@ -27,7 +27,9 @@ def test_without_a_peer_ours_is_still_measured() -> None:
 
 def test_what_comes_between_is_not_in_the_time() -> None:
     said: list[str] = []
-    mine, _ = taking_turns(2, teller(said, "a", 1.0), teller(said, "b", 2.0), between=lambda: said.append("-"))
+    mine, _ = taking_turns(
+        2, teller(said, "a", 1.0), teller(said, "b", 2.0), between=lambda: said.append("-")
+    )
     assert said == ["a", "-", "b", "-", "b", "-", "a", "-"]
     assert mine == (1.0, 1.0)
 

@@ -1,4 +1,5 @@
-"""The parts of the cluster rig that need no cluster: what it builds, what it finds again, what it ends."""
+"""The parts of the cluster rig that need no cluster: what it builds, what it finds again, what it
+ends."""
 
 import hashlib
 import io
@@ -16,7 +17,14 @@ import pytest
 
 from tests.support.cluster import images
 from tests.support.cluster.__main__ import parser, settings_of
-from tests.support.cluster.build import CACHE_VARIABLE, CONTAINERD, KUBERNETES, SOURCES, cache_folder, find_go
+from tests.support.cluster.build import (
+    CACHE_VARIABLE,
+    CONTAINERD,
+    KUBERNETES,
+    SOURCES,
+    cache_folder,
+    find_go,
+)
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.control import Settings
 from tests.support.cluster.directory import LOCK, ClusterError, Directory
@@ -38,7 +46,9 @@ def _sleeper(name: str = "sleeper") -> Program:
 
 
 def test_the_command_line_makes_a_rig_that_pods_and_webhooks_can_use() -> None:
-    plain, for_pods = (settings_of(parser().parse_args(["up", *more])) for more in ([], ["--for-pods"]))
+    plain, for_pods = (
+        settings_of(parser().parse_args(["up", *more])) for more in ([], ["--for-pods"])
+    )
     assert (plain.for_pods, for_pods.for_pods) == (False, True)
     assert replace(for_pods, for_pods=False) == plain == Settings()
 
@@ -66,11 +76,15 @@ def test_another_go_has_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_missing_go_is_asked_for_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("tests.support.cluster.build.GO_PLACES", ())
-    with pytest.raises(ClusterError, match=r"install Go 1\.26\.\d+ or newer from https://go.dev/dl/"):
+    with pytest.raises(
+        ClusterError, match=r"install Go 1\.26\.\d+ or newer from https://go.dev/dl/"
+    ):
         find_go()
 
 
-def test_an_old_go_is_refused_with_both_versions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_old_go_is_refused_with_both_versions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "go").write_text("#!/bin/sh\necho go1.19.8\n")
     (tmp_path / "go").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -134,7 +148,10 @@ def test_down_ends_programs_and_their_children(directory: Directory) -> None:
 
 def test_a_program_that_ends_too_soon_shows_its_log(directory: Directory) -> None:
     program = Program("broken", ["/bin/sh", "-c", "echo no such key; exit 3"], lambda: False)
-    with directory.locked(), pytest.raises(ClusterError, match="broken ended before it was ready:\nno such key"):
+    with (
+        directory.locked(),
+        pytest.raises(ClusterError, match="broken ended before it was ready:\nno such key"),
+    ):
         Processes(directory).run(program)
 
 
@@ -169,10 +186,15 @@ def test_certificates_are_believed_by_openssl(directory: Directory) -> None:
             "127.0.0.1",
             str(leaf),
         ]
-        assert subprocess.run(command, capture_output=True, text=True, check=False).stdout == f"{leaf}: OK\n"
+        assert (
+            subprocess.run(command, capture_output=True, text=True, check=False).stdout
+            == f"{leaf}: OK\n"
+        )
 
 
-def test_an_image_names_each_of_its_parts_by_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_image_names_each_of_its_parts_by_digest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "tool").write_text("#!/bin/sh\n")
     monkeypatch.setattr(images, "BUSYBOX", tmp_path / "tool")
     packed = archive(Image("example.test/i:1", files={"/opt/tool": tmp_path / "tool"}))

@@ -1,4 +1,5 @@
-"""The image's context has what its build copies, and nothing that was made here. It is built in tests/e2e."""
+"""The image's context has what its build copies, and nothing that was made here. It is built in
+tests/e2e."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def test_what_the_project_is_built_of_is_kept() -> None:
 
 def test_the_image_has_what_is_locked_and_the_extra_that_a_cluster_needs() -> None:
     text = (ROOT / "deploy" / "Containerfile").read_text()
-    (uv,) = re.findall(r'^VERSION = "(.+)"$', (ROOT / "tools" / "get_uv.py").read_text(), re.MULTILINE)
+    (uv,) = re.findall(
+        r'^VERSION = "(.+)"$', (ROOT / "tools" / "get_uv.py").read_text(), re.MULTILINE
+    )
     assert f"uv=={uv} " in text
     assert "--require-hashes" in text
     assert "--extra kubernetes" in text

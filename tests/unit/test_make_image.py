@@ -1,4 +1,5 @@
-"""tools/make_image.py: two layers on a base, the same bytes for the same content, and bases that will not do."""
+"""tools/make_image.py: two layers on a base, the same bytes for the same content, and bases that
+will not do."""
 
 from __future__ import annotations
 
@@ -52,7 +53,12 @@ def wheel(place: Path) -> Path:
     points = "[console_scripts]\ngpupool-cli = gpupool:main\n"
     with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl", "w") as packed:
         packed.writestr("gpupool/__init__.py", "def main(): return 0\n")
-        for file, text in (("METADATA", meta), ("WHEEL", kind), ("entry_points.txt", points), ("RECORD", "")):
+        for file, text in (
+            ("METADATA", meta),
+            ("WHEEL", kind),
+            ("entry_points.txt", points),
+            ("RECORD", ""),
+        ):
             packed.writestr(f"{name}.dist-info/{file}", text)
     return folder
 
@@ -79,12 +85,33 @@ def read(image: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, ta
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_an_image_is_the_base_and_the_wheels_and_twice_the_same(tool: ModuleType, tmp_path: Path, zipped: bool) -> None:
-    rootfs = base(tmp_path, GLIBC, PYTHON, "usr/bin/python3.9", folders=("tmp", "usr/local", "usr/bin"), zipped=zipped)
+def test_an_image_is_the_base_and_the_wheels_and_twice_the_same(
+    tool: ModuleType, tmp_path: Path, zipped: bool
+) -> None:
+    rootfs = base(
+        tmp_path,
+        GLIBC,
+        PYTHON,
+        "usr/bin/python3.9",
+        folders=("tmp", "usr/local", "usr/bin"),
+        zipped=zipped,
+    )
     wheels = wheel(tmp_path)
     images = [tmp_path / "one.tar", tmp_path / "two.tar"]
     for image in images:
-        tool.main(["make", "--rootfs", str(rootfs), "--wheels", str(wheels), "--name", "x/y:1", "--out", str(image)])
+        tool.main(
+            [
+                "make",
+                "--rootfs",
+                str(rootfs),
+                "--wheels",
+                str(wheels),
+                "--name",
+                "x/y:1",
+                "--out",
+                str(image),
+            ]
+        )
     assert images[0].read_bytes() == images[1].read_bytes()
     index, config, (below, above) = read(images[0])
     assert index["manifests"][0]["annotations"]["io.containerd.image.name"] == "x/y:1"
@@ -103,10 +130,15 @@ def test_an_image_is_the_base_and_the_wheels_and_twice_the_same(tool: ModuleType
         ((PYTHON, "lib/ld-musl-x86_64.so.1"), "the base has no glibc (found: ld-musl)"),
         ((PYTHON,), "the base has no glibc (found: no loader)"),
         ((GLIBC,), "no Python 3.11 or newer in /usr/bin or /usr/local/bin (none)"),
-        ((GLIBC, "usr/bin/python3.9"), "no Python 3.11 or newer in /usr/bin or /usr/local/bin (usr/bin/python3.9)"),
+        (
+            (GLIBC, "usr/bin/python3.9"),
+            "no Python 3.11 or newer in /usr/bin or /usr/local/bin (usr/bin/python3.9)",
+        ),
     ],
 )
-def test_a_base_that_will_not_do_is_refused(tool: ModuleType, tmp_path: Path, files: tuple[str, ...], why: str) -> None:
+def test_a_base_that_will_not_do_is_refused(
+    tool: ModuleType, tmp_path: Path, files: tuple[str, ...], why: str
+) -> None:
     words = ["--rootfs", str(base(tmp_path, *files)), "--wheels", str(tmp_path), "--name", "x:1"]
     with pytest.raises(SystemExit) as caught:
         tool.main(["make", *words, "--out", str(tmp_path / "image.tar")])
@@ -116,6 +148,15 @@ def test_a_base_that_will_not_do_is_refused(tool: ModuleType, tmp_path: Path, fi
 
 def test_what_is_no_tar_is_refused(tool: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "base.tar").write_bytes(b"(\xb5/\xfd no tar" * 100)
-    words = ["--rootfs", str(tmp_path / "base.tar"), "--wheels", str(tmp_path), "--name", "x:1", "--out", "no.tar"]
+    words = [
+        "--rootfs",
+        str(tmp_path / "base.tar"),
+        "--wheels",
+        str(tmp_path),
+        "--name",
+        "x:1",
+        "--out",
+        "no.tar",
+    ]
     with pytest.raises(SystemExit, match="no tar, or compressed otherwise"):
         tool.main(["make", *words])

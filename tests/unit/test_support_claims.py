@@ -1,4 +1,5 @@
-"""Numbers that a machine has once are given to one test process at a time, and back when it ends."""
+"""Numbers that a machine has once are given to one test process at a time, and back when it
+ends."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_two_claims_get_two_numbers_and_a_third_is_refused(kind: str) -> None:
 def test_a_claim_of_another_process_ends_with_it_by_kill_too(kind: str) -> None:
     root = Path(__file__).parents[2]
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", HOLDS, kind], cwd=root, stdin=pipe, stdout=pipe) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, kind], cwd=root, stdin=pipe, stdout=pipe
+    ) as other:
         assert other.stdout is not None
         theirs = int(other.stdout.readline())
         with claimed(kind, range(2)) as ours:

@@ -1,4 +1,5 @@
-"""The comparison of the driver's and the fence's GPU time, on series of samples as NVML gives them."""
+"""The comparison of the driver's and the fence's GPU time, on series of samples as NVML gives
+them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def looks(fence_percent: int) -> list[Look]:
     times, at_us, found = SampledTimes(last_us=10**15), 10**15, [Look(0, 0, 0)]
     for lasted_ms, percent in SERIES:
         at_us += lasted_ms * MS_US
-        told = times.add([UseSample(7, at_us, percent)], {7})
+        told = times.add_samples([UseSample(7, at_us, percent)], {7})
         passed_ns = (at_us - 10**15) * 1000
         found.append(Look(passed_ns, told[7], passed_ns * fence_percent // 100))
     return found

@@ -1,4 +1,5 @@
-"""The tests' own PostgreSQL: found in both places, private, empty per test, gone when its owner is gone."""
+"""The tests' own PostgreSQL: found in both places, private, empty per test, gone when its owner is
+gone."""
 
 import os
 import select
@@ -31,7 +32,10 @@ from tests.support.postgres import (
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
 
-SOURCES: dict[str, Callable[[], Iterator[Path]]] = {"machine": installed_bindirs, "wheel": wheel_bindirs}
+SOURCES: dict[str, Callable[[], Iterator[Path]]] = {
+    "machine": installed_bindirs,
+    "wheel": wheel_bindirs,
+}
 
 
 @pytest.fixture
@@ -56,7 +60,9 @@ def ask(url: str, question: str) -> str:
 
 
 @pytest.mark.parametrize("source", sorted(SOURCES))
-def test_a_server_from_either_source_answers_and_runs_from_there(source: str, base_dir: Path) -> None:
+def test_a_server_from_either_source_answers_and_runs_from_there(
+    source: str, base_dir: Path
+) -> None:
     bindir = bindir_from(source)
     with running_postgres(base_dir, bindir) as url:
         version = subprocess.check_output([bindir / "postgres", "--version"], text=True)
@@ -66,7 +72,9 @@ def test_a_server_from_either_source_answers_and_runs_from_there(source: str, ba
     assert program.parts[-3:] == (bindir / "postgres").resolve().parts[-3:]
 
 
-def test_programs_that_the_server_account_cannot_reach_are_copied(base_dir: Path, tmp_path: Path) -> None:
+def test_programs_that_the_server_account_cannot_reach_are_copied(
+    base_dir: Path, tmp_path: Path
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root has files its own servers cannot read")
     closed = tmp_path / "closed"
@@ -79,7 +87,9 @@ def test_programs_that_the_server_account_cannot_reach_are_copied(base_dir: Path
         assert Path(f"/proc/{postmaster(base_dir)}/exe").resolve().is_relative_to(base_dir)
 
 
-def test_the_server_listens_on_its_socket_alone_and_never_runs_as_root(postgres_server: str) -> None:
+def test_the_server_listens_on_its_socket_alone_and_never_runs_as_root(
+    postgres_server: str,
+) -> None:
     assert ask(postgres_server, "SHOW listen_addresses") == ""
     socket_dir = socket_directory(postgres_server)
     assert socket_dir.stat().st_mode & 0o077 == 0

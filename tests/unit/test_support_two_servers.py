@@ -14,7 +14,9 @@ pytestmark = pytest.mark.root
 
 
 def links_of(server: Server) -> int:
-    told = subprocess.run(["ip", "-brief", "link"], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["ip", "-brief", "link"], capture_output=True, text=True, check=True
+    ).stdout
     return sum(line.startswith(server.space) for line in told.splitlines())
 
 

@@ -76,13 +76,21 @@ def get_uv(wheel: bytes, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "VERSION", "9.9.9")
-    monkeypatch.setattr(module, "WHEELS", dict.fromkeys(module.WHEELS, hashlib.sha256(wheel).hexdigest()))
+    monkeypatch.setattr(
+        module, "WHEELS", dict.fromkeys(module.WHEELS, hashlib.sha256(wheel).hexdigest())
+    )
     return module
 
 
 def environ(place: Path, **more: str) -> dict[str, str]:
     """A machine whose pip is set up by these variables alone."""
-    return {"PATH": os.environ["PATH"], "HOME": str(place), "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0", **more}
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(place),
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_RETRIES": "0",
+        **more,
+    }
 
 
 @pytest.fixture
@@ -103,7 +111,12 @@ def serve(index: Index, wheel: bytes) -> None:
 
 @pytest.mark.parametrize("variable", ["UV_DEFAULT_INDEX", "PIP_INDEX_URL"])
 def test_uv_comes_from_where_the_machine_gets_packages(
-    get_uv: ModuleType, index: Index, wheel: bytes, tmp_path: Path, bare: dict[str, str], variable: str
+    get_uv: ModuleType,
+    index: Index,
+    wheel: bytes,
+    tmp_path: Path,
+    bare: dict[str, str],
+    variable: str,
 ) -> None:
     serve(index, wheel)
     program = get_uv.fetch(str(tmp_path / "tools"), {**bare, variable: index.url})
@@ -118,7 +131,9 @@ def test_what_pip_is_configured_with_is_enough(
     serve(index, wheel)
     file = tmp_path / "pip.conf"
     file.write_text(f"[global]\nindex-url = {index.url.replace('://', '://me:s%40cret@')}\n")
-    assert get_uv.fetch(str(tmp_path), {**bare, "PIP_CONFIG_FILE": str(file)}) == str(tmp_path / "uv")
+    assert get_uv.fetch(str(tmp_path), {**bare, "PIP_CONFIG_FILE": str(file)}) == str(
+        tmp_path / "uv"
+    )
 
 
 def test_a_wheel_with_another_sum_is_not_used(
@@ -134,7 +149,9 @@ def test_an_index_that_is_not_there_says_what_to_do_and_hides_the_login(
     get_uv: ModuleType, tmp_path: Path, bare: dict[str, str]
 ) -> None:
     with pytest.raises(get_uv.NoUv, match=r"or have pip find it: `pip config set") as refusal:
-        get_uv.fetch(str(tmp_path), {**bare, "UV_DEFAULT_INDEX": "ours=http://me:secret@127.0.0.1:1/simple"})
+        get_uv.fetch(
+            str(tmp_path), {**bare, "UV_DEFAULT_INDEX": "ours=http://me:secret@127.0.0.1:1/simple"}
+        )
     assert "secret" not in str(refusal.value)
 
 
@@ -154,7 +171,9 @@ def test_a_machine_without_pip_is_told_what_to_install(
         get_uv.fetch(str(tmp_path), {"PATH": str(tmp_path)})
 
 
-@pytest.mark.parametrize(("said", "taken"), [("uv 9.9.9 (x 2031-01-01)", True), ("uv 0.1.2", False), ("no", False)])
+@pytest.mark.parametrize(
+    ("said", "taken"), [("uv 9.9.9 (x 2031-01-01)", True), ("uv 0.1.2", False), ("no", False)]
+)
 def test_a_uv_on_path_is_taken_only_when_it_is_recent_enough(
     get_uv: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, taken: bool
 ) -> None:

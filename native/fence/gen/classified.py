@@ -1,7 +1,7 @@
 """The classified table: read, and held against the headers' symbols.
 
-Knows what a row may say; knows nothing of C. Every fault of a table is found in one go, so that a new header is
-classified in one sitting.
+Knows what a row may say; knows nothing of C. Every fault of a table is found in one go, so that a
+new header is classified in one sitting.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "cuda"))  # loaded by file, from the build and from tests
+sys.path.insert(
+    0, str(Path(__file__).parents[2] / "cuda")
+)  # loaded by file, from the build and from tests
 
 from declarations import Prototype
 from symbols import Symbol, Symbols, split
@@ -59,9 +61,13 @@ def read(path: Path, symbols: Symbols) -> list[Row]:
     rows = list(_rows(path, symbols, faults))
     named = [row.symbol.name for row in rows]
     faults += [
-        f"{name}: the headers declare it, the table has no row" for name in sorted(set(symbols.by_name) - set(named))
+        f"{name}: the headers declare it, the table has no row"
+        for name in sorted(set(symbols.by_name) - set(named))
     ]
-    faults += [f"{name}: has more than one row" for name in sorted({name for name in named if named.count(name) > 1})]
+    faults += [
+        f"{name}: has more than one row"
+        for name in sorted({name for name in named if named.count(name) > 1})
+    ]
     faults += _families_that_differ(rows)
     faults += _twins_that_differ(rows)
     if faults:
@@ -88,7 +94,8 @@ def _rows(path: Path, symbols: Symbols, faults: list[str]) -> Iterator[Row]:
 
 
 def undeclared(name: str) -> Symbol:
-    """A symbol of which nothing is known but that it passes; its member of the real functions can only be compared."""
+    """A symbol of which nothing is known but that it passes; its member of the real functions can
+    only be compared."""
     return Symbol(name, *split(name), None, (), Prototype("int", ()))
 
 

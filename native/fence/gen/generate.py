@@ -2,9 +2,10 @@
 
     python3 generate.py driver|nvml --symbols symbols.json --table FILE.tsv --into DIRECTORY
 
-Writes PREFIX_real.h (the struct of the driver's functions), PREFIX_handlers.h (prototypes of what is exported and of
-what is written by hand), PREFIX_wrappers.c, PREFIX_defaults.c (weak ones for functions that nobody has written) and
-PREFIX_table.c (what gen/table.h asks about). Exit status 1 and every fault on stderr when the table is not complete.
+Writes PREFIX_real.h (the struct of the driver's functions), PREFIX_handlers.h (prototypes of what
+is exported and of what is written by hand), PREFIX_wrappers.c, PREFIX_defaults.c (weak ones for
+functions that are not written by hand yet) and PREFIX_table.c (what gen/table.h asks about). Exit status 1
+and every fault on stderr when the table is not complete.
 """
 
 from __future__ import annotations
@@ -45,7 +46,15 @@ class Side:
 
 
 SIDES = {
-    "driver": Side("driver", "libcuda", "fence", "fence_real", "gpupool/cuda_all.h", "cu", "CUDA_ERROR_NOT_FOUND"),
+    "driver": Side(
+        "driver",
+        "libcuda",
+        "fence",
+        "fence_real",
+        "gpupool/cuda_all.h",
+        "cu",
+        "CUDA_ERROR_NOT_FOUND",
+    ),
     "nvml": Side(
         *("nvml", "libnvidia-ml", "fence_nvml", "fence_nvml_real", "gpupool/nvml_all.h", "nvml"),
         "NVML_ERROR_FUNCTION_NOT_FOUND",
@@ -54,7 +63,9 @@ SIDES = {
 
 
 def main(asked: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("side", choices=SIDES)
     for name in ("symbols", "table", "into"):
         parser.add_argument(f"--{name}", type=Path, required=True)
@@ -100,14 +111,17 @@ def pointer(symbol: Symbol, name: str) -> str:
 def handlers_header(side: Side, handled: Sequence[Row]) -> str:
     lines = [f"#pragma once\n#include <{side.header}>\n"]
     lines.append("/* A function of ours, exported under the name that it stands in for. */")
-    lines.append('#define FENCE_EXPORT(name) __asm__(#name) __attribute__((visibility("default")))\n')
+    lines.append(
+        '#define FENCE_EXPORT(name) __asm__(#name) __attribute__((visibility("default")))\n'
+    )
     lines += [f"{heading(row.symbol)} FENCE_EXPORT({row.symbol.name});" for row in handled]
     lines += [f"{stem_type(row)}\n{stem_heading(row)};" for row in stems(handled)]
     return "\n".join([*lines, ""])
 
 
 def stems(handled: Iterable[Row]) -> Iterator[Row]:
-    """One row for each handler `own:NAME`: the plain symbol's, whose parameter names are then taken."""
+    """One row for each handler `own:NAME`: the plain symbol's, whose parameter names are then
+    taken."""
     seen: set[str] = set()
     for row in handled:
         if row.stem and row.stem not in seen:
@@ -121,7 +135,8 @@ def stem_type(row: Row) -> str:
 
 def stem_heading(row: Row) -> str:
     return (
-        f"{row.symbol.prototype.returns} fence_on_{row.stem}(fence_{row.stem}_function *real, {parameters(row.symbol)})"
+        f"{row.symbol.prototype.returns} "
+        f"fence_on_{row.stem}(fence_{row.stem}_function *real, {parameters(row.symbol)})"
     )
 
 
@@ -143,25 +158,36 @@ def defaults_source(side: Side, handled: Sequence[Row]) -> str:
     for row in handled:
         if row.handler == "own":
             lines.append(f"UNWRITTEN {heading(row.symbol)} {{")
-            lines.append(f"    return {side.real}.{row.symbol.name}({arguments(row.symbol)});\n}}\n")
+            lines.append(
+                f"    return {side.real}.{row.symbol.name}({arguments(row.symbol)});\n}}\n"
+            )
     for row in stems(handled):
-        lines.append(f"UNWRITTEN {stem_heading(row)} {{\n    return real({arguments(row.symbol)});\n}}\n")
+        lines.append(
+            f"UNWRITTEN {stem_heading(row)} {{\n    return real({arguments(row.symbol)});\n}}\n"
+        )
     return "\n".join([*lines, ""])
 
 
 def table_source(side: Side, rows: Sequence[Row]) -> str:
     returns = sorted({row.symbol.prototype.returns for row in rows})
     absent = {kind: f"absent_{place}" for place, kind in enumerate(returns)}
-    lines = [f'#include "{side.prefix}_handlers.h"\n#include "{side.prefix}_real.h"\n#include "table.h"\n']
+    lines = [
+        f'#include "{side.prefix}_handlers.h"\n#include "{side.prefix}_real.h"\n#include "table.h"\n'
+    ]
     for kind, name in absent.items():
         value = '""' if "*" in kind else side.absent
         lines.append(f"static {kind} {name}(void) {{ return {value}; }}")
     lines.append(f"\nstruct {side.real} {side.real} = {{")
-    lines += [f"    .{row.symbol.name} = (void *){absent[row.symbol.prototype.returns]}," for row in rows]
+    lines += [
+        f"    .{row.symbol.name} = (void *){absent[row.symbol.prototype.returns]}," for row in rows
+    ]
     lines.append(f"}};\n\nstatic void *answers[{sum(row.handled for row in rows)}];\n")
     lines.append("static const struct fence_symbol symbols[] = {")
     answers = iter(range(len(rows)))
-    lines += [entry(side, row, absent, f"&answers[{next(answers)}]" if row.handled else "NULL") for row in rows]
+    lines += [
+        entry(side, row, absent, f"&answers[{next(answers)}]" if row.handled else "NULL")
+        for row in rows
+    ]
     lines.append("};\n")
     lines.append(f"const struct fence_table fence_{side.name}_table = {{")
     lines.append(f'    "{side.symbol_prefix}", symbols, sizeof symbols / sizeof symbols[0]}};\n')

@@ -1,7 +1,7 @@
 # gpupool_fence_generate(TARGET driver|nvml): adds to a library what is generated of the classified table, and what asks
-# about it. A handler `own` that nobody has written is a function that the link misses. While new symbols are classified,
+# about it. A handler `own` that is not written yet is a function that the link misses. While new symbols are classified,
 # GPUPOOL_FENCE_UNWRITTEN lets such handlers pass through and lists them in TARGET-unwritten.txt beside the library.
-option(GPUPOOL_FENCE_UNWRITTEN "Let handlers that nobody has written pass through, and list them" OFF)
+option(GPUPOOL_FENCE_UNWRITTEN "Let handlers that are not written yet pass through, and list them" OFF)
 set(GPUPOOL_FENCE_GEN_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
 function(gpupool_fence_generate target side)
@@ -37,7 +37,7 @@ function(gpupool_fence_generate target side)
   endif()
   target_include_directories(${target} PRIVATE "${into}" "${GPUPOOL_FENCE_GEN_DIR}")
   target_link_libraries(${target} PRIVATE gpupool_cuda_headers)
-  # What is ours is ours: nobody's function of the same name takes the place of one of these inside the library.
+  # A function of the same name in another library must not take the place of one of these inside the library.
   set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden)
   target_link_options(${target} PRIVATE -Wl,-Bsymbolic -Wl,-z,defs)
   if(NOT GPUPOOL_FENCE_UNWRITTEN)

@@ -7,7 +7,7 @@
 #include "fence_real.h"
 #include "table.h"
 
-static pthread_once_t asked = PTHREAD_ONCE_INIT;
+static pthread_once_t learnt = PTHREAD_ONCE_INIT;
 
 static bool is_per_thread(cuuint64_t flags)
 {
@@ -59,7 +59,7 @@ static void exchange(const char *base, void **found, cuuint64_t flags)
 {
     if (!base || !found || !*found)
         return;
-    pthread_once(&asked, learn_answers);
+    pthread_once(&learnt, learn_answers);
     const struct fence_symbol *symbol = fence_table_identify(&fence_driver_table, *found, base, is_per_thread(flags));
     if (symbol && symbol->ours)
         *found = symbol->ours;

@@ -1,4 +1,4 @@
-/* What is generated of the classified table, and the few questions that are asked of it.
+/* The generated table of symbols, and the functions that search it.
 
    One table per library that is stood in for: fence_driver_table (libcuda.so.1), fence_nvml_table (libnvidia-ml.so.1).
    Nothing here calls the driver, and nothing takes a lock: a table is filled once, before any handler runs. */

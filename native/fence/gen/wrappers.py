@@ -1,4 +1,4 @@
-"""C text of the functions that the stand-in exports and nobody writes by hand."""
+"""C text of the functions that the stand-in exports and that are generated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from classified import FAMILIES, BadTable, Row
 from symbols import Symbol
 
-# What a parameter list must contain, and the bytes that the call then moves. The first that fits is taken.
+# What a parameter list must contain, and the bytes that the call then moves. The first that fits is
+# taken.
 _COPY_BYTES: tuple[tuple[dict[str, str], str], ...] = (
     ({"ByteCount": ""}, "ByteCount"),
     ({"pCopy": "MEMCPY2D"}, "FENCE_BYTES_2D(pCopy)"),
@@ -17,7 +18,10 @@ _COPY_BYTES: tuple[tuple[dict[str, str], str], ...] = (
     ({"opList": "CUDA_MEMCPY3D_BATCH_OP *", "numOps": ""}, "fence_sum_3d(opList, numOps)"),
     ({"opList": "CUDA_FABRIC_COPY_BATCH_OP *", "numOps": ""}, "fence_sum_fabric(opList, numOps)"),
     ({"op": "CUDA_MEMCPY3D_BATCH_OP *"}, "fence_sum_3d(op, 1)"),
-    ({"paramsArray": "CUmemDecompressParams *", "count": ""}, "fence_sum_decompressed(paramsArray, count)"),
+    (
+        {"paramsArray": "CUmemDecompressParams *", "count": ""},
+        "fence_sum_decompressed(paramsArray, count)",
+    ),
     ({"devPtr": "", "count": "size_t"}, "count"),
     ({"dst": "", "size": "size_t"}, "size"),
 )
@@ -30,11 +34,17 @@ _BLOCKS = (
     ({"config": "CUlaunchConfig *"}, "FENCE_BLOCKS(config)"),
     ({"grid_width": "", "grid_height": ""}, "(uint64_t)grid_width * (uint64_t)grid_height"),
     ({"f": "CUfunction"}, "1"),
-    ({"launchParamsList": "CUDA_LAUNCH_PARAMS *", "numDevices": ""}, "fence_sum_blocks(launchParamsList, numDevices)"),
+    (
+        {"launchParamsList": "CUDA_LAUNCH_PARAMS *", "numDevices": ""},
+        "fence_sum_blocks(launchParamsList, numDevices)",
+    ),
 )
 _KEYS = (
     ({"f": "CUfunction"}, "f"),
-    ({"launchParamsList": "CUDA_LAUNCH_PARAMS *"}, "launchParamsList ? launchParamsList[0].function : NULL"),
+    (
+        {"launchParamsList": "CUDA_LAUNCH_PARAMS *"},
+        "launchParamsList ? launchParamsList[0].function : NULL",
+    ),
 )
 _DIRECTIONS = (
     (r"Hto[DA]", "FENCE_COPY_TO_DEVICE"),
@@ -57,7 +67,8 @@ def heading(symbol: Symbol) -> str:
 
 
 def wrappers(rows: Iterable[Row], real: str) -> Iterator[str]:
-    """The exported functions of all rows but those with handler `own`. `real` names the struct of real functions."""
+    """The exported functions of all rows but those with handler `own`. `real` names the struct of
+    real functions."""
     for row in rows:
         if row.handler in FAMILIES:
             yield f"{heading(row.symbol)} {{\n{_WORK[row.handler](row.symbol)}\n{_throttled(row.symbol, real)}}}\n"
@@ -103,8 +114,8 @@ def _stream(symbol: Symbol) -> str | None:
     return None
 
 
-# What a call does not say of its work. An initialiser would zero the throttle's own words too, by a string instruction
-# of 10 ns.
+# What a call does not say of its work. An initialiser would zero the throttle's own words too, by a
+# string instruction of 10 ns.
 _UNSAID = {"copy": "FENCE_COPY_ANY", "synchronous": "false", "key": "NULL", "units": "0"}
 
 
@@ -115,19 +126,29 @@ def _filled(fields: dict[str, str]) -> str:
 
 def _fields(symbol: Symbol, kind: str) -> dict[str, str]:
     named, default = _stream(symbol), _default_stream(symbol)
-    return {"kind": f"FENCE_WORK_{kind}", "stream": f"FENCE_STREAM({named}, {default})" if named else default}
+    return {
+        "kind": f"FENCE_WORK_{kind}",
+        "stream": f"FENCE_STREAM({named}, {default})" if named else default,
+    }
 
 
 def _launch(symbol: Symbol) -> str:
-    return _filled(_fields(symbol, "KERNEL") | {"key": _first(symbol, _KEYS), "units": _first(symbol, _BLOCKS)})
+    return _filled(
+        _fields(symbol, "KERNEL") | {"key": _first(symbol, _KEYS), "units": _first(symbol, _BLOCKS)}
+    )
 
 
 def _graph(symbol: Symbol) -> str:
-    return _filled(_fields(symbol, "GRAPH") | {"key": symbol.prototype.parameters[0].name, "units": "1"})
+    return _filled(
+        _fields(symbol, "GRAPH") | {"key": symbol.prototype.parameters[0].name, "units": "1"}
+    )
 
 
 def _copy(symbol: Symbol) -> str:
-    fields = _fields(symbol, "COPY") | {"units": _first(symbol, _COPY_BYTES), "copy": _direction(symbol)}
+    fields = _fields(symbol, "COPY") | {
+        "units": _first(symbol, _COPY_BYTES),
+        "copy": _direction(symbol),
+    }
     return _filled(fields | ({} if _stream(symbol) else {"synchronous": "true"}))
 
 
@@ -136,7 +157,8 @@ def _memset(symbol: Symbol) -> str:
     if found is None:
         raise BadTable(f"{symbol.name}: handler memset needs the width of an element in the name")
     return _filled(
-        _fields(symbol, "MEMSET") | {"units": _first(symbol, _MEMSET_BYTES).format(width=int(found[1]) // 8)}
+        _fields(symbol, "MEMSET")
+        | {"units": _first(symbol, _MEMSET_BYTES).format(width=int(found[1]) // 8)}
     )
 
 
@@ -156,7 +178,14 @@ def _first(symbol: Symbol, rules: Iterable[tuple[dict[str, str], str]]) -> str:
     for wanted, expression in rules:
         if all(name in types and part in types[name] for name, part in wanted.items()):
             return expression
-    raise BadTable(f"{symbol.name}: no rule says how much work ({parameters(symbol)}) is; handle it by `own`")
+    raise BadTable(
+        f"{symbol.name}: no rule says how much work ({parameters(symbol)}) is; handle it by `own`"
+    )
 
 
-_WORK: dict[str, Callable[[Symbol], str]] = {"launch": _launch, "graph": _graph, "copy": _copy, "memset": _memset}
+_WORK: dict[str, Callable[[Symbol], str]] = {
+    "launch": _launch,
+    "graph": _graph,
+    "copy": _copy,
+    "memset": _memset,
+}

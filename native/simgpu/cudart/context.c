@@ -111,7 +111,7 @@ int cudart_device(int *device) {
     return result;
 }
 
-/* The reset ends the context whoever holds it; our reference to it goes as well, and its answer says nothing new. */
+/* The reset ends the context whatever its references are; ours goes as well, and its answer says nothing new. */
 int cudart_reset(int device) {
     if (device < 0 || device >= DEVICES)
         return cudaErrorInvalidDevice;

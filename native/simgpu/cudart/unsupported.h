@@ -1,4 +1,4 @@
-/* What this runtime does not do: each such function answers cudaErrorNotSupported, is counted, and is named once on stderr. */
+/* Functions that this runtime lacks: each answers cudaErrorNotSupported, is counted, and is named once on stderr. */
 #ifndef GPUPOOL_CUDART_UNSUPPORTED_H
 #define GPUPOOL_CUDART_UNSUPPORTED_H
 
@@ -10,7 +10,7 @@ extern unsigned long cudart_unsupported_calls[];
 #pragma GCC visibility pop
 
 /*
- * For tests and for whoever asks what a program would have needed: the I-th symbol of the runtime and how often it was called
+ * For tests, and to learn what a program would have needed: the I-th symbol of the runtime and how often it was called
  * without being supported. NULL after the last.
  */
 const char *gpupoolCudartUnsupported(int i, unsigned long *calls);

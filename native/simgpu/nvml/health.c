@@ -114,7 +114,7 @@ nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *c
 
 #define SUPPORTED \
     (nvmlEventTypeXidCriticalError | nvmlEventTypeSingleBitEccError | nvmlEventTypeDoubleBitEccError)
-#define LONGEST_WAIT_NS 50000000ull /* faults injected by Python, which wakes nobody, are seen by then */
+#define LONGEST_WAIT_NS 50000000ull /* faults injected by Python, which wakes no thread, are seen by then */
 
 struct nvmlEventSet_st {
     uint64_t seen; /* faults of the machine up to which were told of */

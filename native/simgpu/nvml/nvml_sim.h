@@ -6,7 +6,7 @@
 
 #include <gpupool/nvml_all.h>
 
-#include "model.h"
+#include "machine/machine.h"
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-/* Who is on a card. The forms differ in the size of an entry: 16 bytes in the first, 24 since. */
+/* The processes on a card. The forms differ in the size of an entry: 16 bytes in the first, 24 since. */
 #include "nvml_sim.h"
 
 #include <string.h>
@@ -125,7 +125,7 @@ struct load {
     unsigned int pid, percent;
 };
 
-/* Who ran something in the second that is told of. */
+/* The processes that ran something in the second that is reported. */
 static unsigned int loads(const struct sim_card *card, struct load *found)
 {
     static __thread struct entry entries[SIM_PROCESSES];

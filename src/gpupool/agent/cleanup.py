@@ -1,6 +1,6 @@
-"""Ending every job of a state directory when no server is there to ask for it: for `down --purge`.
+"""Ends every job of a state directory without a server: for `down --purge`.
 
-Knows the supervisors and what they leave; must not know the store or whether the pool will come back.
+Must not know the store, nor whether the pool will start again.
 """
 
 from __future__ import annotations
@@ -9,51 +9,57 @@ import contextlib
 import select
 from pathlib import Path
 
-from gpupool.agent.cgroups import detect
-from gpupool.agent.job_state import JobState, SupervisorError, inspect
-from gpupool.agent.orphans import reap_orphans
-from gpupool.agent.pool_groups import group_name, purge_pool, remove_pool
-from gpupool.agent.supervisor import Connection, NotRunning
+from gpupool.agent.supervisor.cgroups import detect_cgroups
+from gpupool.agent.supervisor.client import NotRunning, SupervisorConnection
+from gpupool.agent.supervisor.job_state import JobState, SupervisorError, inspect_job
+from gpupool.agent.supervisor.orphan_processes import reap_orphans
+from gpupool.agent.supervisor.pool_cgroups import make_group_name, purge_pool, remove_pool
 from gpupool.base.settings import PoolPaths
 
+#: Seconds between SIGTERM and SIGKILL.
 GRACE_SECONDS = 3
 _END_SECONDS = GRACE_SECONDS + 15
 
 
 def end_every_job(paths: PoolPaths, pool_id: str) -> int:
-    """Stop what runs, end what was left behind, remove the pool's cgroups; how many jobs ran. Idempotent.
+    """Stop every job, end the processes left behind, remove the pool's cgroups. Idempotent.
 
-    The empty directories of `launch.base_of` stay: another pool's jobs may have mounts there in namespaces of their
-    own, and removing a mount point takes the mounts of every other namespace with it (rmdir(2) does not say busy).
+    Blocks for the grace of each job. The empty directories of `launch.find_mount_base` stay: jobs
+    of another pool may have mounts there in namespaces of their own, and removing a mount point
+    removes the mounts of every other namespace (rmdir(2) does not fail with EBUSY).
+
+    Returns:
+        How many jobs ran.
     """
     ended = 0
-    for directory in _directories(paths.jobs):
-        ended += _end(directory)
-    support = detect()
-    purge_pool(support, group_name(pool_id, paths.root))
-    remove_pool(support, pool_id)  # as 0.1.0 named them; another instance of the pool may have jobs in these
+    for directory in _list_directories(paths.jobs):
+        ended += _end_job(directory)
+    support = detect_cgroups()
+    purge_pool(support, make_group_name(pool_id, paths.root))
+    # Version 0.1.0 named the groups so; another instance of the pool may have jobs in them.
+    remove_pool(support, pool_id)
     return ended
 
 
-def _directories(jobs: Path) -> list[Path]:
+def _list_directories(jobs: Path) -> list[Path]:
     try:
         return sorted(entry for entry in jobs.iterdir() if entry.is_dir())
     except FileNotFoundError:
         return []
 
 
-def _end(directory: Path) -> bool:
-    ran = inspect(directory).state is JobState.RUNNING
+def _end_job(directory: Path) -> bool:
+    ran = inspect_job(directory).state is JobState.RUNNING
     if ran:
         with contextlib.suppress(NotRunning):  # it ended between the two looks
-            _stop(directory)
-    if inspect(directory).state is JobState.DIED:
+            _stop_job(directory)
+    if inspect_job(directory).state is JobState.DIED:
         reap_orphans(directory)
     return ran
 
 
-def _stop(directory: Path) -> None:
-    with Connection(directory) as connection:
+def _stop_job(directory: Path) -> None:
+    with SupervisorConnection(directory) as connection:
         connection.subscribe()
         connection.stop(GRACE_SECONDS)
         waiting = select.poll()

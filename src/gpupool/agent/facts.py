@@ -1,4 +1,4 @@
-"""A scanned machine in the words of the wire: what an agent registers of its node. Pure."""
+"""Translates a scanned machine into the registration of its node. Pure."""
 
 from __future__ import annotations
 
@@ -7,27 +7,38 @@ from typing import Any
 
 from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import Device
-from gpupool.model.numa import to_facts
-from gpupool.model.partition import PartitionProfile, profile_facts
-from gpupool.model.topology import topology_facts
+from gpupool.model.numa import write_numa_nodes
+from gpupool.model.partition import PartitionProfile, write_profiles
+from gpupool.model.topology import write_topology
 from gpupool.probes.contract import Machine
 from gpupool.wire.fleet import DeviceIn, NodeIn
 
 
-def node_in(machine: Machine, agent: str, labels: Mapping[str, str], facts: Mapping[str, Any]) -> NodeIn:
-    """What to register of a machine. Only simulated cards ask to start adopted; the server decides."""
+def describe_node(
+    machine: Machine, agent: str, labels: Mapping[str, str], facts: Mapping[str, Any]
+) -> NodeIn:
+    """Describe a machine for its registration.
+
+    Only simulated cards ask to be adopted at once; the server decides.
+
+    Args:
+        machine: What the scan found.
+        agent: The agent's name.
+        labels: The node's labels.
+        facts: Further facts; None values are left out.
+    """
     known = {
         "cpu_count": machine.cpu_count,
         "memory_bytes": machine.memory_bytes,
         "driver_version": machine.driver_version,
         "cuda_version": machine.cuda_version,
-        "numa": to_facts(machine.numa),
+        "numa": write_numa_nodes(machine.numa),
         **facts,
     }
     return NodeIn(
-        devices=[device_in(device) for device in machine.devices],
+        devices=[describe_device(device) for device in machine.devices],
         labels=dict(labels),
-        topology=topology_facts(machine.topology),
+        topology=write_topology(machine.topology),
         facts={key: value for key, value in known.items() if value is not None},
         simulated=machine.simulated,
         agent=agent,
@@ -35,7 +46,8 @@ def node_in(machine: Machine, agent: str, labels: Mapping[str, str], facts: Mapp
     )
 
 
-def device_in(device: Device) -> DeviceIn:
+def describe_device(device: Device) -> DeviceIn:
+    """Describe one device for the registration of its node."""
     return DeviceIn(
         uuid=device.uuid,
         index=device.index,
@@ -46,27 +58,31 @@ def device_in(device: Device) -> DeviceIn:
         simulated=device.simulated,
         health=device.health.value,
         health_reason=device.health_reason[:200],
-        facts=device_facts(device),
+        facts=list_device_facts(device),
     )
 
 
-def device_facts(device: Device) -> dict[str, Any]:
-    """What is known of a card beyond its size; what is unknown is left out."""
+def list_device_facts(device: Device) -> dict[str, Any]:
+    """List what is known of a card beyond its size; unknown facts are left out."""
+    capability = list(device.compute_capability) if device.compute_capability else None
     facts = {
         "pci_address": device.pci_address,
         "numa_node": device.numa_node,
         "labels": dict(device.labels) or None,
         "architecture": device.architecture,
-        "compute_capability": list(device.compute_capability) if device.compute_capability else None,
+        "compute_capability": capability,
         "multiprocessors": device.multiprocessors,
         "driver_version": device.driver_version,
         "ecc_enabled": device.ecc_enabled,
         "partitioned": device.partitioned,
-        "profiles": profile_facts(_makeable(device)) or None,
+        "profiles": write_profiles(_list_profiles(device)) or None,
     }
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def _makeable(device: Device) -> tuple[PartitionProfile, ...]:
-    """What some mechanism can cut the card into now: what the card itself could do is not enough."""
-    return tuple(dict.fromkeys(profile for one in MECHANISMS.values() for profile in one.profiles(device)))
+def _list_profiles(device: Device) -> tuple[PartitionProfile, ...]:
+    """List the partitions that some mechanism here can make of the card, each once."""
+    profiles: dict[PartitionProfile, None] = {}
+    for mechanism in MECHANISMS.values():
+        profiles.update(dict.fromkeys(mechanism.list_profiles(device)))
+    return tuple(profiles)

@@ -1,4 +1,4 @@
-"""Labels that people give to nodes when they start an agent or a pool: `rack=r1`, `sim-1:rack=r2`."""
+"""Parses the labels of nodes on a command line, like `rack=r1` and `sim-1:rack=r2`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from gpupool.base.errors import BadOption
 
 
-def labels_of(texts: Sequence[str], nodes: Sequence[str]) -> dict[str, dict[str, str]]:
-    """By node; `NODE:KEY=VALUE` is one node's, `KEY=VALUE` all nodes'. Raises BadOption.
+def parse_labels(texts: Sequence[str], nodes: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Parse labels, by node: `NODE:KEY=VALUE` for one node, `KEY=VALUE` for all. Raises BadOption.
 
-    >>> labels_of(["zone=z1", "sim-1:rack=r2"], ["sim-0", "sim-1"])["sim-1"]
+    >>> parse_labels(["zone=z1", "sim-1:rack=r2"], ["sim-0", "sim-1"])["sim-1"]
     {'zone': 'z1', 'rack': 'r2'}
     """
     found: dict[str, dict[str, str]] = {node: {} for node in nodes}
@@ -18,7 +18,10 @@ def labels_of(texts: Sequence[str], nodes: Sequence[str]) -> dict[str, dict[str,
         name, equals, value = text.partition("=")
         node, colon, key = name.rpartition(":")
         if not equals or not key or (colon and node not in found):
-            raise BadOption(f"--label {text!r} is no label of {', '.join(nodes)}", hint="write it like --label rack=r1")
+            raise BadOption(
+                f"--label {text!r} is no label of {', '.join(nodes)}",
+                hint="write it like --label rack=r1",
+            )
         for one in [node] if colon else nodes:
             found[one][key] = value
     return found

@@ -1,7 +1,8 @@
-"""Telling the server: a queue and one thread that posts it, at once and in order, as long as it takes.
+"""Posts reports and samples to the server: a queue, and one thread that empties it in order.
 
-A report stays in the queue until the server has answered; an agent that dies finds what it owes in its job
-directories. Knows neither jobs nor supervisors: who queued a report is told when it was taken in.
+A report stays in the queue until the server has accepted it. An agent that dies finds the reports
+that are still due in its job directories. Must not know jobs or supervisors: a callback learns of
+each accepted report.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from typing import Any, Protocol
 
 from gpupool.base.backoff import Backoff
 from gpupool.base.errors import BadInput, GpupoolError
-from gpupool.base.silence import ROUND_SECONDS, busy
-from gpupool.base.supervised import SupervisedThread
+from gpupool.base.silence import ROUND_SECONDS, mark_busy
+from gpupool.base.supervision import SupervisedThread
 from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, ReportsOut
 
+#: Reports of one request.
 BATCH = 1000
+#: Seconds after which a server that does not answer counts as away.
 ANSWER_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
 
 
 class Api(Protocol):
-    """What an agent needs of `client.transport.Api`. Belongs to one thread."""
+    """The part of `client.transport.Api` that an agent uses. Belongs to one thread."""
 
     def request(
         self,
@@ -35,25 +38,35 @@ class Api(Protocol):
         query: Any = None,
         timeout: float | None = None,
         whole_state: bool = False,
-    ) -> Any: ...
+    ) -> Any:
+        """Send one request and return the answer. Raises GpupoolError."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection."""
 
 
 class Reporter:
-    """`put` from any thread. `answered` is called in the reporter's thread with each report and whether its
-    generation was stale.
-    """
+    """The queue of reports and its thread. The methods are thread-safe and never block."""
 
     def __init__(
         self,
         agent: str,
         make_api: Callable[[], Api],
-        answered: Callable[[ReportIn, bool], None],
+        confirm: Callable[[ReportIn, bool], None],
         random: Callable[[], float],
     ) -> None:
+        """Make the reporter; `start` begins to post.
+
+        Args:
+            agent: The agent's name.
+            make_api: Makes the connection of the reporter's thread.
+            confirm: Called in that thread with each accepted report and whether the server called
+                its generation stale.
+            random: Shortens the pauses of retries; a number from 0 to 1.
+        """
         self._path = f"nodes/{agent}/reports"
-        self._make_api, self._answered = make_api, answered
+        self._make_api = make_api
+        self._confirm = confirm
         self._backoff = Backoff(random)
         self._news = threading.Condition()
         self._reports: list[ReportIn] = []
@@ -63,24 +76,27 @@ class Reporter:
         self._thread = SupervisedThread("agent-reports", self._run)
 
     def start(self) -> None:
+        """Start to post."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop posting. What is queued and terminal is told again by the next agent, from disk."""
+        """Stop posting. The next agent reports the ends in the queue again, from disk."""
         with self._news:
             self._closing = True
             self._news.notify()
 
     def join(self, seconds: float | None = None) -> None:
+        """Wait for the end of the thread, for at most `seconds`."""
         self._thread.join(seconds)
 
     def put(self, report: ReportIn) -> None:
+        """Queue a report."""
         with self._news:
             self._reports.append(report)
             self._news.notify()
 
     def put_samples(self, devices: Sequence[DeviceSample], jobs: Sequence[JobSample]) -> None:
-        """Samples are news: a younger one replaces an older one that has not been told yet."""
+        """Queue samples; a new one replaces an older one that is still in the queue."""
         if not devices and not jobs:
             return
         with self._news:
@@ -89,52 +105,60 @@ class Reporter:
             self._news.notify()
 
     def put_ready(self) -> None:
-        """Everything this agent had is queued; the server hears of it with the last of it."""
+        """Queue the mark "ready", behind every report that is in the queue now."""
         with self._news:
             self._ready = True
             self._news.notify()
 
     def _run(self) -> None:
         api = self._make_api()
-        while (batch := self._take()) is not None:
+        while (batch := self._take_batch()) is not None:
             try:
                 self._post(api, batch)
                 self._backoff.reset()
-            except Exception as error:  # noqa: BLE001  logged there, and told again
-                # Reports are idempotent: what the server took in before this error is told once more.
-                self._failed(batch, error)
+            except Exception as error:  # noqa: BLE001  logged there, and posted again
+                # Reports are idempotent: those that the server accepted before this error are
+                # posted once more.
+                self._requeue(batch, error)
         api.close()
 
-    def _take(self) -> ReportsIn | None:
-        """Wait for something to tell; None when closing."""
+    def _take_batch(self) -> ReportsIn | None:
+        """Wait for something to post; None when closing."""
         with self._news:
-            while not (self._closing or self._reports or self._devices or self._jobs or self._ready):
+            while not (
+                self._closing or self._reports or self._devices or self._jobs or self._ready
+            ):
                 self._news.wait()
             if self._closing:
                 return None
-            taken, self._reports = self._reports[:BATCH], self._reports[BATCH:]
+            taken = self._reports[:BATCH]
+            self._reports = self._reports[BATCH:]
             ready = self._ready and not self._reports
             body = ReportsIn(
-                reports=taken, devices=list(self._devices.values()), jobs=list(self._jobs.values()), ready=ready
+                reports=taken,
+                devices=list(self._devices.values()),
+                jobs=list(self._jobs.values()),
+                ready=ready,
             )
-            self._devices, self._jobs = {}, {}
+            self._devices = {}
+            self._jobs = {}
             self._ready = self._ready and not ready
             return body
 
     def _post(self, api: Api, body: ReportsIn) -> None:
         try:
-            with busy(ANSWER_SECONDS + ROUND_SECONDS):
+            with mark_busy(ANSWER_SECONDS + ROUND_SECONDS):
                 answer = api.request("POST", self._path, _json(body), timeout=ANSWER_SECONDS)
         except BadInput as error:
-            self._refused(api, body, error)
+            self._post_one_by_one(api, body, error)
             return
         stale = frozenset(ReportsOut.model_validate(answer).stale)
         for report in body.reports:
-            with busy():
-                self._answered(report, report.allocation in stale)
+            with mark_busy():
+                self._confirm(report, report.allocation in stale)
 
-    def _refused(self, api: Api, body: ReportsIn, error: BadInput) -> None:
-        """One report that the server cannot read must not hold up the others: tell them one by one."""
+    def _post_one_by_one(self, api: Api, body: ReportsIn, error: BadInput) -> None:
+        """Post the parts of a refused batch alone, so that one bad report delays no other."""
         if len(body.reports) + bool(body.devices or body.jobs) + body.ready <= 1:
             log.error("the server refuses what this agent tells, which is dropped: %s", error)
             return
@@ -145,8 +169,8 @@ class Reporter:
         if body.ready:
             self._post(api, ReportsIn(ready=True))
 
-    def _failed(self, body: ReportsIn, error: Exception) -> None:
-        """Queue it again, before what came since; wait, but not when closing."""
+    def _requeue(self, body: ReportsIn, error: Exception) -> None:
+        """Queue a batch again, before what came since, and pause unless closing."""
         with self._news:
             self._reports[:0] = body.reports
             self._devices = {sample.uuid: sample for sample in body.devices} | self._devices

@@ -1,7 +1,8 @@
-"""What agents are given to do for the jobs on their nodes, and what they tell of it, taken in.
+"""Serves agents: the work of their nodes, and what they report.
 
-A batch of reports is passed on to whom it concerns: samples to the meter, ends and starts to `progress`, cards to the
-fleet; and what that changed to the mirror and the leases. An agent has nothing to say of others' jobs.
+A batch of reports goes to its owners: samples to the meter, starts and ends to `job_reports`, cards
+to the fleet, and the changes to the cache and the leases. Reports about jobs of other agents are
+ignored.
 """
 
 from __future__ import annotations
@@ -12,80 +13,95 @@ from contextlib import nullcontext
 
 import sqlalchemy as sa
 
-from gpupool.allocations import node_work, progress
-from gpupool.allocations.leases import Leases
-from gpupool.allocations.mirror import Mirror
-from gpupool.allocations.tables import allocations, jobs
-from gpupool.allocations.unsettled import UnsettledGangs
+from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.lifecycle import job_reports, node_work
+from gpupool.allocations.lifecycle.leases import Leases
+from gpupool.allocations.store.tables import allocations, jobs
+from gpupool.allocations.submission.unsettled_gangs import UnsettledGangs
 from gpupool.base.errors import DiskFull
-from gpupool.fleet.service import Fleet
+from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import nodes
-from gpupool.metering.service import Metering
-from gpupool.store import replay
+from gpupool.metering.service import MeteringService
+from gpupool.store import idempotency
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.fleet import JobSample, ReportIn, ReportsIn, ReportsOut, WorkPage
 
 logger = logging.getLogger(__name__)
 
+#: Reports in one transaction at most, which blocks all other writers. 100 ends of members of a gang
+#: take 42 to 49 ms of a processor, 1,000 took 330 to 357.
 REPORTS_AT_ONCE = 100
-"""Reports that one transaction takes in: 100 ends of members of a gang take 42 to 49 ms of a
-processor, 1,000 took 330 to 357."""
 
 
-class Agents:
-    """Thread-safe. `used_at_resize`: by job, the card memory in use when its new limits came into force."""
+class AgentService:
+    """Work and reports of agents. Thread-safe.
+
+    `used_at_resize` is the card memory in use, by job, when its new limits were applied.
+    """
 
     def __init__(
         self,
         store: Store,
-        fleet: Fleet,
-        metering: Metering,
-        mirror: Mirror,
+        fleet: FleetService,
+        metering: MeteringService,
+        cache: LedgerCache,
         leases: Leases,
         gangs: UnsettledGangs,
     ) -> None:
-        self._store, self._fleet, self._metering = store, fleet, metering
-        self._mirror, self._leases, self._gangs = mirror, leases, gangs
+        self._store = store
+        self._fleet = fleet
+        self._metering = metering
+        self._cache = cache
+        self._leases = leases
+        self._gangs = gangs
         self._began_ns = store.clock.now_ns()
         self.used_at_resize: dict[str, int | None] = {}
 
-    def work(self, node: str, after: int) -> WorkPage:
-        """What the agent of a node has to do since the cursor; after=0 also lists all that is held."""
+    def read_work(self, node: str, after: int) -> WorkPage:
+        """Read what the agent of a node has to do since the cursor; 0 lists all allocations too."""
         with self._store.read() as connection:
-            cursor, work = node_work.work_for(connection, self._fleet.agent_of(node), after)
+            cursor, work = node_work.read_work(connection, self._fleet.find_agent(node), after)
         live = [item.allocation for item in work] if after == 0 else None
         return WorkPage(cursor=cursor, work=work, live=live)
 
-    def reports(self, node: str, body: ReportsIn) -> ReportsOut:
-        """Take in what a node tells, part by part. Idempotent: telling it twice changes nothing.
+    def apply_reports(self, node: str, body: ReportsIn) -> ReportsOut:
+        """Apply what a node reports, in several transactions. Idempotent.
 
-        An agent that gets no answer tells all of it again, so that a failure between two parts loses nothing. Nothing
-        has to stay whole: an agent may as well tell each report by itself.
+        An agent without an answer sends everything again, so a failure between two transactions
+        loses nothing.
+
+        Returns:
+            The allocations whose reports are stale.
         """
-        self._fleet.seen(node)
-        agent = self._fleet.agent_of(node)
-        # Samples first: the last one of a job comes with the report of its end, which closes its books.
-        self._metering.note(*self._of_agent(agent, body.jobs))
-        stale = self._take_all(agent, body.reports)
+        self._fleet.record_heartbeat(node)
+        agent = self._fleet.find_agent(node)
+        # Samples first: the last one of a job comes with the report of its end, which closes its
+        # books.
+        self._metering.note_samples(*self._filter_samples(agent, body.jobs))
+        stale = self._apply_in_parts(agent, body.reports)
         if body.ready:
             self._fleet.mark_ready(node)
         if body.devices:
-            self._fleet.observe(node, body.devices)
-        self._keep_books()
+            self._fleet.record_observations(node, body.devices)
+        self._fold_books()
         return ReportsOut(stale=stale)
 
-    def _keep_books(self) -> None:
-        """Also without samples: a heartbeat is when the books are folded."""
+    def _fold_books(self) -> None:
+        # Also without samples: a heartbeat is when the books are folded.
         try:
-            self._metering.keep_up()
-        except DiskFull as error:  # what is due stays so; the agent has nothing to tell again for it
+            self._metering.write_and_fold()
+        except DiskFull as error:
+            # What is due stays due, and the agent need not send its reports again for it.
             logger.warning("the books are behind: %s", error.message)
 
-    def _of_agent(self, agent: str, samples: Sequence[JobSample]) -> tuple[list[JobSample], dict[str, str]]:
-        """Samples of jobs that this agent's nodes hold, and whose sums may be added up, with the tenants.
+    def _filter_samples(
+        self, agent: str, samples: Sequence[JobSample]
+    ) -> tuple[list[JobSample], dict[str, str]]:
+        """Return the samples of this agent's own jobs, and the tenants of jobs whose use is added.
 
-        An agent has nothing to say of others' jobs. What a job used before this server began is not its to count.
+        Samples of other agents' jobs are dropped. The use of a job that was placed before this
+        server began is added only from its second sample on: the sums before are counted already.
         """
         if not samples:
             return [], {}
@@ -98,46 +114,54 @@ class Agents:
         )
         with self._store.read() as connection:
             known = {row.public_id: row for row in connection.execute(query)}
-        heard = self._metering.latest()
-        counted = {
-            job: row.tenant for job, row in known.items() if job in heard or (row.placed_ns or 0) >= self._began_ns
-        }
+        heard = self._metering.get_latest_samples()
+        counted = dict[str, str]()
+        for job, row in known.items():
+            if job in heard or (row.placed_ns or 0) >= self._began_ns:
+                counted[job] = row.tenant
         return [sample for sample in samples if sample.job in known], counted
 
-    def _take_all(self, agent: str, reports: Sequence[ReportIn]) -> list[str]:
+    def _apply_in_parts(self, agent: str, reports: Sequence[ReportIn]) -> list[str]:
         """Take in reports part by part; a key of the request is recorded with the last part."""
         stale = list[str]()
         for first in range(0, len(reports), REPORTS_AT_ONCE):
             end = first + REPORTS_AT_ONCE
-            with replay.aside() if end < len(reports) else nullcontext():
-                stale += self._take(agent, reports[first:end])
+            with idempotency.defer_key() if end < len(reports) else nullcontext():
+                stale += self._apply_part(agent, reports[first:end])
         return stale
 
-    def _take(self, agent: str, reports: Sequence[ReportIn]) -> list[str]:
-        """Take in a part of what a node tells, with all that follows from it; those of the reports that are stale."""
+    def _apply_part(self, agent: str, reports: Sequence[ReportIn]) -> list[str]:
+        """Apply a part of the reports, with all that follows from it; return the stale ones."""
+        # `freeing`: a full disk must not keep cards from being released.
         with self._store.write(freeing=True) as write:
-            told = progress.take(write, self._metering, self._fleet, agent, reports, self._mirror.seconds)
-            write.note(lambda: self._note(told))
-        for gang in told.unsettled:
+            effects = job_reports.apply_reports(
+                write, self._metering, self._fleet, agent, reports, self._cache.estimate_seconds
+            )
+            write.note(lambda: self._update_cache(effects))
+        # After the commit, which has marked these gangs: a server that is killed here leaves marks
+        # that the next one settles.
+        for gang in effects.unsettled:
             self._gangs.stop_members(gang)
-        self._leases.drop(told.ended)
-        self._metering.forget_samples(told.rerun.values())
-        self.used_at_resize |= told.used
-        for job, used in told.used.items():
+        self._leases.drop_leases(effects.ended)
+        self._metering.forget_samples(effects.rerun.values())
+        self.used_at_resize |= effects.used
+        for job, used in effects.used.items():
             if used is not None:
                 self._metering.note_memory(job, used)
-        for job in told.ended:
+        for job in effects.ended:
             self.used_at_resize.pop(job, None)
-        if told.granted.cards or told.requeued:
-            self._store.hub.publish({"queue"})
-        return told.stale
+        if effects.granted.cards or effects.requeued:
+            self._store.notifier.publish_topics({"queue"})
+        return effects.stale
 
-    def _note(self, told: progress.Told) -> None:
-        for job, seconds in told.done.items():
-            self._mirror.note_done(job, seconds)
-        self._mirror.note_granted(told.granted)
-        self._mirror.note_leaving(told.leaving)
-        self._mirror.dequeue(told.dequeued)
-        if told.requeued:
-            self._mirror.enqueue(told.requeued, again=True)
-        self._mirror.note_ended(told.ended)
+    def _update_cache(self, effects: job_reports.ReportEffects) -> None:
+        # First, while the cache still has the holders of the seats.
+        for job, seconds in effects.done.items():
+            self._cache.record_runtime(job, seconds)
+        self._cache.apply_change(effects.granted)
+        self._cache.record_leaving_jobs(effects.leaving)
+        self._cache.dequeue_jobs(effects.dequeued)
+        # They had their turn once, so they lead their classes.
+        if effects.requeued:
+            self._cache.enqueue_jobs(effects.requeued, again=True)
+        self._cache.drop_migrations(effects.ended)

@@ -1,5 +1,7 @@
-"""Whether fenced programs take what their shares allow: cards, processes and files against ledgers and grants.
+"""Checks whether fenced programs use what their shares allow.
 
-Used by the agent of one machine and by that of a Kubernetes node, which say what belongs to whom and what a finding
-does. Imports no entry point. docs/decisions/0020-audit-of-gpu-time.md.
+Compares what cards, processes and files show with the usage counters of fences and with what was
+granted. Used by the agent of one machine and by that of a Kubernetes node, which know the owner of
+each share and the reaction to a finding. Must not import an entry point.
+docs/decisions/0020-audit-of-gpu-time.md.
 """

@@ -1,7 +1,8 @@
-"""What does not agree between a fenced job's ledger and what its cards say of its processes. Pure.
+"""Compares a fenced job's usage counters with what its cards report of its processes. Pure.
 
-The ledger is read before and after the cards: a process that is just allocating has reserved first, one that is just
-freeing gives back last, so whatever one of the two readings covers is accounted for. Knows no probe and no /proc.
+The counters are read before and after the cards. A process reserves before it allocates and gives
+back after it freed, so whatever one of the two readings covers is accounted for. Imports no probe
+and no /proc. docs/decisions/0020-audit-of-gpu-time.md.
 """
 
 from __future__ import annotations
@@ -11,25 +12,29 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from gpupool.mechanisms.regions import FenceDeviceUsage, FenceProcess, FenceUsage, Limits
+from gpupool.mechanisms.regions import FenceDeviceUsage, FenceProcess, FenceUsage, ShareLimits
 
 MIB: Final = 1 << 20
+#: Bytes for rounding and for what a driver keeps; a quarter of a context where that is more.
 LEAST_TOLERANCE_BYTES: Final = 16 * MIB
-"""Rounding and what a driver keeps for itself; a quarter of a context where that is more."""
+#: On a real card: what the first process may hold in code, heaps and stacks, which are charged when
+#: they are seen. The large frameworks bring some hundred MiB of code, and load it when a kernel is
+#: first used.
 CODE_ALLOWANCE_BYTES: Final = 1024 * MIB
-"""On a real card: what the first process may hold in code, heaps and stacks, which are charged when they are seen. The
-large frameworks bring some hundred MiB of code, and load it when a kernel is first used."""
+#: All processes of an allocation together on one card, in allowances of one: 4 GiB.
 ALLOWANCE_MOST: Final = 4
-"""All processes of an allocation together on one card, in allowances of one: 4 GiB."""
+#: Of a limits page that was never changed.
 FIRST_GENERATION: Final = 2
-"""Of a limits page that was never changed."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing that is not as promised. `kind` is its event's name; `pid` 0 where no process is to blame.
+class AuditFinding:
+    """One difference from what was granted.
 
-    `only_tell`: its source is not exact enough to end or freeze a job for it.
+    Attributes:
+        kind: name of the event, after `fence.`.
+        pid: process that caused it; 0 where that is unknown.
+        only_tell: its source is not exact enough to kill or freeze a job for it.
     """
 
     kind: str
@@ -40,9 +45,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class CardProcess:
-    """A process of the job as a card sees it. `names`: its pid in every namespace it is in, the host's first.
+    """A process of the job as a card sees it.
 
-    `gpu_ns`: time it had since it came, None where the card does not say.
+    Attributes:
+        names: its pid in every pid namespace that it is in, the host's first.
+        gpu_ns: GPU time since it came to the card; None where the driver does not report it.
     """
 
     names: tuple[int, ...]
@@ -51,153 +58,201 @@ class CardProcess:
 
     @property
     def pid(self) -> int:
+        """The pid in the namespace of this agent."""
         return self.names[0]
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """`unaccounted` is what cards say beyond the ledger, in bytes, by uuid and then by pid; no entry: it agrees."""
+class LedgerComparison:
+    """Result of one look at a job.
 
-    findings: tuple[Finding, ...] = ()
+    Attributes:
+        unaccounted: bytes that cards report beyond the counters, by uuid, then by pid; none where
+            both agree.
+    """
+
+    findings: tuple[AuditFinding, ...] = ()
     unaccounted: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
-    def confirmed(self, again: Comparison) -> Comparison:
-        """What a second look says too. Memory taken and given back between two readings of the ledger is in neither,
-        and the processes of a card are not read at one instant: a single look can be wrong, and each later one less.
+    def confirm_with(self, again: LedgerComparison) -> LedgerComparison:
+        """Return what a second look reports too.
+
+        A single look can be wrong: memory taken and given back between two readings of the counters
+        is in neither, and the processes of a card are not read at one instant.
         """
-        said = {(finding.kind, finding.pid) for finding in again.findings}
-        return Comparison(
-            tuple(finding for finding in self.findings if (finding.kind, finding.pid) in said),
-            {uuid: _least(sizes, again.unaccounted.get(uuid, {})) for uuid, sizes in self.unaccounted.items()},
-        )
+        repeated = {(finding.kind, finding.pid) for finding in again.findings}
+        findings = [one for one in self.findings if (one.kind, one.pid) in repeated]
+        unaccounted: dict[str, Mapping[int, int]] = {}
+        for uuid, sizes in self.unaccounted.items():
+            unaccounted[uuid] = _take_smaller(sizes, again.unaccounted.get(uuid, {}))
+        return LedgerComparison(tuple(findings), unaccounted)
 
-    def beyond(self, known: Mapping[str, Mapping[int, int]]) -> int:
-        """How many bytes more than `known` of one process on one card, at most."""
-        more = (
-            size - known.get(uuid, {}).get(pid, 0)
-            for uuid, sizes in self.unaccounted.items()
-            for pid, size in sizes.items()
-        )
-        return max(more, default=0)
+    def find_largest_growth(self, known: Mapping[str, Mapping[int, int]]) -> int:
+        """Return the most bytes that one process on one card has beyond `known`."""
+        growth = []
+        for uuid, sizes in self.unaccounted.items():
+            before = known.get(uuid, {})
+            growth += [size - before.get(pid, 0) for pid, size in sizes.items()]
+        return max(growth, default=0)
 
 
-def _least(one: Mapping[int, int], other: Mapping[int, int]) -> dict[int, int]:
+def _take_smaller(one: Mapping[int, int], other: Mapping[int, int]) -> dict[int, int]:
     return {pid: min(size, other[pid]) for pid, size in one.items() if pid in other}
 
 
-class Shrunk:
-    """What jobs hold beyond shares that were made smaller under them: theirs to keep, but not to grow again.
+class ShrunkShares:
+    """What jobs may still hold beyond shares that were made smaller while they ran.
 
-    Remembers the last look at each allocation. Of one that was resized before the first look (by an agent before us)
-    what is found is taken as left over.
+    A job may keep what it held, but not grow again. Remembers the last look at each allocation.
     """
 
     def __init__(self) -> None:
         self._limits: dict[str, Mapping[str, int]] = {}
         self._most: dict[str, dict[str, int]] = {}
 
-    def allowed(self, allocation: str, limits: Limits, held: Mapping[str, int]) -> Mapping[str, int]:
-        """By uuid, the most that it may hold where that is more than its share. `held` is what its cards say now."""
-        before, most = self._limits.get(allocation), self._most.setdefault(allocation, {})
+    def update_allowed(
+        self, allocation: str, limits: ShareLimits, held: Mapping[str, int]
+    ) -> Mapping[str, int]:
+        """Return the bytes, by uuid, that a job may hold where that is more than its share.
+
+        Args:
+            held: bytes that its cards report now, by uuid.
+        """
+        before = self._limits.get(allocation)
+        most = self._most.setdefault(allocation, {})
+        # A previous agent may have resized the share before the first look of this one. What is
+        # found then counts as left over, so that a restart of the agent ends no job.
+        is_resized_before = before is None and limits.generation > FIRST_GENERATION
         for limit in limits.devices:
             found = held.get(limit.uuid, 0)
-            was = found if before is None and limits.generation > FIRST_GENERATION else limit.memory_bytes
+            was = found if is_resized_before else limit.memory_bytes
             was = max(was, (before or {}).get(limit.uuid, 0), most.get(limit.uuid, 0))
             most[limit.uuid] = was
-        told = {uuid: size for uuid, size in most.items() if size > _share(limits, uuid)}
-        self._most[allocation] = {uuid: min(size, held.get(uuid, 0)) for uuid, size in told.items()}
-        self._limits[allocation] = {limit.uuid: limit.memory_bytes for limit in limits.devices}
-        return told
+        shares = {limit.uuid: limit.memory_bytes for limit in limits.devices}
+        self._limits[allocation] = shares
+        allowed: dict[str, int] = {}
+        kept: dict[str, int] = {}
+        for uuid, size in most.items():
+            if size > shares.get(uuid, 0):
+                allowed[uuid] = size
+                # What the job frees is lost to it: the next look allows no more than it holds now.
+                kept[uuid] = min(size, held.get(uuid, 0))
+        self._most[allocation] = kept
+        return allowed
 
-    def forget(self, live: Collection[str]) -> None:
-        """Keep these allocations alone."""
+    def keep_only(self, live: Collection[str]) -> None:
+        """Forget every allocation that is not in `live`."""
         for gone in self._limits.keys() - set(live):
             del self._limits[gone], self._most[gone]
 
 
-def _share(limits: Limits, uuid: str) -> int:
-    return next((limit.memory_bytes for limit in limits.devices if limit.uuid == uuid), 0)
+def sum_held_bytes(cards: Mapping[str, Iterable[CardProcess]]) -> dict[str, int]:
+    """Return the bytes that all of a job's processes hold together, by uuid."""
+    held = {}
+    for uuid, processes in cards.items():
+        held[uuid] = sum(one.memory_bytes for one in processes)
+    return held
 
 
-def held_on(cards: Mapping[str, Iterable[CardProcess]]) -> dict[str, int]:
-    """What cards say of a job's processes together, by uuid."""
-    return {uuid: sum(one.memory_bytes for one in processes) for uuid, processes in cards.items()}
+def compute_allowance(processes: int, first_bytes: int) -> int:
+    """Return the bytes that an allocation's processes may hold on one card outside the counters.
 
-
-def allowance_of(processes: int, first_bytes: int) -> int:
-    """What the processes of an allocation together may hold on one card that no ledger knows, in bytes.
-
-    `first_bytes` for the first, a quarter of it for each further one, at most four times as much: bounded, however
-    many processes a job starts.
+    That is `first_bytes` for the first process and a quarter of it for each further one, at most
+    `ALLOWANCE_MOST` times as much: bounded, however many processes a job starts.
     """
-    return min(first_bytes + max(0, processes - 1) * (first_bytes // 4), ALLOWANCE_MOST * first_bytes)
+    return min(
+        first_bytes + max(0, processes - 1) * (first_bytes // 4), ALLOWANCE_MOST * first_bytes
+    )
 
 
-def compare(
-    limits: Limits,
+def compare_ledger(
+    limits: ShareLimits,
     before: FenceUsage,
     after: FenceUsage,
     cards: Mapping[str, Iterable[CardProcess]],
     allowance_bytes: int = 0,
     allowed: Mapping[str, int] = MappingProxyType({}),
-) -> Comparison:
-    """`cards` holds, by uuid, the job's own processes there.
+) -> LedgerComparison:
+    """Compare a job's usage counters with its processes on its cards.
 
-    One may hold `allowance_bytes` there that its ledger does not know, several what `allowance_of` says together:
-    unaccounted, so charged, and no finding. `allowed` is what the job may hold in all, where that is more than a share
-    that was made smaller under it.
+    Args:
+        before: the counters before the cards were read.
+        after: the counters after that.
+        cards: the job's own processes, by uuid.
+        allowance_bytes: what the first process may hold outside its counters: it is charged to the
+            share and is no finding. `compute_allowance` says what several may hold.
+        allowed: what the job may hold in all, by uuid, where its share was made smaller.
     """
-    findings: list[Finding] = []
+    findings: list[AuditFinding] = []
     unaccounted: dict[str, dict[int, int]] = {}
     for limit in limits.devices:
         least = max(LEAST_TOLERANCE_BYTES, limit.context_bytes // 4)
         seen = list(cards.get(limit.uuid, ()))
-        together = least * max(1, len(seen)) + allowance_of(len(seen), allowance_bytes)
-        extra = {one.pid: _beyond(one, limit.uuid, before, after) for one in seen}
+        together = least * max(1, len(seen)) + compute_allowance(len(seen), allowance_bytes)
+        extra: dict[int, int] = {}
+        for one in seen:
+            extra[one.pid] = _measure_excess(one, limit.uuid, before, after)
         unaccounted[limit.uuid] = {pid: size for pid, size in extra.items() if size > 0}
-        found = list(_of_card(limit.uuid, seen, extra, least + allowance_bytes, before, after))
-        findings += found or _of_all(limit.uuid, extra, together)
+        found = list(
+            _check_processes(limit.uuid, seen, extra, least + allowance_bytes, before, after)
+        )
+        findings += found or _check_total(limit.uuid, extra, together)
         held = sum(one.memory_bytes for one in seen)
         if held > max(limit.memory_bytes, allowed.get(limit.uuid, 0)) + together:
             share = f"its share is {limit.memory_bytes // MIB} MiB"
-            findings.append(Finding("over", f"its processes hold {held // MIB} MiB of card {limit.uuid}, {share}"))
-    return Comparison(tuple(findings), unaccounted)
+            findings.append(
+                AuditFinding(
+                    "over", f"its processes hold {held // MIB} MiB of card {limit.uuid}, {share}"
+                )
+            )
+    return LedgerComparison(tuple(findings), unaccounted)
 
 
-def _of_card(
+def _check_processes(
     uuid: str,
     seen: Iterable[CardProcess],
     extra: Mapping[int, int],
     tolerance: int,
     before: FenceUsage,
     after: FenceUsage,
-) -> Iterator[Finding]:
+) -> Iterator[AuditFinding]:
     for one in seen:
-        slots = [slot for usage in (before, after) for slot in _slots(one, usage)]
-        if not slots:
-            yield Finding("unregistered", f"process {one.pid} is on card {uuid} past the fence", one.pid)
+        # Found in neither reading, so it is not one that just takes or gives back its slot.
+        if not _find_slots(one, before) and not _find_slots(one, after):
+            yield AuditFinding(
+                "unregistered", f"process {one.pid} is on card {uuid} past the fence", one.pid
+            )
         elif extra[one.pid] > tolerance:
-            text = f"process {one.pid} holds {extra[one.pid] // MIB} MiB of card {uuid} that its ledger does not know"
-            yield Finding("memory", text, one.pid)
+            text = (
+                f"process {one.pid} holds {extra[one.pid] // MIB} MiB of card {uuid} "
+                "that its ledger does not know"
+            )
+            yield AuditFinding("memory", text, one.pid)
 
 
-def _of_all(uuid: str, extra: Mapping[int, int], most: int) -> Iterator[Finding]:
-    """Many that each hold little beside their ledgers; the one that holds the most of it is named."""
-    beyond = sum(size for size in extra.values() if size > 0)
+def _check_total(uuid: str, extra: Mapping[int, int], most: int) -> Iterator[AuditFinding]:
+    """Find many processes that each hold little outside their counters; the largest is named."""
+    beyond = sum(max(size, 0) for size in extra.values())
     if beyond > most:
         worst = max(extra, key=lambda pid: extra[pid])
-        text = f"{len(extra)} processes hold {beyond // MIB} MiB of card {uuid} that their ledger does not know"
-        yield Finding("memory", text, worst)
+        text = (
+            f"{len(extra)} processes hold {beyond // MIB} MiB of card {uuid} "
+            "that their ledger does not know"
+        )
+        yield AuditFinding("memory", text, worst)
 
 
-def _slots(one: CardProcess, usage: FenceUsage) -> list[FenceProcess]:
+def _find_slots(one: CardProcess, usage: FenceUsage) -> list[FenceProcess]:
     return [slot for slot in usage.processes if slot.pid in one.names]
 
 
-def _beyond(one: CardProcess, uuid: str, before: FenceUsage, after: FenceUsage) -> int:
-    known = (sum(_used(slot, uuid).reserved_bytes for slot in _slots(one, usage)) for usage in (before, after))
-    return one.memory_bytes - max(known)
+def _measure_excess(one: CardProcess, uuid: str, before: FenceUsage, after: FenceUsage) -> int:
+    known = max(_sum_reserved(one, uuid, before), _sum_reserved(one, uuid, after))
+    return one.memory_bytes - known
 
 
-def _used(slot: FenceProcess, uuid: str) -> FenceDeviceUsage:
-    return slot.devices.get(uuid, FenceDeviceUsage())
+def _sum_reserved(one: CardProcess, uuid: str, usage: FenceUsage) -> int:
+    reserved = 0
+    for slot in _find_slots(one, usage):
+        reserved += slot.devices.get(uuid, FenceDeviceUsage()).reserved_bytes
+    return reserved

@@ -1,1 +1,4 @@
-"""Units, ids, errors, clocks and settings. Standard library only; knows nothing of cards or tenants."""
+"""Units, ids, errors, clocks and settings. Imports the standard library only.
+
+Must not know cards or tenants.
+"""

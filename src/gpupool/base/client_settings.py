@@ -1,7 +1,7 @@
-"""Which pool a client talks to, read from the environment once.
+"""Reads from the environment which pool a client talks to.
 
-Every `gpupool run` pays for what this module imports, so it stays with `os` and plain classes:
-no dataclasses (they import inspect), no pathlib. `base.settings` hands these names on.
+Every `gpupool run` imports this module, so it imports `os` alone: no dataclasses (they import
+inspect), no pathlib. `base.settings` exports these names too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
 
+#: State of the machine's own pool, which root starts.
 SYSTEM_STATE_DIR_TEXT = "/var/lib/gpupool"
+#: In /run, which a boot empties: no socket of a pool that is gone.
 SYSTEM_SOCKET_TEXT = "/run/gpupool/gpupool.sock"
 SOCKET_NAME = "gpupool.sock"
 
 
 class ClientSettings:
-    """Which pool a client talks to, in this order: state directory, URL, saved login, own pool, system pool."""
+    """Which pool a client talks to.
+
+    The first that is set decides: state directory, URL, saved login, own pool, system pool.
+    """
 
     __slots__ = ("ca_file", "login_file", "own_state_dir", "state_dir", "token", "url")
 
@@ -33,14 +38,24 @@ class ClientSettings:
         ca_file: str | None = None,
         login_file: Path | None = None,
     ) -> None:
-        self.state_dir, self.url, self.token = state_dir, url, token
-        self.own_state_dir, self.ca_file, self.login_file = own_state_dir, ca_file, login_file
+        self.state_dir = state_dir
+        self.url = url
+        self.token = token
+        self.own_state_dir = own_state_dir
+        self.ca_file = ca_file
+        self.login_file = login_file
 
 
 def client_settings(
     environ: Mapping[str, str] = os.environ, *, state_dir: str | None = None, uid: int | None = None
 ) -> ClientSettings:
-    """Read GPUPOOL_STATE_DIR, GPUPOOL_URL, GPUPOOL_TOKEN, GPUPOOL_CA_FILE; an argument wins over them."""
+    """Read GPUPOOL_STATE_DIR, GPUPOOL_URL, GPUPOOL_TOKEN and GPUPOOL_CA_FILE.
+
+    Args:
+        environ: The environment.
+        state_dir: A state directory from the command line; it overrides the environment.
+        uid: The account; None is the process's own.
+    """
     chosen = state_dir or environ.get("GPUPOOL_STATE_DIR")
     return ClientSettings(
         state_dir=os.path.abspath(chosen) if chosen else None,
@@ -53,14 +68,20 @@ def client_settings(
 
 
 def own_state_dir(environ: Mapping[str, str] = os.environ, uid: int | None = None) -> str:
-    """/var/lib/gpupool for root, else gpupool below XDG_STATE_HOME (~/.local/state)."""
+    """Find the state directory of an account's own pool.
+
+    It is /var/lib/gpupool for root, else gpupool below XDG_STATE_HOME (~/.local/state).
+    """
     if (os.getuid() if uid is None else uid) == 0:
         return SYSTEM_STATE_DIR_TEXT
     return _below(environ, "XDG_STATE_HOME", ".local/state", "gpupool")
 
 
 def login_file(environ: Mapping[str, str] = os.environ) -> str:
-    """Where `gpupool login` keeps which pool and which token: ~/.config/gpupool/login.json, mode 0600."""
+    """Find the file of `gpupool login`, with the pool and the token.
+
+    It is gpupool/login.json below XDG_CONFIG_HOME (~/.config), mode 0600.
+    """
     return _below(environ, "XDG_CONFIG_HOME", ".config", "gpupool/login.json")
 
 

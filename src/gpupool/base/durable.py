@@ -1,7 +1,7 @@
-"""Files that are replaced whole or not at all, and those that must also survive a power cut.
+"""Replaces files whole or not at all, also across a power cut where that is needed.
 
-Without the flush of the file its name may come back with nothing in it; without that of the directory the
-name itself may be gone (fsync(2)).
+Without a flush of the file its name may come back without content; without a flush of the directory
+the name itself may be gone (fsync(2)).
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import BinaryIO
 
 
 @contextmanager
-def replacing(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its name at the end of the block; removed when the block raises (a full disk).
+def open_replacement(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Open a file beside `path` that takes its name at the end of the block.
 
-    Not flushed: for what a power cut ends anyway, or what is made again. Otherwise `write_durably`.
+    The file is removed when the block raises, as on a full disk. It is not flushed: use
+    `write_durably` for what must survive a power cut.
     """
+    # In the same directory: rename(2) replaces atomically only within one file system.
     temporary = path.with_name(f"{path.name}.new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
@@ -31,17 +33,18 @@ def replacing(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
 
 
 def write_durably(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Replace a file whole or not at all; it is on disk when this returns. Blocks for two flushes."""
-    with replacing(path, mode=mode) as file:
+    """Replace a file whole or not at all. It is on disk on return; blocks for two flushes."""
+    with open_replacement(path, mode=mode) as file:
         file.write(data)
         file.flush()
         os.fchmod(file.fileno(), mode)  # whatever the umask
         os.fsync(file.fileno())
+    # After kill -9 the file is the old one or the new one; only a power cut needs this flush too.
     sync_directory(path.parent)
 
 
 def make_directory_durably(path: Path, *, mode: int = 0o700) -> None:
-    """Make a directory, where it is not there, and those above it; their names survive a power cut. Idempotent."""
+    """Make a directory and those above it; their names survive a power cut. Idempotent."""
     missing = [one for one in (path, *path.parents) if not one.is_dir()]
     for one in reversed(missing):
         one.mkdir(mode=mode, exist_ok=True)
@@ -49,7 +52,7 @@ def make_directory_durably(path: Path, *, mode: int = 0o700) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Flush a directory: names that were made, moved or removed in it are so after a power cut too."""
+    """Flush a directory: names made, moved or removed in it stay so after a power cut."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

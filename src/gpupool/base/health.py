@@ -1,10 +1,11 @@
-"""Whether something is well: named checks, asked by `/healthz`, `gpupool doctor` and `/metrics` (docs/decisions/0014).
+"""Named health checks, run by `/healthz`, `gpupool doctor` and `/metrics` (docs/decisions/0014).
 
 A part adds a check for each way in which it can fail silently:
 
     checks.add("placing", lambda: fail("no plan since 40 s", "see server.log") if stuck else well("..."))
 
-A check answers from memory or with one short look; it must not wait. Must not know what is checked.
+A check answers from memory or with one short look; it must not block. This module must not know
+what is checked.
 """
 
 from __future__ import annotations
@@ -21,30 +22,38 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What a check found. `text` names no tenant's things; `following` is what to type or do next."""
+class CheckFinding:
+    """What a check found.
+
+    Attributes:
+        text: What was found; it names no object of a tenant.
+        following: What to type or do next.
+    """
 
     state: State
     text: str
     following: str = ""
 
 
-Check = Callable[[], Finding]
+Check = Callable[[], CheckFinding]
 
 
-def well(text: str) -> Finding:
-    return Finding("ok", text)
+def well(text: str) -> CheckFinding:
+    """Make the finding that all is well."""
+    return CheckFinding("ok", text)
 
 
-def warn(text: str, following: str = "") -> Finding:
-    return Finding("warn", text, following)
+def warn(text: str, following: str = "") -> CheckFinding:
+    """Make a finding that needs attention soon."""
+    return CheckFinding("warn", text, following)
 
 
-def fail(text: str, following: str) -> Finding:
-    return Finding("fail", text, following)
+def fail(text: str, following: str) -> CheckFinding:
+    """Make the finding that something does not work."""
+    return CheckFinding("fail", text, following)
 
 
-class Checks:
+class HealthChecks:
     """The checks of one pool, in the order in which they were added. Thread-safe."""
 
     def __init__(self) -> None:
@@ -52,25 +61,29 @@ class Checks:
         self._checks: dict[str, Check] = {}
 
     def add(self, name: str, check: Check) -> None:
-        """A second check of the same name takes the place of the first."""
+        """Add a check; it replaces an earlier check of the same name."""
         with self._lock:
             self._checks[name] = check
 
-    def run(self) -> dict[str, Finding]:
-        """Ask all of them. One that raises has found something: that it could not look."""
+    def run_all(self) -> dict[str, CheckFinding]:
+        """Run every check. A check that raises is a finding of its own. Never raises."""
         with self._lock:
             checks = dict(self._checks)
-        return {name: _asked(name, check) for name, check in checks.items()}
+        return {name: _run_check(name, check) for name, check in checks.items()}
 
-    def unwell(self) -> dict[State, list[str]]:
-        """Names of the checks that fail now, and of those that warn."""
-        found = self.run()
-        return {state: [name for name, one in found.items() if one.state == state] for state in ("fail", "warn")}
+    def list_unwell(self) -> dict[State, list[str]]:
+        """Return the names of the checks that fail now, and of those that warn."""
+        names: dict[State, list[str]] = {"fail": [], "warn": []}
+        for name, finding in self.run_all().items():
+            if finding.state != "ok":
+                names[finding.state].append(name)
+        return names
 
 
-def _asked(name: str, check: Check) -> Finding:
+def _run_check(name: str, check: Check) -> CheckFinding:
     try:
         return check()
     except Exception as error:
+        # One broken check must not hide what the others found.
         log.exception("the check of %s failed", name)
         return fail(f"could not look: {error}", "see server.log in the state directory")

@@ -1,7 +1,8 @@
-"""Which pool instance a state directory belongs to, so that a copy of it never acts for the original. Decision 0018.
+"""Identifies the pool instance of a state directory, so that a copy never acts for the original.
 
-`identity` in the directory names the instance by a nonce and by where it was made: machine, boot, path, and the
-directory's own device and inode. A copy has the file and not the inode. A directory that was renamed keeps the inode.
+The file `identity` names the instance by a nonce and by its place: machine, boot, path, and the
+device and inode of the directory. A copy has the file but another inode; a renamed directory keeps
+its inode (docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from gpupool.base.durable import write_durably
-from gpupool.base.errors import PoolCopied, StateUnusable
+from gpupool.base.errors import CopiedPool, StateUnusable
 
+#: Name of the identity in the state directory.
 FILE = "identity"
 
 
 @dataclass(frozen=True)
-class Instance:
-    """One pool on one machine. `machine` and `boot` are empty where the kernel does not tell them."""
+class PoolInstance:
+    """One pool on one machine. `machine` and `boot` are empty where the kernel does not tell
+    them."""
 
     nonce: str
     machine: str
@@ -31,31 +34,38 @@ class Instance:
     inode: int
 
 
-def claim(root: Path) -> Instance:
+def claim_directory(root: Path) -> PoolInstance:
     """Take a state directory for this machine and boot; the instance it belongs to. Idempotent.
 
-    Raises PoolCopied where the directory is a copy of another instance's, StateUnusable where its file is damaged.
+    Raises CopiedPool where the directory is a copy of another instance's, StateUnusable where its file is damaged.
     """
-    known, here = read(root), _here(root)
+    known = read_identity(root)
+    here = _read_place(root)
     if known is None:
-        return _write(root, here)
+        return _write_identity(root, here)
     if is_copy(known, here):
-        raise PoolCopied(
+        raise CopiedPool(
             f"{root} is a copy of the pool at {known.path}: started from here, it would end that pool's jobs",
             hint=f"gpupool restore {root} --state-dir NEW  makes a pool of its own from it",
             original=known.path,
         )
-    current = Instance(known.nonce, here.machine, here.boot, here.path, here.device, here.inode)
+    # A boot or a rename changes the place, not the nonce: the record follows.
+    current = PoolInstance(known.nonce, here.machine, here.boot, here.path, here.device, here.inode)
     if current != known:
         with suppress(OSError):  # a full disk: what is known already tells a copy by its inode
-            _write(root, current)
+            _write_identity(root, current)
     return current
 
 
-def is_copy(known: Instance, here: Instance) -> bool:
-    """Another inode is another directory; so is the same number on another device in the same boot, elsewhere.
+def is_copy(known: PoolInstance, here: PoolInstance) -> bool:
+    """Whether a directory is a copy of the one that its identity names.
 
-    A device's number may change with a boot or a mount, where the path is the same.
+    Another inode is another directory; so is the same inode on another device at another path in
+    the same boot. A boot or a mount may change the device's number, but not the path.
+
+    Args:
+        known: What the identity names.
+        here: The place of the directory.
     """
     if known.inode != here.inode:
         return True
@@ -63,11 +73,11 @@ def is_copy(known: Instance, here: Instance) -> bool:
     return same_boot and known.device != here.device and known.path != here.path
 
 
-def read(root: Path) -> Instance | None:
-    """What the directory says of itself; None where it has no identity yet. Raises StateUnusable."""
+def read_identity(root: Path) -> PoolInstance | None:
+    """Read the identity of a directory; None where it has none yet. Raises StateUnusable."""
     try:
         found = json.loads((root / FILE).read_text(encoding="utf-8"))
-        return Instance(**{field.name: found[field.name] for field in fields(Instance)})
+        return PoolInstance(**{field.name: found[field.name] for field in fields(PoolInstance)})
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -76,24 +86,24 @@ def read(root: Path) -> Instance | None:
         ) from error
 
 
-def _here(root: Path) -> Instance:
+def _read_place(root: Path) -> PoolInstance:
     found = os.stat(root)
-    return Instance(
+    return PoolInstance(
         nonce=secrets.token_hex(16),
-        machine=_line("/etc/machine-id"),
-        boot=_line("/proc/sys/kernel/random/boot_id"),
+        machine=_read_line("/etc/machine-id"),
+        boot=_read_line("/proc/sys/kernel/random/boot_id"),
         path=os.path.realpath(root),
         device=found.st_dev,
         inode=found.st_ino,
     )
 
 
-def _write(root: Path, instance: Instance) -> Instance:
+def _write_identity(root: Path, instance: PoolInstance) -> PoolInstance:
     write_durably(root / FILE, json.dumps(asdict(instance), indent=1).encode() + b"\n")
     return instance
 
 
-def _line(path: str) -> str:
+def _read_line(path: str) -> str:
     try:
         return Path(path).read_text(encoding="ascii").strip()
     except OSError:

@@ -1,7 +1,8 @@
-"""Hard resource limits that this process cannot raise, and so cannot give to what it starts (setrlimit(2)).
+"""Finds the hard resource limits that this process cannot raise, nor give to its children.
 
-Root needs CAP_SYS_RESOURCE of the first user namespace for that, which a container withholds; what the kernel lets this
-process do is found by trying, because the capability of an inner namespace reads the same.
+Raising one needs CAP_SYS_RESOURCE of the first user namespace (setrlimit(2)), which a container
+withholds even from root. The capability of an inner namespace reads the same, so the limit is found
+by trying.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ _NUMBERS: Final[Mapping[str, int]] = MappingProxyType(
 
 
 def fixed_hard_limits() -> dict[str, int]:
-    """By name each hard limit that cannot be raised. Raises each one by 1 and puts it back, so call it at start."""
+    """Find each hard limit that cannot be raised, by name.
+
+    It raises each limit by 1 and puts it back, so call it before threads start.
+    """
     found: dict[str, int] = {}
     for name, number in _NUMBERS.items():
         soft, hard = resource.getrlimit(number)

@@ -1,4 +1,4 @@
-"""How long the parts of one piece of work took: a line for the log that says where the time went."""
+"""Measures how long the parts of a piece of work took, for one line in a log."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ import time
 from collections.abc import Callable
 
 
-class Phases:
-    """Wall and processor seconds from mark to mark; not thread-safe, but its user may change threads."""
+class PhaseTimer:
+    """Wall and processor seconds between marks. One thread at a time may use it."""
 
     def __init__(
-        self, wall: Callable[[], float] = time.monotonic, processor: Callable[[], float] = time.process_time
+        self,
+        wall: Callable[[], float] = time.monotonic,
+        processor: Callable[[], float] = time.process_time,
     ) -> None:
-        self._wall, self._processor = wall, processor
+        self._wall = wall
+        self._processor = processor
         self._began = wall()
+        # Both clocks: a step that waits shows in wall seconds alone.
         self._last = (self._began, processor())
         self._marks: list[str] = []
 
-    def mark(self, name: str) -> None:
-        """What was done since the last mark is called so."""
+    def mark_phase(self, name: str) -> None:
+        """Name what was done since the last mark."""
         now = (self._wall(), self._processor())
         self._marks.append(f"{name} {now[0] - self._last[0]:.3f} ({now[1] - self._last[1]:.3f})")
         self._last = now
 
-    def text(self) -> str:
-        """`0.310 s: lease 0.120 (0.010), rooms 0.190 (0.030)`: of each part, in brackets on the processor."""
+    def format_text(self) -> str:
+        """Format the parts, like `0.310 s: lease 0.120 (0.010), rooms 0.190 (0.030)`.
+
+        The seconds in brackets are processor time.
+        """
         return f"{self._last[0] - self._began:.3f} s: {', '.join(self._marks)}"

@@ -1,4 +1,4 @@
-"""Room on the disk of a state directory: how much a pool keeps in reserve, and what a new one needs.
+"""Disk space of a state directory: what a pool keeps in reserve, and what a new pool needs.
 
 Must not write any data.
 """
@@ -23,7 +23,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def reserve_bytes(size: int) -> tuple[int, int]:
-    """Bytes ahead in the log and in the database, on a disk of so many bytes.
+    """Return the bytes to reserve in the log and in the database, on a disk of `size` bytes.
 
     >>> reserve_bytes(64 << 20)
     (4194304, 1048576)
@@ -32,11 +32,19 @@ def reserve_bytes(size: int) -> tuple[int, int]:
 
 
 def check_room_for_new_pool(place: str) -> None:
-    """Raise DiskFull where a new pool at `place`, which need not exist yet, would not have room for its reserve."""
-    place = _existing(place)
+    """Check that a new pool has space for its reserve.
+
+    Args:
+        place: Its state directory, which need not exist yet.
+
+    Raises:
+        DiskFull: There is not enough space.
+    """
+    place = _find_existing(place)
     disk = os.statvfs(place)
     log, database = reserve_bytes(disk.f_blocks * disk.f_frsize)
-    # Beside the reserve as much as the database's part of it must stay free: else the disk counts as full.
+    # Beside the reserve as much as the database's part of it must stay free: else the disk counts
+    # as full.
     needed = log + 2 * database + FIRST_FILES_BYTES
     free = disk.f_bavail * disk.f_frsize
     if free < needed:
@@ -47,7 +55,7 @@ def check_room_for_new_pool(place: str) -> None:
 
 
 def state_error(root: str, error: OSError) -> GpupoolError:
-    """What to say of a state directory in which something could not be read or written."""
+    """Make the error for a state directory that could not be read or written."""
     if error.errno in _FULL:
         return no_room(root)
     said = f"{root} cannot be used as state directory: {error.strerror}"
@@ -57,8 +65,8 @@ def state_error(root: str, error: OSError) -> GpupoolError:
 
 
 def no_room(root: str) -> DiskFull:
-    """A pool that is there cannot start, or go on, for lack of space."""
-    disk = os.statvfs(_existing(root))
+    """Make the error for an existing pool that cannot start or continue for lack of space."""
+    disk = os.statvfs(_find_existing(root))
     said = f"{disk.f_bavail * disk.f_frsize >> 20} MiB and {disk.f_favail} files free"
     return DiskFull(
         f"the disk of {root} is full ({said}); nothing was changed",
@@ -67,8 +75,12 @@ def no_room(root: str) -> DiskFull:
 
 
 def write_problem(root: str | os.PathLike[str]) -> str:
-    """Why the directory cannot be written, by its owner; empty where it can. Changes no more than a time."""
+    """Return why the owner cannot write the directory; empty where that works.
+
+    Changes the directory's times only.
+    """
     try:
+        # It needs the right to write and no space, so a full disk is not taken for a missing right.
         os.utime(root)
     except OSError as error:
         return error.strerror or str(error)
@@ -76,16 +88,17 @@ def write_problem(root: str | os.PathLike[str]) -> str:
 
 
 def is_full(error: OSError) -> bool:
+    """Whether an error says that the disk or its quota is full."""
     return error.errno in _FULL
 
 
-def _existing(place: str) -> str:
-    """The directory, else the nearest above it that is there."""
+def _find_existing(place: str) -> str:
+    """Find the directory, or the nearest one above it that exists."""
     while not os.path.exists(place):
         place = os.path.dirname(place)
     return place
 
 
 def _mib(size: int) -> int:
-    """Rounded up: with so many MiB there is enough."""
+    """Convert bytes to MiB, rounded up."""
     return -(-size >> 20)

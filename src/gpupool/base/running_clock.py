@@ -1,8 +1,8 @@
-"""A clock that stands while this process does (docs/decisions/0014).
+"""A clock that counts only the time in which this process ran (docs/decisions/0014).
 
-A process that is stopped (SIGSTOP), suspended with its machine, or not run by a machine that is too busy has done no
-work in that time, and is not late with it. So time counts in small steps: of a gap between two steps no more than
-`MOST_SECONDS` is believed. Must not know what is timed.
+A process that is stopped (SIGSTOP), suspended with its machine, or not scheduled by a busy machine
+cannot work in that time, and is not late with it. So time counts in small steps: of a gap between
+two steps at most `MOST_SECONDS` count. Must not know what is timed.
 """
 
 from __future__ import annotations
@@ -19,18 +19,23 @@ MOST_SECONDS: Final = 2.0
 
 
 class RunningClock:
-    """Seconds in which the process ran, as long as `step` is called about once a second. Thread-safe."""
+    """Counts the seconds in which the process ran. Thread-safe.
+
+    Call `step` about once a second.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._counted, self._last = 0.0, now()
+        self._counted = 0.0
+        self._last = now()
 
     def __call__(self) -> float:
         with self._lock:
             return self._counted + self._since_step()
 
     def step(self) -> None:
+        """Count the time since the last step."""
         with self._lock:
             self._counted += self._since_step()
             self._last = self._now()

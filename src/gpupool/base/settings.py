@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses built once at an entry point. The only reader of the environment."""
+"""Settings as frozen dataclasses, built once at an entry point from the environment."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SYSTEM_SOCKET = Path(SYSTEM_SOCKET_TEXT)
 
 
 def default_state_dir(environ: Mapping[str, str] = os.environ, uid: int | None = None) -> Path:
-    """/var/lib/gpupool for root, else gpupool below XDG_STATE_HOME (~/.local/state)."""
+    """Find the state directory of an account's own pool; see `own_state_dir`."""
     return Path(own_state_dir(environ, uid))
 
 
 @dataclass(frozen=True)
 class PoolPaths:
-    """Where everything of one pool lies below its state directory."""
+    """The paths of one pool, below its state directory."""
 
     root: Path
 
@@ -51,7 +51,7 @@ class PoolPaths:
 
     @property
     def marker(self) -> Path:
-        """`pool.json`: layout version, how the pool was started (cards, store, listeners)."""
+        """The file `pool.json`: layout version, and how the pool was started."""
         return self.root / "pool.json"
 
     @property

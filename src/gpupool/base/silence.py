@@ -1,9 +1,10 @@
-"""Bodies that hang without raising: who is busy, for how long that may take, and who is silent (docs/decisions/0014).
+"""Finds supervised bodies (threads and tasks) that hang without raising (docs/decisions/0014).
 
-A supervised body says `with busy(60): ...` around each round of its work. What takes longer is silent: `/healthz`,
-`/metrics` and `gpupool doctor` say so. One that stays silent for `PATIENCE_SECONDS` more cannot go on, and its
-process is ended to begin anew; except where the kernel holds the thread, since that would hold the process's end as
-well. A body that waits for something to do is not busy. Must not know what the bodies do.
+A body puts `with busy(60): ...` around each round of its work. A round that takes longer makes the
+body silent, which `/healthz`, `/metrics` and `gpupool doctor` report. After `PATIENCE_SECONDS` more
+the process is restarted; except where the thread is blocked in the kernel, since that would block
+the end of the process as well. A body that waits for something to do is not busy. Must not know
+what the bodies do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Final
 
 from gpupool.base.running_clock import STEP_SECONDS, RunningClock
 
-#: Seconds of silence after which a body cannot go on: no honest round takes so much longer than it says.
+#: Seconds of silence after which a body cannot go on: no honest round takes so much longer than it
+#: says.
 PATIENCE_SECONDS: Final = 240.0
 #: What a round of most bodies may take, also on a machine that is far too busy.
 ROUND_SECONDS: Final = 60.0
@@ -28,35 +30,45 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Silence:
-    """A body whose round takes too long."""
+class SilentBody:
+    """A body whose round takes too long.
+
+    Attributes:
+        name: The body.
+        seconds: How long the round is over its bound.
+        bound: How long the round may take, in seconds.
+        thread: The kernel's number of the thread.
+    """
 
     name: str
     seconds: float
-    """Since its bound."""
     bound: float
     thread: int
-    """Its number in the kernel."""
 
     @property
     def text(self) -> str:
+        """The silence as a text for people."""
         since = self.bound + self.seconds
         return f"silent since {since:.0f} s: one round of it takes at most {self.bound:g} s"
 
 
-class Beat:
-    """When the round of one body began and how long it may take. Written by the body, read by any thread."""
+class BodyBeat:
+    """When the round of one body began and how long it may take.
 
-    def __init__(self, name: str, pulse: Pulse) -> None:
-        self.name, self._pulse = name, pulse
+    Written by the body, read by any thread.
+    """
+
+    def __init__(self, name: str, pulse: BodyPulse) -> None:
+        self.name = name
+        self._pulse = pulse
         self._round: tuple[float, float, int] | None = None
 
     @contextmanager
-    def busy(self, seconds: float) -> Iterator[None]:
-        """A round that takes at most so long. One within another is on its own account."""
+    def mark_busy(self, seconds: float) -> Iterator[None]:
+        """Mark a round that may take so many seconds. An inner round has its own bound."""
         outer = self._round
         self._round = (self._pulse.clock(), seconds, threading.get_native_id())
-        self._pulse.wake()
+        self._pulse.start_clock()
         try:
             yield
         finally:
@@ -64,21 +76,24 @@ class Beat:
 
     @property
     def is_busy(self) -> bool:
+        """Whether a round is under way."""
         return self._round is not None
 
-    def silence(self) -> Silence | None:
+    def find_silence(self) -> SilentBody | None:
+        """Return the silence of a round that takes too long, or None."""
         known = self._round
         if known is None:
             return None
         began, bound, thread = known
         late = self._pulse.clock() - began - bound * self._pulse.scale
-        return Silence(self.name, late, bound * self._pulse.scale, thread) if late >= 0 else None
+        return SilentBody(self.name, late, bound * self._pulse.scale, thread) if late >= 0 else None
 
 
-class Pulse:
-    """Drives the clock while any body is busy, and ends the process of one that is silent for too long.
+class BodyPulse:
+    """Drives the clock while a body is busy, and ends the process of one that hangs. Thread-safe.
 
-    `scale` multiplies every bound: tests of whole processes wait less. `end` is given the name.
+    Attributes:
+        scale: Multiplies every bound; tests of whole processes wait less.
     """
 
     def __init__(self, end: Callable[[str], None], clock: RunningClock | None = None) -> None:
@@ -86,37 +101,41 @@ class Pulse:
         self.scale = 1.0
         self._end = end
         self._lock = threading.Lock()
-        self._beats: dict[int, Beat] = {}
+        self._beats: dict[int, BodyBeat] = {}
         self._ended: set[str] = set()
         self._due = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def add(self, beat: Beat) -> None:
+    def add(self, beat: BodyBeat) -> None:
+        """Add a body."""
         with self._lock:
             self._beats[id(beat)] = beat
 
-    def discard(self, beat: Beat) -> None:
+    def discard(self, beat: BodyBeat) -> None:
+        """Remove a body. Idempotent."""
         with self._lock:
             self._beats.pop(id(beat), None)
 
-    def silences(self) -> list[Silence]:
+    def list_silent(self) -> list[SilentBody]:
+        """List the bodies whose round takes too long."""
         with self._lock:
             beats = list(self._beats.values())
-        return [found for beat in beats if (found := beat.silence()) is not None]
+        return [found for beat in beats if (found := beat.find_silence()) is not None]
 
-    def wake(self) -> None:
+    def start_clock(self) -> None:
         """Start the clock for a body that is busy. Cheap if the clock runs already."""
         if not self._due.is_set():
             self._due.set()
             self._begin()
 
-    def look(self) -> None:
+    def end_hung(self) -> None:
         """End the process of a body that is silent for too long; once for each."""
-        found = self.silences()
+        found = self.list_silent()
         self._ended &= {silence.name for silence in found}
         for silence in found:
             if silence.seconds < PATIENCE_SECONDS * self.scale or silence.name in self._ended:
                 continue
+            # A thread in state D ignores SIGKILL: the process could not end.
             if not _is_in_kernel(silence.thread):
                 self._ended.add(silence.name)
                 log.critical("%s is %s", silence.name, silence.text)
@@ -141,49 +160,53 @@ class Pulse:
             self._due.wait()
             self.clock.step()
             self._due.clear()
-            while self._is_anyone_busy():
+            while self._has_busy_body():
                 self._due.set()
                 waits.wait(STEP_SECONDS)
                 self.clock.step()
                 try:
-                    self.look()
+                    self.end_hung()
                 except Exception:
                     log.exception("supervised threads could not be looked at")
                 self._due.clear()
 
-    def _is_anyone_busy(self) -> bool:
+    def _has_busy_body(self) -> bool:
         with self._lock:
             return any(beat.is_busy for beat in self._beats.values())
 
 
-_current: ContextVar[Beat | None] = ContextVar("gpupool_beat", default=None)
+_current: ContextVar[BodyBeat | None] = ContextVar("gpupool_beat", default=None)
 
 
-def enter(beat: Beat) -> None:
-    """The calling thread or task is that body from here on."""
+def enter_body(beat: BodyBeat) -> None:
+    """Make the calling thread or task that body from now on."""
     _current.set(beat)
 
 
 @contextmanager
-def busy(seconds: float = ROUND_SECONDS) -> Iterator[None]:
-    """One round of the supervised body that calls this; nothing for who is not supervised."""
+def mark_busy(seconds: float = ROUND_SECONDS) -> Iterator[None]:
+    """Mark one round of the supervised body that calls this. Elsewhere it does nothing."""
     beat = _current.get()
     if beat is None:
         yield
         return
-    with beat.busy(seconds):
+    with beat.mark_busy(seconds):
         yield
 
 
-def scale_from(environ: Mapping[str, str]) -> float:
-    """`GPUPOOL_PATIENCE`, for tests that cannot wait as long as a pool does; 1 outside of them. Raises ValueError."""
+def read_scale(environ: Mapping[str, str]) -> float:
+    """Read GPUPOOL_PATIENCE, by which tests shorten all bounds; 1 outside of tests.
+
+    Raises:
+        ValueError: The value is no number.
+    """
     if environ.get("GPUPOOL_FAULTS_ALLOWED") != "1":
         return 1.0
     return float(environ.get("GPUPOOL_PATIENCE", "1"))
 
 
 def _is_in_kernel(thread: int) -> bool:
-    """Whether it sleeps where not even SIGKILL wakes it (state D: a dead disk, a driver that hangs)."""
+    """Whether a thread sleeps where SIGKILL does not wake it: state D, as with a dead disk."""
     try:
         text = Path(f"/proc/self/task/{thread}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

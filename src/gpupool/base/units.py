@@ -1,10 +1,10 @@
-"""Parsing and printing of quantities; the only place where text meets numbers.
+"""Parses and formats quantities: the only place where text meets numbers.
 
-Inside gpupool memory is bytes, compute is milli-devices (1/1000 of one card), time is
-nanoseconds or whole seconds, all integers. Memory is granted in whole MiB, rounded up.
+Inside gpupool memory is bytes, compute is milli-devices (1/1000 of one card), time is nanoseconds
+or whole seconds, all integers. Memory is granted in whole MiB, rounded up.
 
-`gpupool run` imports this module before every job, so `re`, `decimal` and `datetime` are
-imported where an unusual text needs them.
+`gpupool run` imports this module before every job, so `re`, `decimal` and `datetime` are imported
+where an unusual text needs them.
 """
 
 from __future__ import annotations
@@ -16,24 +16,37 @@ if TYPE_CHECKING:
     from datetime import datetime
     from decimal import Decimal
 
-KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+TIB = 1 << 40
+#: Milli-devices of one whole card.
 WHOLE = 1000
-"""Milli-devices of one whole card."""
+#: Instants and durations are integers of nanoseconds, as `time.time_ns` counts them.
+NANOS_PER_SECOND = 10**9
+NANOS_PER_MILLISECOND = 10**6
 
+#: In lower case; `Gi` is Kubernetes' way to write GiB.
 _FACTORS = {
     "b": 1,
     "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB,
     "ki": KIB, "mi": MIB, "gi": GIB, "ti": TIB,
     "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
 }  # fmt: skip
+#: Letters that mean two units: `8G` is 8 GiB to some and 8 GB to others, 7 % less.
 _BARE = {"k": "K", "m": "M", "g": "G", "t": "T"}
 _QUANTITY = r"\s*([+-]?[0-9.,eE]+)\s*([A-Za-z]*)\s*"
+#: Seconds of the letters of a duration.
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+#: 1 EiB: no card has as much, so a larger number is a mistake.
 _MAX_BYTES = 1 << 60
 
 
 def parse_memory(text: str) -> int:
-    """Bytes of `8GiB`, `8Gi`, `8192MiB`, `16GB`; rounded up to whole MiB. Raises BadQuantity.
+    """Parse bytes like `8GiB`, `8Gi`, `8192MiB` or `16GB`, rounded up to whole MiB.
+
+    Raises:
+        BadQuantity: The text is no size, is ambiguous (`8G`), not positive or far too large.
 
     >>> parse_memory("8GiB") == 8 * GIB, parse_memory("16GB") == parse_memory("15259MiB")
     (True, True)
@@ -46,29 +59,39 @@ def parse_memory(text: str) -> int:
     found = re.fullmatch(_QUANTITY, text)
     number = _decimal(found.group(1)) if found else None
     if found is None or number is None:
-        raise BadQuantity(f"{text!r} is not an amount of memory", hint="write it like 8GiB or 8192MiB")
+        raise BadQuantity(
+            f"{text!r} is not an amount of memory", hint="write it like 8GiB or 8192MiB"
+        )
     unit = found.group(2).lower()
     if not unit:
-        raise BadQuantity(f"{text} bytes? did you mean {text.strip()}GiB?", hint=f"write {text.strip()}GiB")
+        raise BadQuantity(
+            f"{text} bytes? did you mean {text.strip()}GiB?", hint=f"write {text.strip()}GiB"
+        )
     if unit in _BARE:
-        letter, amount = _BARE[unit], found.group(1)
+        letter = _BARE[unit]
+        amount = found.group(1)
         raise BadQuantity(
             f"{text!r} can mean {amount}{letter}iB or {amount}{letter}B, which differ",
             hint=f"write {amount}{letter}iB",
         )
     if unit not in _FACTORS:
-        raise BadQuantity(f"unknown unit {found.group(2)!r} in {text!r}", hint="units: KiB MiB GiB TiB KB MB GB TB")
+        raise BadQuantity(
+            f"unknown unit {found.group(2)!r} in {text!r}",
+            hint="units: KiB MiB GiB TiB KB MB GB TB",
+        )
     # A number of a million digits overflows when it is multiplied.
     exact = number if number > _MAX_BYTES else number * _FACTORS[unit]
     if exact <= 0:
         raise BadQuantity(f"{text} of memory is nothing", hint="ask for at least 1MiB")
     if exact > _MAX_BYTES:
-        raise BadQuantity(f"{text} is more memory than any card will have", hint="write it like 8GiB")
+        raise BadQuantity(
+            f"{text} is more memory than any card will have", hint="write it like 8GiB"
+        )
     return -(-int(exact.to_integral_value(rounding="ROUND_CEILING")) // MIB) * MIB
 
 
 def _plain_memory(text: str) -> int | None:
-    """Bytes of whole numbers with a unit, as most are written; None sends the text the long way."""
+    """Parse a whole number with a unit, as most texts are; None for any other text."""
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     factor = _FACTORS.get(text[len(digits) :].lower())
     if factor is None or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
@@ -78,7 +101,7 @@ def _plain_memory(text: str) -> int | None:
 
 
 def _plain_milli(text: str) -> int | None:
-    """Thousandths of `0.3`, `1`, `.25`; None sends the text the long way."""
+    """Parse thousandths of `0.3`, `1` or `.25`; None for any other text."""
     whole, _, part = text.partition(".")
     if not (whole + part).isdigit() or not text.isascii() or len(whole) > 1 or len(part) > 3:
         return None
@@ -97,9 +120,12 @@ def _decimal(text: str) -> Decimal | None:
 
 
 def parse_gpu(text: str) -> tuple[int, int | None]:
-    """(milli per card, number of cards or None) of `0.3`, `1`, `4`. Raises BadFraction.
+    """Parse the option `--gpu`: `0.3`, `1` or `4`. Raises BadFraction.
 
-    Up to one card the number is a share of one; above it, only whole cards make sense.
+    Up to one card the number is a share of one card; above it only whole cards are possible.
+
+    Returns:
+        Milli-devices per card, and the number of cards if the text has more than one card.
 
     >>> parse_gpu("0.3"), parse_gpu("1"), parse_gpu("4")
     ((300, None), (1000, None), (1000, 4))
@@ -109,26 +135,34 @@ def parse_gpu(text: str) -> tuple[int, int | None]:
         return plain, None
     value = _decimal(text.strip())
     if value is None:
-        raise BadFraction(f"{text!r} is not a share of a card", hint="write it like --gpu 0.3 or --gpu 1")
+        raise BadFraction(
+            f"{text!r} is not a share of a card", hint="write it like --gpu 0.3 or --gpu 1"
+        )
     if value <= 0:
-        raise BadFraction(f"--gpu {text} asks for nothing", hint="ask for 0.001 to 1 of a card, or whole cards")
+        raise BadFraction(
+            f"--gpu {text} asks for nothing", hint="ask for 0.001 to 1 of a card, or whole cards"
+        )
     if value > 1 and value != value.to_integral_value():
         raise BadFraction(
             f"--gpu {text}: above one card only whole cards can be given",
             hint=f"write --gpu {int(value) + 1}, or a share with --count, e.g. --gpu 0.5 --count 3",
         )
     if value > 100_000:
-        raise BadFraction(f"--gpu {text}: no pool has that many cards", hint="write it like --gpu 0.3")
+        raise BadFraction(
+            f"--gpu {text}: no pool has that many cards", hint="write it like --gpu 0.3"
+        )
     if value > 1:
         return WHOLE, int(value)
     milli = value * WHOLE
     if milli != milli.to_integral_value():
-        raise BadFraction(f"--gpu {text}: shares go in steps of 0.001", hint=f"write --gpu {round(value, 3)}")
+        raise BadFraction(
+            f"--gpu {text}: shares go in steps of 0.001", hint=f"write --gpu {round(value, 3)}"
+        )
     return int(milli), None
 
 
 def parse_duration(text: str) -> int:
-    """Whole seconds of `90s`, `30m`, `1h30m`, `2d`. Raises BadDuration.
+    """Parse whole seconds like `90s`, `30m`, `1h30m` or `2d`. Raises BadDuration.
 
     >>> parse_duration("1h30m"), parse_duration("2d")
     (5400, 172800)
@@ -137,18 +171,24 @@ def parse_duration(text: str) -> int:
 
     parts = re.findall(r"([0-9]+)\s*([smhdw])", text.strip().lower())
     if not parts or "".join(n + u for n, u in parts) != re.sub(r"\s", "", text.lower()):
-        hint = f"write {text}s, {text}m or {text}h" if text.strip().isdigit() else "write it like 90s, 30m, 2h, 1h30m"
+        hint = (
+            f"write {text}s, {text}m or {text}h"
+            if text.strip().isdigit()
+            else "write it like 90s, 30m, 2h, 1h30m"
+        )
         raise BadDuration(f"{text!r} is not a duration", hint=hint)
     seconds = sum(int(n) * _SECONDS[u] for n, u in parts)
     if not 0 < seconds <= 10 * 366 * 86400:
-        raise BadDuration(f"{text!r}: a duration is between 1s and ten years", hint="write it like 2h")
+        raise BadDuration(
+            f"{text!r}: a duration is between 1s and ten years", hint="write it like 2h"
+        )
     return seconds
 
 
 def parse_since(text: str, now: datetime) -> datetime:
-    """The UTC instant of `2h` (ago), `2026-11`, `2026-11-20` or an ISO time (UTC unless it says).
+    """Parse an instant in the past: `2h` (ago), `2026-11`, `2026-11-20` or an ISO time.
 
-    Raises BadDuration.
+    An ISO time without a zone is UTC. Raises BadDuration.
     """
     import re
     from datetime import UTC, datetime, timedelta
@@ -166,7 +206,10 @@ WHEN = "write it like 2026-12-01T08:00, or 2h for two hours from now"
 
 
 def parse_when(text: str, now: datetime) -> datetime:
-    """The UTC instant of an ISO time (UTC unless it says), or so long from now (`2h`). Raises BadDuration."""
+    """Parse an instant to come: an ISO time, or `2h` from now.
+
+    An ISO time without a zone is UTC. Raises BadDuration.
+    """
     from datetime import UTC, datetime, timedelta
 
     try:
@@ -182,24 +225,29 @@ def parse_when(text: str, now: datetime) -> datetime:
 
 
 def format_gpu(milli: int) -> str:
-    """`0.30`, `0.333`, `2.00`: two decimals, three where they are needed."""
+    """Format milli-devices like `0.30`, `0.333` or `2.00`."""
     return f"{milli / WHOLE:.2f}" if milli % 10 == 0 else f"{milli / WHOLE:.3f}"
 
 
 def format_percent(milli: int) -> str:
-    """`30`, `33.3`: milli-devices as percent of one card."""
+    """Format milli-devices as percent of one card, like `30` or `33.3`."""
     return str(milli // 10) if milli % 10 == 0 else f"{milli / 10:.1f}"
 
 
 def format_mib(size: int) -> str:
-    """Whole MiB of a byte count, rounded down: `8192 MiB`."""
+    """Format bytes as whole MiB, rounded down, like `8192 MiB`."""
     return f"{size // MIB} MiB"
 
 
 def format_share(
-    gpu_milli: int, memory_bytes: int | None, count: int = 1, *, best_effort: bool = False, profile: str | None = None
+    gpu_milli: int,
+    memory_bytes: int | None,
+    count: int = 1,
+    *,
+    best_effort: bool = False,
+    profile: str | None = None,
 ) -> str:
-    """The two numbers of a share, the same words everywhere; a partition is named before them.
+    """Format the two numbers of a share; the name of a partition comes before them.
 
     >>> format_share(300, 8 * GIB)
     '0.30 GPU (30 % compute) + 8192 MiB'
@@ -207,31 +255,35 @@ def format_share(
     '1g.18gb: 0.142 GPU (14.2 % compute) + 16384 MiB'
     """
     compute = "best effort" if best_effort else f"{format_percent(gpu_milli)} % compute"
-    unsaid = "its own memory" if profile else "its part of the memory"
-    memory = format_mib(memory_bytes) if memory_bytes is not None else unsaid
+    default = "its own memory" if profile else "its part of the memory"
+    memory = format_mib(memory_bytes) if memory_bytes is not None else default
     one = f"{format_gpu(gpu_milli)} GPU ({compute}) + {memory}"
     one = f"{profile}: {one}" if profile else one
     return one if count == 1 else f"{count} × [{one}]"
 
 
 def format_duration(seconds: float) -> str:
-    """`0:04`, `12:31`, `3:05:00`, `2d 3:05:00`: what a clock would show."""
+    """Format seconds as a clock does: `0:04`, `12:31`, `3:05:00`, `2d 3:05:00`."""
     whole = max(0, int(seconds))
     days, rest = divmod(whole, 86400)
     hours, minutes = divmod(rest // 60, 60)
-    clock = f"{hours}:{minutes:02d}:{rest % 60:02d}" if hours or days else f"{minutes}:{rest % 60:02d}"
+    clock = (
+        f"{hours}:{minutes:02d}:{rest % 60:02d}" if hours or days else f"{minutes}:{rest % 60:02d}"
+    )
     return f"{days}d {clock}" if days else clock
 
 
 def format_instant(instant_ns: int) -> str:
-    """UTC with a `Z`, to the second: for people and CSV alike."""
+    """Format nanoseconds since 1970 as UTC to the second, like `2026-11-20T08:00:00Z`."""
     from datetime import UTC, datetime
 
-    return datetime.fromtimestamp(instant_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(instant_ns // NANOS_PER_SECOND, UTC).strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
 
 
 def format_chance(percent: int) -> str:
-    """In tenths, never as if it were sure.
+    """Format a chance in tenths; no chance is shown as certain.
 
     >>> [format_chance(percent) for percent in (3, 40, 66, 95, 100)]
     ['fewer than 1 of 10', '4 of 10', '7 of 10', 'more than 9 of 10', 'more than 9 of 10']

@@ -1,5 +1,6 @@
-"""A load for shares: what a tenant's program does to a card, in chosen ways and counted.
+"""Loads a card as a tenant's program does, in chosen ways, and counts the work.
 
-It is such a program itself: it takes `libcuda.so.1` as any program finds it, knows no pool and asks nobody. So what
-it measures holds for programs, on real and on simulated cards, inside a job and outside.
+Opens `libcuda.so.1` as any program does and must not import pools or servers. So its figures hold
+for programs, on real and on simulated cards, inside a job and outside.
+docs/decisions/0053-own-cuda-driver-for-loads.md.
 """

@@ -1,7 +1,8 @@
-"""The CUDA driver as a program sees it: the few functions a load needs, by ctypes, every result checked.
+"""Calls the functions of the CUDA driver that a load needs, through ctypes, and checks each result.
 
-Names, argument types and error numbers are those of the public `cuda.h` (12.x and 13.x alike); functions that have
-changed are called under the name of the layout used here (`cuMemAlloc_v2`). No context is needed to load it.
+Names, argument types and error numbers are those of the public `cuda.h` (12.x and 13.x alike).
+Functions whose arguments changed are called by the versioned name (`cuMemAlloc_v2`).
+Loading the library needs no context. docs/decisions/0053-own-cuda-driver-for-loads.md.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c
 from typing import Any, Final
 from uuid import UUID
 
-from gpupool.base.errors import CudaRefused, Unavailable
+from gpupool.base.errors import CudaCallFailure, ServiceUnavailable
 
 LIBRARY: Final = "libcuda.so.1"
 
+#: Results of the driver that callers handle; `cudaError_enum` of cuda.h.
 OUT_OF_MEMORY: Final = 2
 ILLEGAL_ADDRESS: Final = 700
 _NAMES: Final = {
@@ -32,8 +34,11 @@ _NAMES: Final = {
 }
 
 _SM_COUNT: Final = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-_NON_BLOCKING: Final = 1  # CU_STREAM_NON_BLOCKING
-_CAPTURE_RELAXED: Final = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+# CU_STREAM_NON_BLOCKING: a blocking stream would wait for the default stream, so lanes would not
+# run beside each other.
+_NON_BLOCKING: Final = 1
+# CU_STREAM_CAPTURE_MODE_RELAXED: the other modes refuse calls such as cuMemAlloc during a capture.
+_CAPTURE_RELAXED: Final = 2
 
 _Handle = c_void_p
 _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
@@ -72,20 +77,22 @@ _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
 }
 
 
-def refused(function: str, result: int) -> CudaRefused:
-    """The error of a call that the driver refused."""
+def make_refusal(function: str, result: int) -> CudaCallFailure:
+    """Return the error for a call that the driver refused."""
     name = _NAMES.get(result, "a CUDA error")
-    return CudaRefused(f"{function} said {name} ({result})", function=function, result=result)
+    return CudaCallFailure(f"{function} said {name} ({result})", function=function, result=result)
 
 
-class Driver:
-    """The driver and one card's primary context, current in the thread that made it.
+class CudaDriver:
+    """The driver and the primary context of one card, current in the thread that created it.
 
-    Raises Unavailable without a driver, CudaRefused where there is no such card.
+    Raises:
+        ServiceUnavailable: without a driver.
+        CudaCallFailure: there is no such card, or a call failed.
     """
 
     def __init__(self, index: int = 0) -> None:
-        self._functions = _load()
+        self._functions = _load_functions()
         self.call("cuInit", 0)
         self.device = c_int()
         self.call("cuDeviceGet", byref(self.device), index)
@@ -94,37 +101,42 @@ class Driver:
         self.make_current()
 
     @staticmethod
-    def uuid_of(index: int) -> str:
-        """A card's uuid as GPU-xxxxxxxx-..., before there is a context. Raises as the constructor does."""
-        functions, device, raw = _load(), c_int(), ctypes.create_string_buffer(16)
+    def read_uuid(index: int) -> str:
+        """Return a card's uuid as GPU-xxxxxxxx-... without creating a context.
+
+        Raises as the constructor does.
+        """
+        functions = _load_functions()
+        device = c_int()
+        raw = ctypes.create_string_buffer(16)
         for name, arguments in (
             ("cuInit", (0,)),
             ("cuDeviceGet", (byref(device), index)),
             ("cuDeviceGetUuid", (raw, device)),
         ):
             if result := functions[name](*arguments):
-                raise refused(name, result)
-        return _printed(raw.raw)
+                raise make_refusal(name, result)
+        return _format_uuid(raw.raw)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call, and raise CudaRefused unless it succeeds."""
+        """Call a function of the driver; raises CudaCallFailure unless it succeeds."""
         result: int = self._functions[name](*arguments)
         if result:
-            raise refused(name, result)
+            raise make_refusal(name, result)
 
     def make_current(self) -> None:
-        """For the calls of another thread."""
+        """Make the context current in the calling thread, which may then use this object."""
         self.call("cuCtxSetCurrent", self._context)
 
     def close(self) -> None:
-        """Give the context and all that is in it back."""
+        """Release the context with its memory, streams and modules."""
         self.call("cuDevicePrimaryCtxRelease_v2", self.device)
 
-    # What it is ------------------------------------------------------------------------------
-
-    def identity(self) -> dict[str, Any]:
-        """Driver and card, as a program is told."""
-        version, name, raw = c_int(), ctypes.create_string_buffer(256), ctypes.create_string_buffer(16)
+    def describe_card(self) -> dict[str, Any]:
+        """Return driver version, name, uuid and memory as the driver tells a program."""
+        version = c_int()
+        name = ctypes.create_string_buffer(256)
+        raw = ctypes.create_string_buffer(16)
         self.call("cuDriverGetVersion", byref(version))
         self.call("cuDeviceGetName", name, 256, self.device)
         self.call("cuDeviceGetUuid", raw, self.device)
@@ -133,81 +145,86 @@ class Driver:
         return {
             "driver_version": version.value,
             "card": name.value.decode(errors="replace"),
-            "uuid": _printed(raw.raw),
+            "uuid": _format_uuid(raw.raw),
             "memory_bytes": total.value,
         }
 
-    def multiprocessors(self) -> int:
+    def count_multiprocessors(self) -> int:
+        """Return the number of the card's multiprocessors, at least 1."""
         count = c_int()
         self.call("cuDeviceGetAttribute", byref(count), _SM_COUNT, self.device)
         return max(1, count.value)
 
-    # Memory ----------------------------------------------------------------------------------
-
-    def memory(self) -> tuple[int, int]:
-        """(free, total) bytes, as a program is told."""
-        free, total = c_size_t(), c_size_t()
+    def read_memory(self) -> tuple[int, int]:
+        """Return (free, total) bytes as the driver tells a program; of a share, the share's."""
+        free = c_size_t()
+        total = c_size_t()
         self.call("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value, total.value
 
-    def allocate(self, size: int) -> int:
-        """Device memory. Raises CudaRefused with OUT_OF_MEMORY when there is none."""
+    def allocate_memory(self, size: int) -> int:
+        """Allocate device memory; raises CudaCallFailure with OUT_OF_MEMORY when none is left."""
         pointer = c_uint64()
         self.call("cuMemAlloc_v2", byref(pointer), size)
         return pointer.value
 
-    def free(self, pointer: int) -> None:
+    def free_memory(self, pointer: int) -> None:
+        """Free device memory."""
         self.call("cuMemFree_v2", pointer)
 
-    # Streams, events, kernels ------------------------------------------------------------------
+    def create_stream(self) -> c_void_p:
+        """Create a stream that does not wait for the default stream."""
+        stream = _Handle()
+        self.call("cuStreamCreate", byref(stream), _NON_BLOCKING)
+        return stream
 
-    def stream(self) -> c_void_p:
-        made = _Handle()
-        self.call("cuStreamCreate", byref(made), _NON_BLOCKING)
-        return made
+    def create_event(self) -> c_void_p:
+        """Create an event with timing."""
+        event = _Handle()
+        self.call("cuEventCreate", byref(event), 0)
+        return event
 
-    def event(self) -> c_void_p:
-        made = _Handle()
-        self.call("cuEventCreate", byref(made), 0)
-        return made
+    def measure_elapsed_ns(self, begin: c_void_p, end: c_void_p) -> int:
+        """Return the nanoseconds between two events that both have happened."""
+        milliseconds = c_float()
+        self.call("cuEventElapsedTime", byref(milliseconds), begin, end)
+        return round(milliseconds.value * 1e6)
 
-    def elapsed_ns(self, begin: c_void_p, end: c_void_p) -> int:
-        """Between two events that have happened; the driver gives milliseconds as a float."""
-        found = c_float()
-        self.call("cuEventElapsedTime", byref(found), begin, end)
-        return round(found.value * 1e6)
+    def load_module(self, image: bytes) -> c_void_p:
+        """Load a module from PTX text that ends with a zero byte; the driver compiles it."""
+        module = _Handle()
+        self.call("cuModuleLoadData", byref(module), image)
+        return module
 
-    def module(self, image: bytes) -> c_void_p:
-        made = _Handle()
-        self.call("cuModuleLoadData", byref(made), image)
-        return made
+    def find_function(self, module: c_void_p, name: str) -> c_void_p:
+        """Return a kernel of a module."""
+        function = _Handle()
+        self.call("cuModuleGetFunction", byref(function), module, name.encode())
+        return function
 
-    def function(self, module: c_void_p, name: str) -> c_void_p:
-        made = _Handle()
-        self.call("cuModuleGetFunction", byref(made), module, name.encode())
-        return made
-
-    def capture(self, stream: c_void_p) -> None:
+    def begin_capture(self, stream: c_void_p) -> None:
+        """Record what is submitted to a stream instead of running it."""
         self.call("cuStreamBeginCapture_v2", stream, _CAPTURE_RELAXED)
 
     def end_capture(self, stream: c_void_p) -> c_void_p:
-        """What was captured, ready to be launched."""
-        graph, executable = _Handle(), _Handle()
+        """End the capture of a stream; returns a graph that can be launched."""
+        graph = _Handle()
+        executable = _Handle()
         self.call("cuStreamEndCapture", stream, byref(graph))
         self.call("cuGraphInstantiateWithFlags", byref(executable), graph, 0)
         return executable
 
 
-def _printed(raw: bytes) -> str:
-    """As the driver's tools print a uuid."""
+def _format_uuid(raw: bytes) -> str:
+    """Write a uuid as nvidia-smi prints it."""
     return f"GPU-{UUID(bytes=raw)}"
 
 
-def _load() -> dict[str, Any]:
+def _load_functions() -> dict[str, Any]:
     try:
         library = ctypes.CDLL(LIBRARY)
     except OSError as error:
-        raise Unavailable(
+        raise ServiceUnavailable(
             f"no CUDA driver here: {error}",
             hint="run it in a job:  gpupool run --gpu 0.1 -- gpupool burn",
         ) from error
@@ -215,7 +232,11 @@ def _load() -> dict[str, Any]:
     for name, types in _SIGNATURES.items():
         function = getattr(library, name, None)
         if function is None:
-            raise Unavailable(f"the CUDA driver here has no {name}: it is older than 11.4", hint="update the driver")
-        function.argtypes, function.restype = types, c_int
+            raise ServiceUnavailable(
+                f"the CUDA driver here has no {name}: it is older than 11.4",
+                hint="update the driver",
+            )
+        function.argtypes = types
+        function.restype = c_int
         found[name] = function
     return found

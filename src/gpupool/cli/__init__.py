@@ -1,1 +1,1 @@
-"""The command line. `main.entry` is the door; one module per command or group of commands."""
+"""The command line: `main.entry`, and one module per command or group of commands."""

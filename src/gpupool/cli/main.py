@@ -1,4 +1,4 @@
-"""The door of the command line: finds the command, imports it and nothing else, turns every end into an exit code.
+"""The door of the command line: find the command, import it and nothing else, return its exit code.
 
 `run` and `submit` come here before every job; the module imports no parser, no json, no `re`.
 """
@@ -10,18 +10,22 @@ import sys
 from collections.abc import Mapping
 
 from gpupool.base.errors import BadOption, GpupoolError
-from gpupool.cli.commands import SUMMARIES, module_of
+from gpupool.terminal.commands import SUMMARIES, find_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: Exit codes as shells have them: 128 and the number of SIGINT, of SIGPIPE.
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
 def entry() -> None:
-    """The console script. Leaves without the interpreter's clean-up: everything is flushed, and it costs 2 ms."""
+    """Run the console script.
+
+    Leaves without the interpreter's clean-up: everything is flushed, and it costs 2 ms.
+    """
     code = main(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -32,9 +36,9 @@ def entry() -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one command line; the exit code. Prints errors; raises nothing."""
+    """Run one command line and return its exit code. Prints errors; raises nothing."""
     try:
-        code = _dispatch(list(words))
+        code = _dispatch_command(list(words))
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -42,20 +46,20 @@ def main(words: Sequence[str]) -> int:
     except BrokenPipeError:
         return _broken_pipe()
     except GpupoolError as error:
-        from gpupool.cli.output import print_error
+        from gpupool.terminal.output import print_error
 
         print_error(error)
         return error.exit_code
     except Exception as error:  # noqa: BLE001  # the last door: whatever it is, people get one line and a code
-        return _unexpected(error)
+        return _report_defect(error)
 
 
-def _dispatch(words: list[str]) -> int:
-    state_dir, no_color, rest = _leading(words)
+def _dispatch_command(words: list[str]) -> int:
+    state_dir, no_color, rest = _take_leading_options(words)
     if not rest or rest[0] in ("-h", "--help", "help"):
-        from gpupool.cli.help import main_help
+        from gpupool.terminal.help import print_help
 
-        return main_help(rest[1:])
+        return print_help(rest[1:])
     name = rest[0]
     if name in ("-V", "--version", "version"):
         from gpupool import __version__
@@ -63,47 +67,55 @@ def _dispatch(words: list[str]) -> int:
         sys.stdout.write(f"gpupool {__version__}\n")
         return 0
     if name not in SUMMARIES:
-        raise _unknown(name)
+        raise _describe_unknown(name)
     if name in ("run", "submit"):
-        from gpupool.cli.share_options import read_plain
+        from gpupool.terminal.share_options import read_plain
 
         options = read_plain(name, rest[1:])
         if options is not None:
-            return _call(name, options, state_dir, no_color)
-    from gpupool.cli.parser import HelpShown, parse
+            # Most command lines are plain; argparse alone costs as much as the interpreter's start.
+            return _call_command(name, options, state_dir, no_color)
+    from gpupool.terminal.parser import HelpShown, parse_command
 
     try:
-        options = parse(name, rest[1:])
+        options = parse_command(name, rest[1:])
     except HelpShown:
         return 0
-    return _call(name, options, state_dir, no_color)
+    return _call_command(name, options, state_dir, no_color)
 
 
-def _call(name: str, options: object, state_dir: str | None, no_color: bool) -> int:
-    from gpupool.cli.context import Context
+def _call_command(name: str, options: object, state_dir: str | None, no_color: bool) -> int:
+    from gpupool.terminal.context import CommandContext
 
-    context = Context(
-        getattr(options, "state_dir", None) or state_dir, no_color=no_color or getattr(options, "no_color", False)
+    context = CommandContext(
+        getattr(options, "state_dir", None) or state_dir,
+        no_color=no_color or getattr(options, "no_color", False),
     )
-    module = module_of(name)
+    module = find_module(name)
     __import__(module)  # importlib.import_module imports warnings, for nothing
     code: int = sys.modules[module].run(options, context)
     return code
 
 
-def _leading(words: list[str]) -> tuple[str | None, bool, list[str]]:
-    """Options before the command: `gpupool --state-dir DIR ps`."""
-    state_dir, no_color = None, False
+def _take_leading_options(words: list[str]) -> tuple[str | None, bool, list[str]]:
+    """Take the options before the command: `gpupool --state-dir DIR ps`."""
+    state_dir = None
+    no_color = False
     while words:
         flag, equals, value = words[0].partition("=")
         if flag == "--no-color" and not equals:
-            no_color, words = True, words[1:]
+            no_color = True
+            words = words[1:]
         elif flag == "--state-dir" and equals:
-            state_dir, words = value, words[1:]
+            state_dir = value
+            words = words[1:]
         elif flag == "--state-dir":
             if len(words) < 2:
-                raise BadOption("--state-dir needs a directory", hint="gpupool --state-dir DIR COMMAND")
-            state_dir, words = words[1], words[2:]
+                raise BadOption(
+                    "--state-dir needs a directory", hint="gpupool --state-dir DIR COMMAND"
+                )
+            state_dir = words[1]
+            words = words[2:]
         else:
             break
     return state_dir, no_color, words
@@ -114,7 +126,9 @@ OTHER_WORDS: Mapping[str, str] = {
     **dict.fromkeys(("status", "jobs", "list", "ls", "squeue", "get"), "gpupool ps"),
     **dict.fromkeys(("cancel", "kill", "scancel", "delete", "rm", "abort"), "gpupool stop JOB"),
     **dict.fromkeys(("why", "reason", "pending"), "gpupool explain JOB"),
-    **dict.fromkeys(("nvidia-smi", "smi", "cards", "devices", "gpu", "nodes", "sinfo"), "gpupool gpus"),
+    **dict.fromkeys(
+        ("nvidia-smi", "smi", "cards", "devices", "gpu", "nodes", "sinfo"), "gpupool gpus"
+    ),
     **dict.fromkeys(("describe", "inspect", "info", "scontrol"), "gpupool show JOB"),
     **dict.fromkeys(("sbatch", "create", "apply", "start"), "gpupool submit -- COMMAND"),
     **dict.fromkeys(("srun", "exec"), "gpupool run -- COMMAND"),
@@ -124,10 +138,10 @@ OTHER_WORDS: Mapping[str, str] = {
 }
 
 
-def _unknown(name: str) -> BadOption:
-    from gpupool.cli.nearest import nearest
+def _describe_unknown(name: str) -> BadOption:
+    from gpupool.terminal.nearest import find_nearest
 
-    near = nearest(name, {**SUMMARIES, **OTHER_WORDS})
+    near = find_nearest(name, {**SUMMARIES, **OTHER_WORDS})
     if name.startswith("-"):
         return BadOption(f"unknown option {name}", hint="gpupool --help")
     if ours := OTHER_WORDS.get(name) or OTHER_WORDS.get(near or ""):
@@ -137,23 +151,31 @@ def _unknown(name: str) -> BadOption:
 
 
 def _broken_pipe() -> int:
-    """The reader of stdout has gone, as `| head` does: print nothing, and send the last flush to /dev/null."""
+    """Return the exit code when the reader of stdout has gone, as `| head` does.
+
+    Prints nothing, and sends the last flush to /dev/null.
+    """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)
     return BROKEN_PIPE
 
 
-def _unexpected(error: Exception) -> int:
+def _report_defect(error: Exception) -> int:
+    # A traceback is for developers: people get one line, a code and what to do.
     if os.environ.get("GPUPOOL_DEBUG"):
         import traceback
 
         traceback.print_exception(error)
-    from gpupool.base.errors import Internal
-    from gpupool.cli.output import print_error
+    from gpupool.base.errors import InternalError
+    from gpupool.terminal.output import print_error
 
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    print_error(Internal(f"this should not happen: {what}", hint="GPUPOOL_DEBUG=1 shows where; please report it"))
+    print_error(
+        InternalError(
+            f"this should not happen: {what}", hint="GPUPOOL_DEBUG=1 shows where; please report it"
+        )
+    )
     return 1
 
 

@@ -1,4 +1,7 @@
-"""What cli, agent and scripts talk to a pool through. `Pool` is the Python SDK; `transport.Api` the wire."""
+"""The client of a pool for commands, agents and scripts.
+
+`Pool` is the Python SDK, `transport.Api` one connection to a server.
+"""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -8,7 +11,8 @@ __all__ = ["Pool"]
 
 
 def __getattr__(name: str) -> object:
-    """`Pool` on first use: the command line's hot path imports this package and must not pay for the SDK."""
+    """`Pool` on first use: the command line's hot path imports this package and must not pay for
+    the SDK."""
     if name == "Pool":
         from gpupool.client.sdk import Pool
 

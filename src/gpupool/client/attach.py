@@ -1,8 +1,10 @@
-"""The client's half of an attached job: hands over its descriptors, or relays a terminal, until the program ends.
+"""The client's half of an attached job: hands over its descriptors, or relays a terminal, until the
+program ends.
 
-The program never runs under this process: it is the supervisor's, and goes on if this process is killed. Standard
-library alone, imported before every `gpupool run`, so the costly modules are imported where they are needed. Must not
-know the agent, the server or leases. The protocol is described in docs/reference/supervisor.md.
+The program never runs under this process: it is the supervisor's, and goes on if this process is
+killed. Standard library alone, imported before every `gpupool run`, so the costly modules are
+imported where they are needed. Must not know the agent, the server or leases. The protocol is
+described in docs/reference/supervisor.md.
 """
 
 from __future__ import annotations
@@ -23,32 +25,39 @@ from _socket import (
 from _socket import socket as Socket  # noqa: N812  # the class below socket.socket; `socket` imports enum
 from time import monotonic
 
-from gpupool.base.errors import BadInput, CommandNotFound, Unavailable, WrongState
-from gpupool.client.attach_relay import NoRelay, Signals, TerminalRelay
+from gpupool.base.errors import BadInput, CommandNotFound, ServiceUnavailable, WrongState
+from gpupool.client.attach_relay import NoRelay, SignalQueue, TerminalRelay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+#: Versions of the supervisor's protocol that this client speaks; docs/reference/supervisor.md.
 PROTOCOL_MIN = 1
 PROTOCOL_MAX = 1
+#: A second Ctrl-C within this time ends the job at once, without its grace.
 SECOND_INTERRUPT_SECONDS = 2.0
 _MAX_SOCKET_PATH = 107  # sun_path is 108 bytes with its final NUL
+#: An answer takes microseconds: only a supervisor that was stopped by hand is this late.
 _ANSWER_SECONDS = 30
+#: Bytes read at once: a pipe of Linux holds 64 KiB (pipe(7)).
 _CHUNK = 65536
 _NOT_FOUND = 2  # ENOENT
 
 
-class Channel:
+class SupervisorChannel:
     """Lines and descriptors to and from one supervisor."""
 
     def __init__(self, socket_path: str) -> None:
         self._socket = Socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
         self._buffer = b""
         self._descriptors: list[int] = []
-        # One answer takes microseconds; a supervisor that was stopped by hand must not hang us for good.
+        # One answer takes microseconds; a supervisor that was stopped by hand must not hang us for
+        # good.
         for timeout in (SO_RCVTIMEO, SO_SNDTIMEO):
-            self._socket.setsockopt(SOL_SOCKET, timeout, _ANSWER_SECONDS.to_bytes(8, sys.byteorder) + bytes(8))
+            self._socket.setsockopt(
+                SOL_SOCKET, timeout, _ANSWER_SECONDS.to_bytes(8, sys.byteorder) + bytes(8)
+            )
         try:
             self._connect(os.fsencode(os.path.abspath(socket_path)))
         except OSError as error:
@@ -90,7 +99,9 @@ class Channel:
         except ConnectionResetError:
             return False
         except BlockingIOError:
-            raise Unavailable(f"the job's supervisor did not answer within {_ANSWER_SECONDS} s") from None
+            raise ServiceUnavailable(
+                f"the job's supervisor did not answer within {_ANSWER_SECONDS} s"
+            ) from None
         for level, kind, content in control:
             if level == SOL_SOCKET and kind == SCM_RIGHTS:
                 self._descriptors.append(int.from_bytes(content[:4], sys.byteorder))
@@ -109,20 +120,28 @@ class Channel:
 
 
 class AttachedJob:
-    """A program that has our descriptors, or whose terminal we hold. `run_until_exit` is called once."""
+    """A program that has our descriptors, or whose terminal we hold. `run_until_exit` is called
+    once."""
 
-    def __init__(self, channel: Channel, signals: Signals, terminal: int | None) -> None:
-        self._channel, self._signals, self._terminal = channel, signals, terminal
+    def __init__(
+        self, channel: SupervisorChannel, signals: SignalQueue, terminal: int | None
+    ) -> None:
+        self._channel = channel
+        self._signals = signals
+        self._terminal = terminal
         self._ended: dict[str, str] | None = None
 
     def run_until_exit(self) -> int:
         """Blocks until the program has ended; its exit code, or 128 + its signal.
 
-        Raises CommandNotFound or BadInput when it could not be executed, Unavailable when its supervisor is gone.
+        Raises CommandNotFound or BadInput when it could not be executed, ServiceUnavailable when
+        its supervisor is gone.
         In the main thread, signals that ask to end, stop or resize are passed to the program.
         """
         try:
-            with TerminalRelay(self._terminal) if self._terminal is not None else NoRelay() as relay:
+            with (
+                TerminalRelay(self._terminal) if self._terminal is not None else NoRelay() as relay
+            ):
                 self._serve(relay)
         finally:
             self.close()
@@ -135,7 +154,7 @@ class AttachedJob:
 
     def _serve(self, relay: NoRelay) -> None:
         open_channel = True
-        interrupts = _Interrupts()
+        interrupts = _InterruptCounter()
         signals = self._signals
         while self._ended is None and open_channel:
             ready = relay.wait(self._channel.fileno(), signals.fileno())
@@ -156,8 +175,9 @@ class AttachedJob:
     def _exit_code(self) -> int:
         ended = self._ended
         if ended is None:
-            raise Unavailable(
-                "the job's supervisor is gone, and the program with it", hint="see  gpupool ps --all  for its state"
+            raise ServiceUnavailable(
+                "the job's supervisor is gone, and the program with it",
+                hint="see  gpupool ps --all  for its state",
             )
         if ended.get("state") == "failed_to_start":
             _raise_not_started(ended)
@@ -166,7 +186,7 @@ class AttachedJob:
         return 128 + int(ended.get("signal", 0))
 
 
-class _Interrupts:
+class _InterruptCounter:
     """Whether a Ctrl-C is the second within two seconds."""
 
     def __init__(self) -> None:
@@ -191,7 +211,7 @@ def words_of(line: str) -> dict[str, str]:
     return pairs | {"message": message} if found else pairs
 
 
-def _expect(channel: Channel, wanted: str) -> str:
+def _expect(channel: SupervisorChannel, wanted: str) -> str:
     """The next answer that begins with a word; raises for `error`."""
     for line in _answers(channel):
         word, _, rest = line.partition(" ")
@@ -202,7 +222,7 @@ def _expect(channel: Channel, wanted: str) -> str:
     raise WrongState("the job can no longer be attached to: it has just ended")
 
 
-def _answers(channel: Channel) -> Iterator[str]:
+def _answers(channel: SupervisorChannel) -> Iterator[str]:
     """Answers one by one; what comes after the one wanted stays for later."""
     while True:
         yield from channel.lines()
@@ -223,7 +243,7 @@ def _own_descriptors() -> tuple[int, int, int]:
     return found[0], found[1], found[2]
 
 
-def _ask_for_terminal(channel: Channel) -> int:
+def _ask_for_terminal(channel: SupervisorChannel) -> int:
     columns, rows = os.get_terminal_size(0)
     errors = () if os.isatty(2) else (2,)  # `2>file` was typed on purpose
     channel.send(f"attach pty {rows} {columns}", errors)
@@ -231,15 +251,18 @@ def _ask_for_terminal(channel: Channel) -> int:
     return channel.take_descriptor()
 
 
-def attach(socket_path: str, *, pty: bool) -> AttachedJob:
-    """Gives a waiting job its standard descriptors, which starts it; or a terminal, when `pty` and we have one.
+def attach_to_job(socket_path: str, *, pty: bool) -> AttachedJob:
+    """Gives a waiting job its standard descriptors, which starts it; or a terminal, when `pty` and
+    we have one.
 
-    A job with a terminal can be attached to again. Raises WrongState when the job cannot be attached to. From here to
-    the end of `run_until_exit` (or `close`) signals to this process are kept for the program.
+    A job with a terminal can be attached to again. Raises WrongState when the job cannot be
+    attached to. From here to the end of `run_until_exit` (or `close`) signals to this process are
+    kept for the program.
     """
-    channel = Channel(socket_path)
-    # From here on: a signal that comes in the instant between the program's start and the first look is the program's.
-    signals = Signals()
+    channel = SupervisorChannel(socket_path)
+    # From here on: a signal that comes in the instant between the program's start and the first
+    # look is the program's.
+    signals = SignalQueue()
     try:
         terminal = _hand_over(channel, pty=pty and os.isatty(0) and os.isatty(1))
     except BaseException:
@@ -249,7 +272,7 @@ def attach(socket_path: str, *, pty: bool) -> AttachedJob:
     return AttachedJob(channel, signals, terminal)
 
 
-def _hand_over(channel: Channel, *, pty: bool) -> int | None:
+def _hand_over(channel: SupervisorChannel, *, pty: bool) -> int | None:
     channel.send(f"hello {PROTOCOL_MIN} {PROTOCOL_MAX}")
     _expect(channel, "hello")
     channel.send("wait")

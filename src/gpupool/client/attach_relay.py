@@ -1,7 +1,7 @@
 """Between a person's terminal and a job's: bytes, size, raw mode and signals.
 
-Apart from `attach` because it is only needed once the program runs. Must not know the protocol beyond the two lines
-it sends, `signal N` and `stop SECONDS`.
+Apart from `attach` because it is only needed once the program runs. Must not know the protocol
+beyond the two lines it sends, `signal N` and `stop SECONDS`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ else:
     import _signal  # what `signal` wraps, without enum
 
 
+#: Bytes read at once; no more typed input than this is kept for a program that does not read.
 _CHUNK = 65536
+#: Between two looks at a terminal that no process has open.
 _HUNG_UP_PAUSE_MS = 1000
+#: Meant for the program. It runs in a session of its own, so the kernel sends them to us alone.
 _PASSED_ON = (
     _signal.SIGINT,
     _signal.SIGTERM,
@@ -39,6 +42,7 @@ _PASSED_ON = (
     _signal.SIGUSR1,
     _signal.SIGUSR2,
 )
+#: About our own terminal and our own stops; the relay handles each.
 _OURS = (_signal.SIGTSTP, _signal.SIGCONT, _signal.SIGWINCH)
 
 
@@ -46,8 +50,9 @@ def _only_wake(number: int, frame: object) -> None:
     """The number has been written to the wake-up descriptor by then."""
 
 
-class Signals:
-    """Signals as bytes on a descriptor. Those that were ignored stay ignored (nohup); outside the main thread, none."""
+class SignalQueue:
+    """Signals as bytes on a descriptor. Those that were ignored stay ignored (nohup); outside the
+    main thread, none."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -92,7 +97,10 @@ class NoRelay:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Nothing was changed."""
 
@@ -119,14 +127,16 @@ class NoRelay:
             line.send(f"signal {number}")
 
     def _stop_both(self, line: Line) -> None:
-        """The program is alone in its session, where the kernel ignores the polite stop: it gets the other one."""
+        """The program is alone in its session, where the kernel ignores the polite stop: it gets
+        the other one."""
         line.send(f"signal {int(_signal.SIGSTOP)}")
         os.kill(os.getpid(), _signal.SIGSTOP)
         line.send(f"signal {int(_signal.SIGCONT)}")
 
 
 class TerminalRelay(NoRelay):
-    """Our terminal in raw mode, the job's behind it. Ours is as it was when this ends, however it ends."""
+    """Our terminal in raw mode, the job's behind it. Ours is as it was when this ends, however it
+    ends."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal = terminal
@@ -143,7 +153,10 @@ class TerminalRelay(NoRelay):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._restore()
         os.close(self._terminal)
@@ -154,11 +167,14 @@ class TerminalRelay(NoRelay):
         poll.register(signals, select.POLLIN)
         if self._input_open and len(self._typed) < _CHUNK:
             poll.register(0, select.POLLIN)
-        # A terminal that no process has open reports a hang-up without end: look again a little later.
+        # A terminal that no process has open reports a hang-up without end: look again a little
+        # later.
         wanted = 0 if self._hung_up else select.POLLIN | (select.POLLOUT if self._typed else 0)
         if wanted:
             poll.register(self._terminal, wanted)
-        ready = {descriptor for descriptor, _ in poll.poll(_HUNG_UP_PAUSE_MS if self._hung_up else None)}
+        ready = {
+            descriptor for descriptor, _ in poll.poll(_HUNG_UP_PAUSE_MS if self._hung_up else None)
+        }
         self._hung_up = False
         return ready
 
@@ -183,11 +199,14 @@ class TerminalRelay(NoRelay):
             self._stop_both(line)
             self._go_raw()
             self._resize()
-        elif number == _signal.SIGCONT:  # stopped and continued by a shell, which has reset the terminal
+        elif (
+            number == _signal.SIGCONT
+        ):  # stopped and continued by a shell, which has reset the terminal
             self._go_raw()
             self._resize()
         elif number in _PASSED_ON:
-            # No second chance for SIGINT here: in a terminal Ctrl-C is a key, and pressing it twice is ordinary.
+            # No second chance for SIGINT here: in a terminal Ctrl-C is a key, and pressing it twice
+            # is ordinary.
             line.send(f"signal {number}")
 
     def _go_raw(self) -> None:
@@ -212,7 +231,9 @@ class TerminalRelay(NoRelay):
         import termios
 
         try:
-            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)))
+            fcntl.ioctl(
+                self._terminal, termios.TIOCSWINSZ, fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
+            )
         except OSError:
             self._input_open = False
 

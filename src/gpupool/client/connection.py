@@ -1,7 +1,7 @@
 """One connection to a pool: HTTP/1.1 requests out, heads and bodies of answers in.
 
-`http.client` would import the e-mail parser, which costs more than a whole `srun` (docs/decisions/0002). Must not know
-which requests may be repeated, nor what an answer means.
+`http.client` would import the e-mail parser, which costs more than a whole `srun`
+(docs/decisions/0002). Must not know which requests may be repeated, nor what an answer means.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gpupool.client.endpoints import Endpoint
+    from gpupool.client.endpoints import PoolEndpoint
 
+#: Seconds until a server that accepts no connection counts as not there.
 CONNECT_SECONDS = 10.0
+#: Seconds without any byte until an answer counts as lost.
 ANSWER_SECONDS = 60.0
+#: So long a server may be silent before `on_silence` is called.
 LOOK_SECONDS = 2.0
-"""So long a server may be silent before `on_silence` is called."""
+#: Bytes of a header line; a peer that sends more does not speak HTTP.
 _MAX_LINE = 1 << 20
 
 
@@ -25,10 +28,10 @@ class BrokenConnectionError(Exception):
     """The connection ended before the answer did; what the request did is unknown."""
 
 
-class Connection:
+class PoolConnection:
     """One socket, and a reader of HTTP/1.1 answers on it. Belongs to one thread."""
 
-    def __init__(self, endpoint: Endpoint, seconds: float = CONNECT_SECONDS) -> None:
+    def __init__(self, endpoint: PoolEndpoint, seconds: float = CONNECT_SECONDS) -> None:
         self.endpoint = endpoint
         self.on_silence: Callable[[], None] | None = None
         """Called every LOOK_SECONDS while an answer is awaited; what it raises ends the wait."""
@@ -53,7 +56,8 @@ class Connection:
         except TimeoutError:
             raise
         except OSError as error:
-            # A pool that refuses a large body answers and closes the connection while we still write: read its answer.
+            # A pool that refuses a large body answers and closes the connection while we still
+            # write: read its answer.
             if not payload:
                 raise BrokenConnectionError(error_text(error)) from None
 
@@ -63,7 +67,8 @@ class Connection:
         return status, headers, self.body(method, status, headers)
 
     def head(self) -> tuple[int, dict[str, str]]:
-        """Status and headers of an answer, the names in lower case; interim answers (1xx) are skipped."""
+        """Status and headers of an answer, the names in lower case; interim answers (1xx) are
+        skipped."""
         while True:
             words = self._line().split(" ", 2)
             if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
@@ -122,6 +127,7 @@ class Connection:
         while (end := self._buffer.find(b"\r\n", start)) < 0:
             if len(self._buffer) > _MAX_LINE:
                 raise BrokenConnectionError("what answers there does not speak HTTP")
+            # A line's end may be split between two reads: the last byte is looked at again.
             start = max(0, len(self._buffer) - 1)
             self._fill()
         return self._take(end + 2)[:-2].decode("latin-1")

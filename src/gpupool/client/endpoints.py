@@ -1,7 +1,7 @@
 """Where a pool may listen: the settings and the saved login as a list of addresses.
 
-Opens no connection. Part of every command's start: imports the standard library's cheap modules alone
-(docs/decisions/0002).
+Opens no connection. Part of every command's start: imports the standard library's cheap modules
+alone (docs/decisions/0002).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpupool.base.client_settings import ClientSettings
 
 
-class Endpoint:
+class PoolEndpoint:
     """One place where a pool may listen: a Unix socket's path, or scheme, host and port.
 
     An `implied` place was not configured: it is skipped if no pool listens there.
@@ -57,41 +57,50 @@ class Endpoint:
             host = authority
             port = "443" if scheme == "https" else "80"
         if scheme not in ("http", "https") or not host or not port.isdigit():
-            raise BadInput(f"{url!r} is not the address of a pool", hint="write it like https://host:8443")
+            raise BadInput(
+                f"{url!r} is not the address of a pool", hint="write it like https://host:8443"
+            )
         self.tls = scheme == "https"
         self.host = host.strip("[]")
         self.port = int(port)
         self.base = "/" + base.strip("/") if base.strip("/") else ""
 
     def __str__(self) -> str:
-        return self.path or f"{'https' if self.tls else 'http'}://{self.host}:{self.port}{self.base}"
+        return (
+            self.path or f"{'https' if self.tls else 'http'}://{self.host}:{self.port}{self.base}"
+        )
 
 
-def endpoints(settings: ClientSettings) -> list[Endpoint]:
+def list_endpoints(settings: ClientSettings) -> list[PoolEndpoint]:
     """Where to look for the pool, first match first.
 
     Raises:
         BadInput: an address or the saved login cannot be read.
     """
     if settings.state_dir is not None:
-        return [Endpoint(path=os.path.join(settings.state_dir, "gpupool.sock"))]
+        return [PoolEndpoint(path=os.path.join(settings.state_dir, "gpupool.sock"))]
     if settings.url:
-        return _servers(settings.url, settings.token, settings.ca_file)
-    saved = saved_login(settings)
+        return _list_servers(settings.url, settings.token, settings.ca_file)
+    saved = read_saved_login(settings)
     if saved:
-        return _servers(saved["url"], settings.token or saved["token"], settings.ca_file or saved.get("ca_file"))
+        return _list_servers(
+            saved["url"], settings.token or saved["token"], settings.ca_file or saved.get("ca_file")
+        )
     from gpupool.base.client_settings import SYSTEM_SOCKET_TEXT
 
     own = os.path.join(settings.own_state_dir, "gpupool.sock")
-    return [Endpoint(path=own, implied=True), Endpoint(path=SYSTEM_SOCKET_TEXT, implied=True)]
+    return [
+        PoolEndpoint(path=own, implied=True),
+        PoolEndpoint(path=SYSTEM_SOCKET_TEXT, implied=True),
+    ]
 
 
-def _servers(urls: str, token: str | None, ca_file: str | None) -> list[Endpoint]:
+def _list_servers(urls: str, token: str | None, ca_file: str | None) -> list[PoolEndpoint]:
     """The servers of one pool, by one address or several with commas between them."""
-    return [Endpoint(url=url.strip(), token=token, ca_file=ca_file) for url in urls.split(",")]
+    return [PoolEndpoint(url=url.strip(), token=token, ca_file=ca_file) for url in urls.split(",")]
 
 
-def saved_login(settings: ClientSettings) -> dict[str, Any] | None:
+def read_saved_login(settings: ClientSettings) -> dict[str, Any] | None:
     """What `gpupool login` wrote, or None.
 
     Raises:
@@ -107,5 +116,6 @@ def saved_login(settings: ClientSettings) -> dict[str, Any] | None:
         return None
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise BadInput(
-            f"the saved login {settings.login_file} cannot be read: {error}", hint="gpupool login --forget"
+            f"the saved login {settings.login_file} cannot be read: {error}",
+            hint="gpupool login --forget",
         ) from None

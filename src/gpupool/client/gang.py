@@ -1,4 +1,5 @@
-"""What `--gang` and `--gang-file` add to a submission: roles, groups, and how near together they must be."""
+"""What `--gang` and `--gang-file` add to a submission: roles, groups, and how near together they
+must be."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: Members of a gang, as `wire.submissions.RoleIn` bounds them.
 MOST = 10_000
+#: Levels that can only be about the cards of one member.
 INSIDE_A_NODE = ("nvlink", "nvswitch", "pcie-switch", "host-bridge", "numa")
-"""Levels that can only be about the cards of one member."""
 
 
 def gang_body(
@@ -24,12 +26,19 @@ def gang_body(
     array: bool,
     attached: bool,
 ) -> dict[str, Any]:
-    """The parts of POST /jobs that describe a gang. Raises BadOption, BadInput's classes for the file."""
+    """The parts of POST /jobs that describe a gang. Raises BadOption, BadInput's classes for the
+    file."""
     if array or attached:
-        raise BadOption("a gang is neither an array nor attached to a terminal", hint="use  gpupool submit --gang N")
+        raise BadOption(
+            "a gang is neither an array nor attached to a terminal",
+            hint="use  gpupool submit --gang N",
+        )
     if file is not None:
         if count is not None or minimum is not None or within is not None:
-            raise BadOption("--gang-file says how many and how near by itself", hint="leave out the other gang options")
+            raise BadOption(
+                "--gang-file says how many and how near by itself",
+                hint="leave out the other gang options",
+            )
         from gpupool.client.gang_file import read_gang
 
         return read_gang(file)

@@ -1,6 +1,8 @@
-"""Which of a pool's servers to speak to: the order of the candidates, and the search for the leader.
+"""Which of a pool's servers to speak to: the order of the candidates, and the search for the
+leader.
 
-Must not know requests. A pool of several servers has one leader; the others answer GP-5035 (docs/decisions/0023).
+Must not know requests. A pool of several servers has one leader; the others answer GP-5035
+(docs/decisions/0023).
 """
 
 from __future__ import annotations
@@ -9,32 +11,33 @@ import json
 import time
 
 from gpupool.base.errors import GpupoolError, PoolNotRunning
-from gpupool.client.connection import BrokenConnectionError, Connection
+from gpupool.client.connection import BrokenConnectionError, PoolConnection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpupool.client.endpoints import Endpoint
+    from gpupool.client.endpoints import PoolEndpoint
 
+#: So long the leader is searched for among several servers: three takeovers.
 TAKEOVER_SECONDS = 15.0
-"""So long the leader is searched for among several servers: three takeovers."""
+#: Between two rounds of the search.
 _PAUSE_SECONDS = 0.2
-"""Between two rounds of the search."""
+#: So long one server may take to say whether it leads.
 _HEALTH_SECONDS = 1.0
-"""So long one server may take to say whether it leads."""
 
 
-class Candidates:
+class ServerCandidates:
     """The places where a pool may listen, the next one to try first.
 
-    `are_one_pool` tells servers of one pool, of which one leads, from places where different pools may be.
+    `are_one_pool` tells servers of one pool, of which one leads, from places where different pools
+    may be.
     """
 
-    def __init__(self, endpoints: list[Endpoint]) -> None:
+    def __init__(self, endpoints: list[PoolEndpoint]) -> None:
         self._endpoints = endpoints
         self.are_one_pool = len(endpoints) > 1 and not endpoints[0].implied
 
     @property
-    def first(self) -> Endpoint:
+    def first(self) -> PoolEndpoint:
         return self._endpoints[0]
 
     def __len__(self) -> int:
@@ -42,10 +45,12 @@ class Candidates:
 
     def __str__(self) -> str:
         """Every server of the pool, as GPUPOOL_URL takes them."""
-        return ",".join(sorted(map(str, self._endpoints)) if self.are_one_pool else [str(self.first)])
+        return ",".join(
+            sorted(map(str, self._endpoints)) if self.are_one_pool else [str(self.first)]
+        )
 
-    def copy(self) -> Candidates:
-        twin = Candidates(list(self._endpoints))
+    def copy(self) -> ServerCandidates:
+        twin = ServerCandidates(list(self._endpoints))
         twin.are_one_pool = self.are_one_pool
         return twin
 
@@ -53,7 +58,7 @@ class Candidates:
         """Put the first one last."""
         self._endpoints.append(self._endpoints.pop(0))
 
-    def connect(self) -> Connection:
+    def connect(self) -> PoolConnection:
         """Connect to the first candidate that listens, and put it first.
 
         Raises:
@@ -62,7 +67,7 @@ class Candidates:
         missing: GpupoolError | None = None
         for candidate in list(self._endpoints):
             try:
-                connection = Connection(candidate)
+                connection = PoolConnection(candidate)
             except PoolNotRunning as error:
                 missing = missing or error
                 continue
@@ -75,8 +80,9 @@ class Candidates:
             raise PoolNotRunning("no pool is running here", hint="start one: gpupool up")
         raise missing
 
-    def _choose(self, candidate: Endpoint) -> None:
-        """The other servers of one pool stay candidates; the other implied places are of no more interest."""
+    def _choose(self, candidate: PoolEndpoint) -> None:
+        """The other servers of one pool stay candidates; the other implied places are of no more
+        interest."""
         if self.are_one_pool:
             self._endpoints.remove(candidate)
             self._endpoints.insert(0, candidate)
@@ -84,7 +90,8 @@ class Candidates:
             self._endpoints = [candidate]
 
     def _check_leader(self) -> None:
-        """Break the connection if another server leads: the silent one may be stopped or cut off."""
+        """Break the connection if another server leads: the silent one may be stopped or cut
+        off."""
         for other in self._endpoints[1:]:
             if _is_leader(other):
                 self._choose(other)
@@ -94,7 +101,7 @@ class Candidates:
 class LeaderSearch:
     """The attempts of one request to reach the leader, for as long as a takeover may take."""
 
-    def __init__(self, candidates: Candidates, *, follow: bool) -> None:
+    def __init__(self, candidates: ServerCandidates, *, follow: bool) -> None:
         self._candidates = candidates
         self._follow = follow
         self._attempts = 0
@@ -117,9 +124,9 @@ class LeaderSearch:
             time.sleep(_PAUSE_SECONDS)
 
 
-def _is_leader(endpoint: Endpoint) -> bool:
+def _is_leader(endpoint: PoolEndpoint) -> bool:
     try:
-        connection = Connection(endpoint, _HEALTH_SECONDS)
+        connection = PoolConnection(endpoint, _HEALTH_SECONDS)
     except GpupoolError:
         return False
     try:

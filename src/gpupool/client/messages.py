@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from gpupool.client.endpoints import Endpoint
+    from gpupool.client.endpoints import PoolEndpoint
 
 PREFIX = "/api/v1/"
+#: Methods without an effect (RFC 9110, 9.2.1): a repetition needs no key.
 SAFE_METHODS = frozenset({"GET", "HEAD"})
+#: Bytes that a query holds as they are (RFC 3986, 2.3), and two that need no quotes there.
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:,")
 
 
@@ -42,7 +44,9 @@ def request_message(
     return lines, payload
 
 
-def read_answer(status: int, headers: Mapping[str, str], data: bytes, endpoint: Endpoint) -> Any:
+def read_answer(
+    status: int, headers: Mapping[str, str], data: bytes, endpoint: PoolEndpoint
+) -> Any:
     """The answer's JSON; its text if it is not JSON, None if it is empty.
 
     Raises:
@@ -53,19 +57,28 @@ def read_answer(status: int, headers: Mapping[str, str], data: bytes, endpoint: 
     try:
         value = json.loads(data) if is_json and data else data.decode("utf-8", "replace") or None
     except ValueError:
-        raise PoolLost(f"the pool at {endpoint} answered with broken JSON", hint="gpupool doctor") from None
+        raise PoolLost(
+            f"the pool at {endpoint} answered with broken JSON", hint="gpupool doctor"
+        ) from None
     if status < 300:
         return value
     if isinstance(value, dict) and "code" in value:
-        error = from_code(str(value["code"]), str(value.get("detail") or value.get("title")), value.get("hint") or "")
+        error = from_code(
+            str(value["code"]),
+            str(value.get("detail") or value.get("title")),
+            value.get("hint") or "",
+        )
         error.details.update(value.get("numbers") or {})
         raise error
-    raise PoolLost(f"{endpoint} answered {status} and not as a pool does", hint="check the address: gpupool doctor")
+    raise PoolLost(
+        f"{endpoint} answered {status} and not as a pool does",
+        hint="check the address: gpupool doctor",
+    )
 
 
 def path_segment(text: str) -> str:
     """A name or id as one segment of a path; no text changes the route."""
-    quoted = _quote(text)
+    quoted = _quote_query(text)
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
 
 
@@ -73,10 +86,13 @@ def _query_text(query: Mapping[str, Any] | None) -> str:
     pairs: list[str] = []
     for name, value in (query or {}).items():
         values = value if isinstance(value, (list, tuple)) else (value,)
-        pairs += [f"{_quote(name)}={_quote(one)}" for one in values if one is not None]
+        pairs += [f"{_quote_query(name)}={_quote_query(one)}" for one in values if one is not None]
     return "?" + "&".join(pairs) if pairs else ""
 
 
-def _quote(value: object) -> str:
+def _quote_query(value: object) -> str:
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in text.encode("utf-8", "surrogateescape"))
+    return "".join(
+        chr(byte) if byte in _SAFE else f"%{byte:02X}"
+        for byte in text.encode("utf-8", "surrogateescape")
+    )

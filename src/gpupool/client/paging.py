@@ -7,10 +7,13 @@ from typing import Any
 
 from gpupool.client.transport import Api
 
+#: Items of a page.
 PAGE = 1000
 
 
-def every(api: Api, path: str, query: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+def iterate_items(
+    api: Api, path: str, query: Mapping[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
     """All items of a list, a page of 1000 at a time."""
     after = None
     while True:
@@ -21,7 +24,7 @@ def every(api: Api, path: str, query: Mapping[str, Any] | None = None) -> Iterat
             return
 
 
-def first(
+def list_first(
     api: Api, path: str, query: Mapping[str, Any] | None = None, limit: int = 100
 ) -> tuple[list[dict[str, Any]], bool]:
     """The first `limit` items, and whether there are more."""

@@ -1,4 +1,5 @@
-"""The Python SDK: what the command line does, for programs. Results are the shapes of `gpupool.wire`.
+"""The Python SDK: what the command line does, for programs. Results are the shapes of
+`gpupool.wire`.
 
 from gpupool.client import Pool
 
@@ -20,12 +21,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from gpupool.base.client_settings import client_settings
 from gpupool.base.errors import BadOption
-from gpupool.client.attached import ENDED, AttachedRun
+from gpupool.client.attached_run import ENDED, AttachedRun
 from gpupool.client.messages import path_segment
-from gpupool.client.paging import every
+from gpupool.client.paging import iterate_items
 from gpupool.client.submission import job_body, resize_body
 from gpupool.client.transport import Api
-from gpupool.client.watch import watch
+from gpupool.client.watch import watch_events
 
 if TYPE_CHECKING:
     from gpupool.base.errors import EventsReset
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
     from gpupool.wire.people import WhoamiOut
     from gpupool.wire.report import ReportOut
 
+#: The pool may hold a request for so long before it answers that nothing has changed.
 WAIT_SECONDS = 20.0
+#: Bytes of output in one answer.
 LOG_PIECE = 1 << 18
 
 
-class Asked(TypedDict, total=False):
-    """What may be said of a share and of a job: as on the command line, numbers or text."""
+class JobOptions(TypedDict, total=False):
+    """Options of a share and of a job, as on the command line: numbers or text."""
 
     gpu: float | str
     memory: str
@@ -74,13 +77,20 @@ class Pool:
     """
 
     def __init__(
-        self, state_dir: str | os.PathLike[str] | None = None, *, url: str | None = None, token: str | None = None
+        self,
+        state_dir: str | os.PathLike[str] | None = None,
+        *,
+        url: str | None = None,
+        token: str | None = None,
     ) -> None:
         if state_dir is not None and url is not None:
             raise BadOption("a pool has a state directory or a URL, not both")
-        settings = client_settings(state_dir=os.fspath(state_dir) if state_dir is not None else None)
+        settings = client_settings(
+            state_dir=os.fspath(state_dir) if state_dir is not None else None
+        )
         if url is not None:
-            settings.state_dir, settings.url = None, url
+            settings.state_dir = None
+            settings.url = url
         if token is not None:
             settings.token = token
         self.api = Api(settings)
@@ -96,12 +106,14 @@ class Pool:
         self.api.close()
 
     def whoami(self) -> WhoamiOut:
-        """Who the pool thinks you are, and your tenant's quota."""
+        """Return the caller as the pool authenticated it, with its tenant's quota."""
         from gpupool.wire.people import WhoamiOut
 
         return WhoamiOut.model_validate(self.api.request("GET", "whoami"))
 
-    def submit(self, command: str | Sequence[str], *, array: int | None = None, **asked: Unpack[Asked]) -> SubmittedOut:
+    def submit(
+        self, command: str | Sequence[str], *, array: int | None = None, **asked: Unpack[JobOptions]
+    ) -> SubmittedOut:
         """Hand in a command, or an array of them; returns at once."""
         from gpupool.wire.jobs import SubmittedOut
 
@@ -109,8 +121,9 @@ class Pool:
         answer = self.api.request("POST", "jobs", body, idempotency_key=os.urandom(16).hex())
         return SubmittedOut.model_validate(answer)
 
-    def run(self, command: str | Sequence[str], **asked: Unpack[Asked]) -> JobOut:
-        """Run a command with this process's stdin, stdout and stderr; blocks until it has ended and its share is free.
+    def run(self, command: str | Sequence[str], **asked: Unpack[JobOptions]) -> JobOut:
+        """Run a command with this process's stdin, stdout and stderr; blocks until it has ended and
+        its share is free.
 
         Only on the pool's own machine. KeyboardInterrupt stops the job.
         """
@@ -118,7 +131,9 @@ class Pool:
 
         if not self.local:
             raise BadOption("run() needs a pool on this machine", hint="use submit() and logs()")
-        running = AttachedRun(self.api, self._body(command, asked, array=None, attached=True), _tell_nobody, pty=False)
+        running = AttachedRun(
+            self.api, self._body(command, asked, array=None, attached=True), _ignore_news, pty=False
+        )
         running.run()
         return JobOut.model_validate(running.job)
 
@@ -131,7 +146,7 @@ class Pool:
         """Jobs, newest first. `filters` are state, name, tenant, user, live."""
         from gpupool.wire.jobs import JobOut
 
-        for item in every(self.api, "jobs", {"all": all or None, **filters}):
+        for item in iterate_items(self.api, "jobs", {"all": all or None, **filters}):
             yield JobOut.model_validate(item)
 
     def job(self, name: str) -> JobOut:
@@ -145,19 +160,26 @@ class Pool:
         job = self.job(name)
         while job.state not in ENDED:
             query = {"generation": job.generation, "wait_seconds": WAIT_SECONDS}
-            job = type(job).model_validate(self.api.request("GET", f"jobs/{path_segment(job.id)}", query=query))
+            job = type(job).model_validate(
+                self.api.request("GET", f"jobs/{path_segment(job.id)}", query=query)
+            )
         return job
 
-    def resize(self, name: str, *, gpu: float | str | None = None, memory: str | None = None) -> ResizedOut:
-        """Another share per card for a running job, in force when this returns unless `applied` is false.
+    def resize(
+        self, name: str, *, gpu: float | str | None = None, memory: str | None = None
+    ) -> ResizedOut:
+        """Another share per card for a running job, in force when this returns unless `applied` is
+        false.
 
-        Raises Refused's classes when its cards have no room for it; then nothing has changed.
+        Raises RequestRejection's classes when its cards have no room for it; then nothing has changed.
         """
         from gpupool.wire.jobs import ResizedOut
 
         body = resize_body(None if gpu is None else str(gpu), memory)
         path = f"jobs/{path_segment(name)}/resize"
-        return ResizedOut.model_validate(self.api.request("POST", path, body, query={"wait_seconds": WAIT_SECONDS}))
+        return ResizedOut.model_validate(
+            self.api.request("POST", path, body, query={"wait_seconds": WAIT_SECONDS})
+        )
 
     def stop(self, name: str, *, grace_seconds: int | None = None) -> list[JobOut]:
         """Ask for the end of a job, or of an array's live jobs. Does not wait for it."""
@@ -170,7 +192,11 @@ class Pool:
     def logs(self, name: str, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
         """A job's output in pieces; with `follow` until the job has ended."""
         while True:
-            query = {"offset": offset, "limit": LOG_PIECE, "wait_seconds": WAIT_SECONDS if follow else 0}
+            query = {
+                "offset": offset,
+                "limit": LOG_PIECE,
+                "wait_seconds": WAIT_SECONDS if follow else 0,
+            }
             piece = self.api.request("GET", f"jobs/{path_segment(name)}/logs", query=query)
             data = b64decode(piece["data"])
             if data:
@@ -183,13 +209,15 @@ class Pool:
         """Why a job waits, or why it runs where it runs."""
         from gpupool.wire.jobs import ExplainOut
 
-        return ExplainOut.model_validate(self.api.request("GET", f"jobs/{path_segment(name)}/explain"))
+        return ExplainOut.model_validate(
+            self.api.request("GET", f"jobs/{path_segment(name)}/explain")
+        )
 
     def gpus(self, **filters: Any) -> Iterator[DeviceOut]:
         """Cards. `filters` are model, node, state, health."""
         from gpupool.wire.fleet import DeviceOut
 
-        for item in every(self.api, "devices", filters):
+        for item in iterate_items(self.api, "devices", filters):
             yield DeviceOut.model_validate(item)
 
     def watch(
@@ -200,15 +228,19 @@ class Pool:
         kinds: Iterable[str] | None = None,
         on_reset: Callable[[EventsReset], object] | None = None,
     ) -> Iterator[Event]:
-        """Every event above `after`, once and in order, over reconnects and restarts of the pool; never ends.
+        """Every event above `after`, once and in order, over reconnects and restarts of the pool;
+        never ends.
 
-        `epoch` is the `event_epoch` of the pool that `after` is from. When the pool was restored, its event log is
-        another one: `on_reset` is called (default: a RuntimeWarning), then the events after the end of that log follow.
+        `epoch` is the `event_epoch` of the pool that `after` is from. When the pool was restored,
+        its event log is another one: `on_reset` is called (default: a RuntimeWarning), then the
+        events after the end of that log follow.
         """
         from gpupool.wire.common import Event
 
         wanted = None if kinds is None else frozenset(kinds)
-        for item in watch(self.api, after, epoch=epoch, kinds=wanted, on_reset=on_reset or _warn_of_reset):
+        for item in watch_events(
+            self.api, after, epoch=epoch, kinds=wanted, on_reset=on_reset or _warn_of_reset
+        ):
             yield Event.model_validate(item)
 
     def report(
@@ -222,7 +254,10 @@ class Pool:
         rule: str = "max",
         currency: str | None = None,
     ) -> ReportOut:
-        """Who used what; the rows add up to the capacity exactly. `prices` are per card and hour, by model or `*`."""
+        """Report what each tenant used; the rows add up to the capacity exactly.
+
+        `prices` are per card and hour, by model or `*`.
+        """
         from gpupool.wire.report import ReportOut
 
         query = {
@@ -236,7 +271,9 @@ class Pool:
         }
         return ReportOut.model_validate(self.api.request("GET", "report", query=query))
 
-    def _body(self, command: str | Sequence[str], asked: Asked, *, array: int | None, attached: bool) -> dict[str, Any]:
+    def _body(
+        self, command: str | Sequence[str], asked: JobOptions, *, array: int | None, attached: bool
+    ) -> dict[str, Any]:
         given: dict[str, Any] = dict(asked)
         for key in ("gpu", "priority", "cpus"):
             if key in given:
@@ -251,8 +288,12 @@ def _instant(when: str | datetime) -> str:
 
 
 def _warn_of_reset(error: EventsReset) -> None:
-    warnings.warn(f"{error.message}; going on after event {error.details['last_event']}", RuntimeWarning, stacklevel=3)
+    warnings.warn(
+        f"{error.message}; going on after event {error.details['last_event']}",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
-def _tell_nobody(_what: str, _job: dict[str, Any]) -> None:
+def _ignore_news(_what: str, _job: dict[str, Any]) -> None:
     """A program asks `explain` itself."""

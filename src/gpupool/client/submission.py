@@ -1,8 +1,9 @@
 """What is sent to submit a job, built from what a person or a script asked for.
 
-Everything that can be wrong on this side is said here, before the pool is asked: quantities,
-names, a command that is not there, text that is no UTF-8. Shared by `run`, `submit` and the SDK;
-imported before every job, so it stays with builtin modules. It must not know how options are spelled in a shell.
+Everything that can be wrong on this side is said here, before the pool is asked: quantities, names,
+a command that is not there, text that is no UTF-8. Shared by `run`, `submit` and the SDK; imported
+before every job, so it stays with builtin modules. It must not know how options are spelled in a
+shell.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+#: Values of `model.claim.SharingKind`, without its import.
 SHARING = ("fixed", "burst", "best-effort")
+#: Names of setrlimit(2) that a submission carries, as in `model.launch.LIMIT_NAMES`.
 _LIMITS = """
     as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack
 """
@@ -60,7 +63,9 @@ def job_body(
 
     `local` says that the job will see this machine's files, so the command can be looked for.
     """
-    shape = share_shape(gpu, memory, count, model, labels, sharing, profile) | host_shape(cpus, host_memory)
+    shape = share_shape(gpu, memory, count, model, labels, sharing, profile) | host_shape(
+        cpus, host_memory
+    )
     body: dict[str, Any] = {"shape": shape, "attached": attached, "wait": wait, "fence": fence}
     if name is not None:
         body["name"] = check_name(name, "job name")
@@ -69,19 +74,25 @@ def job_body(
     if project is not None:
         body["project"] = check_name(project, "project")
     if priority is not None:
-        body["priority"] = int(priority) if priority.lstrip("+-").isdigit() and priority.isascii() else priority
+        body["priority"] = (
+            int(priority) if priority.lstrip("+-").isdigit() and priority.isascii() else priority
+        )
     if max_time is not None:
         body["max_seconds"] = parse_duration(max_time)
     if array is not None:
         body["array"] = whole_number(array, "--array", "a number of jobs", 1_000_000)
     if reservation is not None:
         body["reservation"] = check_name(reservation, "reservation")
-    body |= {key: True for key, given in (("preemptible", preemptible), ("requeue", requeue)) if given}
+    body |= {
+        key: True for key, given in (("preemptible", preemptible), ("requeue", requeue)) if given
+    }
     within = None if topology is None else parse_within(topology)
     if gang is not None or gang_min is not None or gang_file is not None:
         from gpupool.client.gang import gang_body
 
-        body |= gang_body(gang, gang_min, gang_file, within, array=array is not None, attached=attached)
+        body |= gang_body(
+            gang, gang_min, gang_file, within, array=array is not None, attached=attached
+        )
     elif within is not None:
         shape["within"] = within
     if not argv and gang_file is not None:
@@ -93,7 +104,9 @@ def job_body(
 def first_command(group: Mapping[str, Any]) -> Sequence[str]:
     """Of the first role that has one; none where none has."""
     for part in group["parts"]:
-        found: Sequence[str] = part.get("argv") or () if "parts" not in part else first_command(part)
+        found: Sequence[str] = (
+            part.get("argv") or () if "parts" not in part else first_command(part)
+        )
         if found:
             return found
     return ()
@@ -105,9 +118,16 @@ def host_shape(cpus: str | None, host_memory: str | None) -> dict[str, Any]:
     if cpus is not None:
         whole, _, part = cpus.strip().partition(".")
         digits = whole + part
-        milli = int(whole or "0") * 1000 + int(part.ljust(3, "0")) if digits.isascii() and digits.isdigit() else 0
+        milli = (
+            int(whole or "0") * 1000 + int(part.ljust(3, "0"))
+            if digits.isascii() and digits.isdigit()
+            else 0
+        )
         if not 0 < milli <= 10**9 or len(part) > 3:
-            raise BadOption(f"--cpus {cpus}: this is no number of processors", hint="write it like --cpus 4 or 0.5")
+            raise BadOption(
+                f"--cpus {cpus}: this is no number of processors",
+                hint="write it like --cpus 4 or 0.5",
+            )
         shape["cpu_milli"] = milli
     if host_memory is not None:
         shape["host_bytes"] = parse_memory(host_memory)
@@ -118,7 +138,9 @@ def parse_within(text: str) -> dict[str, str]:
     """`rack` is required, `rack,preferred` is not. Raises BadOption."""
     level, _, how = text.partition(",")
     if how not in ("", "required", "preferred") or not level:
-        raise BadOption(f"--topology {text!r} is not understood", hint="write --topology rack or rack,preferred")
+        raise BadOption(
+            f"--topology {text!r} is not understood", hint="write --topology rack or rack,preferred"
+        )
     return {how or "required": check_name(level, "topology level")}
 
 
@@ -147,13 +169,17 @@ def share_shape(
     if count is not None:
         if cards is not None:
             raise BadFraction(
-                f"--gpu {gpu} means {cards} whole cards already", hint=f"write --gpu {gpu}, or --gpu 1 --count {count}"
+                f"--gpu {gpu} means {cards} whole cards already",
+                hint=f"write --gpu {gpu}, or --gpu 1 --count {count}",
             )
         cards = whole_number(count, "--count", "a number of cards", 100_000)
-    size: dict[str, Any] = {"gpu_milli": milli} if profile is None else {"profile": _utf8(profile, "--profile")[:63]}
+    size: dict[str, Any] = (
+        {"gpu_milli": milli} if profile is None else {"profile": _utf8(profile, "--profile")[:63]}
+    )
     shape: dict[str, Any] = {**size, "count": cards or 1, "sharing": sharing}
     if memory is not None:
-        shape["memory_bytes"], shape["memory_typed"] = parse_memory(memory), memory.strip()[:32]
+        shape["memory_bytes"] = parse_memory(memory)
+        shape["memory_typed"] = memory.strip()[:32]
     if model is not None:
         shape["model"] = _utf8(model, "--model")
     if labels:
@@ -162,10 +188,12 @@ def share_shape(
 
 
 def resize_body(gpu: str | None = None, memory: str | None = None) -> dict[str, Any]:
-    """The body of POST /jobs/JOB/resize: a new size per card. Raises BadOption, BadFraction, BadQuantity."""
+    """The body of POST /jobs/JOB/resize: a new size per card. Raises BadOption, BadFraction,
+    BadQuantity."""
     if gpu is None and memory is None:
         raise BadOption(
-            "resize to what?", hint="give --gpu, --memory or both: gpupool resize JOB --gpu 0.5 --memory 16GiB"
+            "resize to what?",
+            hint="give --gpu, --memory or both: gpupool resize JOB --gpu 0.5 --memory 16GiB",
         )
     body: dict[str, Any] = {}
     if gpu is not None:
@@ -186,7 +214,9 @@ def whole_number(value: str | int, option: str, what: str, largest: int) -> int:
     if not (text.isascii() and text.lstrip("-").isdigit()):
         raise BadOption(f"{option} {text}: this is not {what}", hint=f"write it like {option} 4")
     if not 1 <= int(text) <= largest:
-        raise BadOption(f"{option} {text}: {what} is from 1 to {largest}", hint=f"write it like {option} 4")
+        raise BadOption(
+            f"{option} {text}: {what} is from 1 to {largest}", hint=f"write it like {option} 4"
+        )
     return int(text)
 
 
@@ -204,9 +234,12 @@ def capture(
     environ: Mapping[bytes, bytes] | None = None,
     local: bool = True,
 ) -> dict[str, Any]:
-    """The command and its surroundings, exactly as this process has them. Raises BadInput, CommandNotFound."""
+    """The command and its surroundings, exactly as this process has them. Raises BadInput,
+    CommandNotFound."""
     if not argv:
-        raise BadInput("no command is given", hint='write it after the options: -- python -c "print(1)"')
+        raise BadInput(
+            "no command is given", hint='write it after the options: -- python -c "print(1)"'
+        )
     words = [_utf8(word, f"word {number} of the command") for number, word in enumerate(argv, 1)]
     env = _environment(os.environb if environ is None else environ)
     folder = _directory(cwd)
@@ -222,9 +255,13 @@ def _environment(environ: Mapping[bytes, bytes]) -> dict[str, str]:
         pass
     for name, value in environ.items():
         shown = name.decode("utf-8", "backslashreplace")
-        _utf8(name.decode("utf-8", "surrogateescape"), f"the name of the environment variable {shown}")
+        _utf8(
+            name.decode("utf-8", "surrogateescape"), f"the name of the environment variable {shown}"
+        )
         text = value.decode("utf-8", "surrogateescape")
-        _utf8(text, f"the environment variable {shown}", f"leave it out: env -u {shown} gpupool ...")
+        _utf8(
+            text, f"the environment variable {shown}", f"leave it out: env -u {shown} gpupool ..."
+        )
     raise AssertionError("some variable was no UTF-8")
 
 
@@ -239,9 +276,13 @@ def _utf8(text: str, what: str, hint: str = "a job can only be given valid UTF-8
 
 def _directory(cwd: str | None) -> str:
     try:
-        return _utf8(os.path.abspath(cwd) if cwd is not None else os.getcwd(), "the current directory")
+        return _utf8(
+            os.path.abspath(cwd) if cwd is not None else os.getcwd(), "the current directory"
+        )
     except FileNotFoundError:
-        raise BadInput("the current directory does not exist any more", hint="go to another one: cd ~") from None
+        raise BadInput(
+            "the current directory does not exist any more", hint="go to another one: cd ~"
+        ) from None
 
 
 def check_command(command: str, path: str, cwd: str) -> None:
@@ -275,4 +316,6 @@ def _limits() -> dict[str, tuple[int, int]]:
     import resource
 
     known = {name: getattr(resource, f"RLIMIT_{name.upper()}", None) for name in _LIMITS.split()}
-    return {name: resource.getrlimit(number) for name, number in known.items() if number is not None}
+    return {
+        name: resource.getrlimit(number) for name, number in known.items() if number is not None
+    }

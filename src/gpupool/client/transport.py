@@ -1,7 +1,9 @@
-"""Requests to a pool over HTTP/1.1, with the standard library alone: repeats, streams, the way to the leader.
+"""Requests to a pool over HTTP/1.1, with the standard library alone: repeats, streams, the way to
+the leader.
 
-Knows which requests may be sent again; must not know what a job or a card is. Addresses are in `endpoints`, bytes in
-`connection`, texts in `messages`, the choice among several servers in `leader` (docs/decisions/0002).
+Knows which requests may be sent again; must not know what a job or a card is. Addresses are in
+`endpoints`, bytes in `connection`, texts in `messages`, the choice among several servers in
+`leader` (docs/decisions/0002).
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from __future__ import annotations
 import json
 import os
 
-from gpupool.base.errors import GpupoolError, LeaseExpired, PoolLost, PoolNotRunning, Standby
-from gpupool.client.connection import ANSWER_SECONDS, BrokenConnectionError, Connection
-from gpupool.client.endpoints import Endpoint, endpoints
-from gpupool.client.leader import Candidates, LeaderSearch
+from gpupool.base.errors import ExpiredLease, GpupoolError, PoolLost, PoolNotRunning, StandbyServer
+from gpupool.client.connection import ANSWER_SECONDS, BrokenConnectionError, PoolConnection
+from gpupool.client.endpoints import PoolEndpoint, list_endpoints
+from gpupool.client.leader import LeaderSearch, ServerCandidates
 from gpupool.client.messages import SAFE_METHODS, read_answer, request_message
 
 TYPE_CHECKING = False
@@ -22,27 +24,30 @@ if TYPE_CHECKING:
 
     from gpupool.base.client_settings import ClientSettings
 
+#: A stream sends a blank line every 15 s; three of them missing means the pool is gone.
 QUIET_SECONDS = 45.0
-"""A stream sends a blank line every 15 s; three of them missing means the pool is gone."""
 
 
 class Api:
-    """Requests to one pool over a connection that is kept; `str(api.endpoint)` says which pool it is.
+    """Requests to one pool over a connection that is kept; `str(api.endpoint)` says which pool it
+    is.
 
-    With several servers, requests go to the leader. With `follow=False` a request that another server may have to
-    answer raises first, for a caller that must begin anew with a new leader. Belongs to one thread.
+    With several servers, requests go to the leader. With `follow=False` a request that another
+    server may have to answer raises first, for a caller that must begin anew with a new leader.
+    Belongs to one thread.
     """
 
     def __init__(self, settings: ClientSettings, *, follow: bool = True) -> None:
         self.settings = settings
-        self._candidates = Candidates(endpoints(settings))
+        self._candidates = ServerCandidates(list_endpoints(settings))
         self._follow = follow or not self._candidates.are_one_pool
-        self._connection: Connection | None = None
+        self._connection: PoolConnection | None = None
         self.etag: str | None = None
-        """The generation that the last answer named; goes into `if_match` of the write that builds on it."""
+        """The generation that the last answer named; goes into `if_match` of the write that builds
+        on it."""
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> PoolEndpoint:
         return self._candidates.first
 
     @property
@@ -67,10 +72,11 @@ class Api:
         if_match: str | None = None,
         whole_state: bool = False,
     ) -> Any:
-        """Send a request and return the answer's JSON: its text if it is not JSON, None if it is empty.
+        """Send a request and return the answer's JSON: its text if it is not JSON, None if it is
+        empty.
 
-        A request that may be repeated is sent again once when the connection breaks: GET, HEAD and any with a key; PUT
-        and DELETE get a key here.
+        A request that may be repeated is sent again once when the connection breaks: GET, HEAD and
+        any with a key; PUT and DELETE get a key here.
 
         Args:
             path: relative to /api/v1/ unless it starts with `/`.
@@ -83,29 +89,33 @@ class Api:
             PoolLost: the answer did not come; the request may have been carried out.
         """
         if idempotency_key is None and not whole_state and method in ("PUT", "DELETE"):
-            # A repetition without a key would take effect twice: it overwrites another client's write in between, or
-            # its own first effect makes the answer "stale" or "not found".
+            # A repetition without a key would take effect twice: it overwrites another client's
+            # write in between, or its own first effect makes the answer "stale" or "not found".
             idempotency_key = os.urandom(16).hex()
         head, payload = request_message(method, path, body, query, idempotency_key)
         if if_match is not None:
             head.append(f"If-Match: {if_match}")
-        again = self._follow and (method in SAFE_METHODS or whole_state or idempotency_key is not None)
+        again = self._follow and (
+            method in SAFE_METHODS or whole_state or idempotency_key is not None
+        )
         search = LeaderSearch(self._candidates, follow=self._follow)
         while True:
             try:
                 return self._exchange(method, head, payload, again, timeout)
-            except (PoolNotRunning, Standby) as error:
+            except (PoolNotRunning, StandbyServer) as error:
                 self._next_server(search, error)  # the request had no effect there
-            except LeaseExpired as error:
+            except ExpiredLease as error:
                 if not again:
                     self.close()
                     self._candidates.turn()
                     raise
                 self._next_server(search, error)
 
-    def _exchange(self, method: str, head: list[str], payload: bytes, again: bool, timeout: float | None) -> Any:
+    def _exchange(
+        self, method: str, head: list[str], payload: bytes, again: bool, timeout: float | None
+    ) -> Any:
         while True:
-            connection = self._connected()
+            connection = self._get_connection()
             try:
                 connection.settimeout(ANSWER_SECONDS if timeout is None else timeout)
                 connection.send(head, payload)
@@ -113,13 +123,13 @@ class Api:
             except BrokenConnectionError as error:
                 self.close()
                 if not again:
-                    raise self._lost(str(error)) from None
+                    raise self._make_lost_error(str(error)) from None
                 again = False
                 continue
             except TimeoutError:
                 self.close()
                 waited = ANSWER_SECONDS if timeout is None else timeout
-                raise self._lost(f"no answer within {waited:g} s") from None
+                raise self._make_lost_error(f"no answer within {waited:g} s") from None
             except BaseException:
                 self.close()
                 raise
@@ -136,10 +146,12 @@ class Api:
         *,
         on_headers: Callable[[Mapping[str, str]], object] | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """The objects of an NDJSON answer as they come, on a connection of its own; blank lines are skipped.
+        """The objects of an NDJSON answer as they come, on a connection of its own; blank lines are
+        skipped.
 
-        `on_headers` gets the headers of the answer, their names in lower case, before the first object.
-        Ends when the pool ends the answer. Raises PoolLost when it breaks off or goes quiet.
+        `on_headers` gets the headers of the answer, their names in lower case, before the first
+        object. Ends when the pool ends the answer. Raises PoolLost when it breaks off or goes
+        quiet.
         """
         head, payload = request_message(method, path, None, query, None)
         search = LeaderSearch(self._candidates, follow=self._follow)
@@ -147,7 +159,7 @@ class Api:
             try:
                 yield from self._stream(method, head, payload, on_headers)
                 return
-            except (PoolNotRunning, Standby) as error:
+            except (PoolNotRunning, StandbyServer) as error:
                 self._next_server(search, error)
 
     def _stream(
@@ -163,7 +175,9 @@ class Api:
             connection.send(head, payload)
             status, headers = connection.head()
             if status >= 300:
-                read_answer(status, headers, connection.body(method, status, headers), self.endpoint)
+                read_answer(
+                    status, headers, connection.body(method, status, headers), self.endpoint
+                )
             if on_headers is not None:
                 on_headers(headers)
             rest = b""
@@ -171,9 +185,9 @@ class Api:
                 *lines, rest = (rest + piece).split(b"\n")
                 yield from (json.loads(line) for line in lines if line.strip())
         except TimeoutError:
-            raise self._lost(f"nothing came for {QUIET_SECONDS:g} s") from None
+            raise self._make_lost_error(f"nothing came for {QUIET_SECONDS:g} s") from None
         except BrokenConnectionError as error:
-            raise self._lost(str(error)) from None
+            raise self._make_lost_error(str(error)) from None
         finally:
             connection.close()
 
@@ -201,22 +215,23 @@ class Api:
             self.close()
         search.next(error)
 
-    def _connected(self) -> Connection:
+    def _get_connection(self) -> PoolConnection:
         if self._connection is not None and self._connection.is_stale():
             self.close()
         if self._connection is None:
             self._connection = self._connect()
         return self._connection
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> PoolConnection:
         before = self._candidates.first
         connection = self._candidates.connect()
         if not self._follow and connection.endpoint is not before:
             connection.close()
-            raise self._lost("it is another server's turn")
+            raise self._make_lost_error("it is another server's turn")
         return connection
 
-    def _lost(self, reason: str) -> PoolLost:
+    def _make_lost_error(self, reason: str) -> PoolLost:
         return PoolLost(
-            f"the pool at {self.endpoint} stopped answering: {reason}", hint="look at it with: gpupool doctor"
+            f"the pool at {self.endpoint} stopped answering: {reason}",
+            hint="look at it with: gpupool doctor",
         )

@@ -1,13 +1,16 @@
-"""Foreign words become our claim: one file per system, pure, used alike by admission and by `gpupool import`.
+"""Translates the words of other systems into a claim, for admission and for `gpupool import`.
 
-The doors of the room, all of them functions of plain mappings:
+One file per system, pure. The entry points are functions of plain mappings:
 
-* `reading.understand(pod)`: the normal form of a pod (`contract.PodClaim`), or a refusal of `base.errors`.
-* `shapes.shape_of(container claim)`: what the scheduler reads, and what that cannot say.
-* `writing.typed`, `writing.admitted`, `writing.admission_patch`: the pod in our words, as admission stores it, as a
-  patch; `normal.read_admitted` reads the claim back from a stored pod and checks it against the totals.
-* `documents.understand_document`, `documents.rewritten`: whole manifests, whichever object the pods are in.
-* `slurm.understand`, `lsf.understand`: job scripts, and `batch.submit_line` for what to type instead.
+* `reading.understand_pod(pod)`: the normal form of a pod (`contract.PodClaim`), or an error of
+  `base.errors`.
+* `shapes.translate_shape(container claim)`: what the scheduler reads, and what it cannot say.
+* `writing.write_typed`, `writing.write_admitted`, `writing.admission_patch`: the pod as admission
+  reads it, as it stores it, as a patch; `normal.read_admitted` reads the claim back from a stored
+  pod and checks it against the totals.
+* `documents.understand_document`, `documents.rewrite_document`: whole manifests of any kind.
+* `slurm.understand_script`, `lsf.understand_script`: job scripts, and `script.submit_line` for what
+  to type instead.
 
 A new system is a file with a `DIALECT` (its words, how they are read) and its name in `registry`.
 """

@@ -1,8 +1,9 @@
-"""What a dialect is, and the one form every dialect's words end in.
+"""Defines what a dialect is, and the normal form (`PodClaim`) that every dialect's words end in.
 
-A dialect knows the words of one system (`Word`s: keys of resources, annotations, labels, environment and node
-selectors) and what a pod that uses them asks for. It is pure: a pod and the known facts of the node in, a `Reading`
-out, or an error of `base.errors` with the numbers. It must not know other dialects, Kubernetes' API, or the pool.
+A dialect knows the words of one system (`KnownWord`: keys of resources, annotations, labels,
+environment and node selectors) and what a pod that uses them asks for. It is pure: a pod and the
+known facts of the node in, a `PodReading` out, or an error of `base.errors` with the numbers. It
+must not know other dialects, Kubernetes' API, or the pool.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpupool.base.units import WHOLE, format_percent, format_share
-from gpupool.model.claim import Sharing, Within
+from gpupool.model.claim import SharingKind, TopologyConstraint
 
 if TYPE_CHECKING:
     from gpupool.dialects.facts import NodeFacts
-    from gpupool.dialects.pod import Pod
+    from gpupool.dialects.pod import PlacedWord, PodView
 
 NVIDIA = "nvidia"
+#: The guess where a system has memory without compute.
 NO_COMPUTE = "no compute was asked for: it takes what is free and is guaranteed none"
-"""The guess where a system has memory without compute."""
-Part = TypeVar("Part")
+FieldsType = TypeVar("FieldsType")
 
 
-class Where(StrEnum):
+class WordPlace(StrEnum):
     """Where in a pod (or script) a word stands."""
 
     RESOURCE = "resource"
@@ -39,15 +40,15 @@ class Where(StrEnum):
 
 
 @dataclass(frozen=True)
-class Name:
+class KnownWord:
     """One word of a system: the reference pages are made of these.
 
-    `key` may hold `<names>` for what differs. A word that `stays` is left in the pod that is written; all others are
-    taken out of it, because they have been said in our words.
+    `key` may hold `<names>` for what differs. A word that `stays` is left in the pod that is
+    written; all others are taken out of it, because they have been said in our words.
     """
 
     key: str
-    where: Where
+    where: WordPlace
     values: str
     meaning: str
     stays: bool = False
@@ -57,13 +58,14 @@ class Name:
         parts = re.split(r"<[^>]*>", self.key)
         return re.compile("[^/]+?".join(map(re.escape, parts)))
 
-    def matches(self, key: str) -> bool:
+    def matches_key(self, key: str) -> bool:
         return self.key == key or ("<" in self.key and self.pattern.fullmatch(key) is not None)
 
 
 @dataclass(frozen=True)
-class Select:
-    """Which cards and nodes may be taken: models and cards by name, any of them; labels all of them."""
+class CardFilter:
+    """Which cards and nodes may be taken: models and cards by name, any of them; labels all of
+    them."""
 
     models: tuple[str, ...] = ()
     not_models: tuple[str, ...] = ()
@@ -72,17 +74,18 @@ class Select:
     labels: tuple[tuple[str, str], ...] = ()
 
 
-ANY = Select()
+ANY = CardFilter()
 
 
 @dataclass(frozen=True)
-class Ask:
+class ContainerAsk:
     """What one container asks for, of each of `count` cards of one node.
 
-    `gpu_milli` is guaranteed compute, None where no compute is guaranteed; `cap_milli` what it never exceeds, None
-    where that is `sharing`'s to say. Memory is `memory_bytes`, or `memory_milli` of the card's memory (known when the
-    card is), or neither: then it is the same part as of the compute. `sharing` is what was said, `usual` what the
-    system does where nothing is. `urgency` (`high`, `low`) is beside the tenants of the same card, not in the queue.
+    `gpu_milli` is guaranteed compute, None where no compute is guaranteed; `cap_milli` what it
+    never exceeds, None where that is `sharing`'s to say. Memory is `memory_bytes`, or
+    `memory_milli` of the card's memory (known when the card is), or neither: then it is the same
+    part as of the compute. `sharing` is what was said, `usual` what the system does where nothing
+    is. `urgency` (`high`, `low`) is beside the tenants of the same card, not in the queue.
     """
 
     count: int = 1
@@ -90,48 +93,70 @@ class Ask:
     cap_milli: int | None = None
     memory_bytes: int | None = None
     memory_milli: int | None = None
-    sharing: Sharing | None = None
-    usual: Sharing | None = None
+    sharing: SharingKind | None = None
+    usual: SharingKind | None = None
     profile: str | None = None
     urgency: str | None = None
     vendor: str = NVIDIA
-    select: Select = ANY
+    select: CardFilter = ANY
     rules: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def whole(self) -> bool:
-        return self.gpu_milli == WHOLE and self.sharing is not Sharing.BEST_EFFORT and self.profile is None
+    def is_whole(self) -> bool:
+        return (
+            self.gpu_milli == WHOLE
+            and self.sharing is not SharingKind.BEST_EFFORT
+            and self.profile is None
+        )
 
     @property
     def held_milli(self) -> int:
         """Compute that is held per card."""
-        return 0 if self.sharing is Sharing.BEST_EFFORT else self.gpu_milli or 0
+        return 0 if self.sharing is SharingKind.BEST_EFFORT else self.gpu_milli or 0
 
-    def completed(self) -> Ask:
+    def complete(self) -> ContainerAsk:
         """With everything said that follows from the rest; completing twice changes nothing."""
         compute = self.gpu_milli is not None or self.profile is not None
-        sharing = self.sharing or self.usual or (Sharing.FIXED if compute else Sharing.BEST_EFFORT)
+        sharing = (
+            self.sharing
+            or self.usual
+            or (SharingKind.FIXED if compute else SharingKind.BEST_EFFORT)
+        )
+        # A whole card has no neighbour to lend to or to borrow from, and without compute there is
+        # nothing to hold.
         if not compute or self.gpu_milli == WHOLE == (self.cap_milli or WHOLE):
-            sharing = Sharing.BEST_EFFORT if not compute or sharing is Sharing.BEST_EFFORT else Sharing.FIXED
-        cap = self.cap_milli if sharing is Sharing.BURST or self.gpu_milli is None else None
+            sharing = (
+                SharingKind.BEST_EFFORT
+                if not compute or sharing is SharingKind.BEST_EFFORT
+                else SharingKind.FIXED
+            )
+        # A fixed share never exceeds its guarantee: a cap would say nothing.
+        cap = self.cap_milli if sharing is SharingKind.BURST or self.gpu_milli is None else None
+        # Equal parts are the default of a shape; left out, equal asks compare equal.
         part = None if self.memory_milli == self.gpu_milli else self.memory_milli
         return replace(self, sharing=sharing, usual=None, cap_milli=cap, memory_milli=part)
 
     @property
-    def bare(self) -> Ask:
+    def without_remarks(self) -> ContainerAsk:
         """The same without what is said about it."""
         return replace(self, rules=(), guesses=(), notes=())
 
     def __str__(self) -> str:
-        best_effort = self.sharing is Sharing.BEST_EFFORT
+        best_effort = self.sharing is SharingKind.BEST_EFFORT
         if self.profile is not None:
-            return f"partition {self.profile}" if self.count == 1 else f"{self.count} × [partition {self.profile}]"
+            return (
+                f"partition {self.profile}"
+                if self.count == 1
+                else f"{self.count} × [partition {self.profile}]"
+            )
         milli = WHOLE if self.gpu_milli is None else self.gpu_milli
         text = format_share(milli, self.memory_bytes, self.count, best_effort=best_effort)
         if self.memory_milli is not None:
-            text = text.replace("its part of the memory", f"{format_percent(self.memory_milli)} % of the memory")
+            text = text.replace(
+                "its part of the memory", f"{format_percent(self.memory_milli)} % of the memory"
+            )
         return text
 
 
@@ -145,52 +170,55 @@ class GangHint:
 
 
 @dataclass(frozen=True)
-class Hints:
+class PodHints:
     """What is said of the whole pod. None is: nothing."""
 
     queue: str | None = None
     gang: GangHint | None = None
-    within: Within | None = None
+    within: TopologyConstraint | None = None
     priority: str | None = None
     preemptible: bool | None = None
 
 
-NO_HINTS = Hints()
+NO_HINTS = PodHints()
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What one dialect understood. `select` and `sharing` hold for every container that asks for cards."""
+class PodReading:
+    """What one dialect understood. `select` and `sharing` hold for every container that asks for
+    cards."""
 
-    asks: Mapping[str, Ask] = field(default_factory=dict)
-    select: Select = ANY
-    sharing: Sharing | None = None
-    hints: Hints = NO_HINTS
+    asks: Mapping[str, ContainerAsk] = field(default_factory=dict)
+    select: CardFilter = ANY
+    sharing: SharingKind | None = None
+    hints: PodHints = NO_HINTS
     rules: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return self == NOTHING
 
 
-NOTHING = Reading()
-Reader = Callable[["Pod", "NodeFacts"], Reading]
+NOTHING = PodReading()
+PodReader = Callable[["PodView", "NodeFacts"], PodReading]
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """One system: its words, where they are documented, how they are read, and which schedulers are its own.
+    """One system: its words, where they are documented, how they are read, and which schedulers are
+    its own.
 
-    `prefixes` begin the keys that are nobody else's: one of them that no dialect knows was probably meant otherwise.
+    `prefixes` begin the keys of this system alone: a key with such a prefix that no dialect knows
+    is probably a misspelling.
     """
 
     name: str
     title: str
     source: str
-    names: tuple[Name, ...]
-    read: Reader
+    names: tuple[KnownWord, ...]
+    read: PodReader
     prefixes: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
 
@@ -201,34 +229,43 @@ class ContainerClaim:
 
     container: str
     kind: str
-    ask: Ask
+    ask: ContainerAsk
     dialects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PodClaim:
-    """The normal form of a pod. Without containers it asks for no cards, and is nobody's business here."""
+    """The normal form of a pod. Without containers it asks for no cards and is left alone."""
 
     containers: tuple[ContainerClaim, ...] = ()
-    hints: Hints = NO_HINTS
+    hints: PodHints = NO_HINTS
     rules: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    #: Words that seem to ask for cards and that no dialect knows. Admission warns of them: such a
+    #: pod may get cards from another device plugin, which this pool does not count.
     unread: tuple[str, ...] = ()
-    """Words that seem to ask for cards and that no dialect knows; whoever applies the pod is warned of them."""
 
 
-def differing(one: Part, other: Part) -> list[str]:
+def list_rules(dialect: str, *words: PlacedWord | None) -> tuple[str, ...]:
+    """Name the words that were read, for the rules of an ask; None is a word that is not there."""
+    return tuple(f"{dialect}: {word}" for word in words if word is not None)
+
+
+def list_differences(one: FieldsType, other: FieldsType) -> list[str]:
     """Names of the fields in which both say something, and not the same."""
-    pairs = ((f.name, getattr(one, f.name), getattr(other, f.name)) for f in _fields(one))
+    pairs = ((f.name, getattr(one, f.name), getattr(other, f.name)) for f in _list_fields(one))
     return [name for name, a, b in pairs if a is not None and b is not None and a != b]
 
 
-def joined(one: Part, other: Part) -> Part:
+def merge_fields(one: FieldsType, other: FieldsType) -> FieldsType:
     """The first's words, and the second's where the first says nothing."""
-    gaps = {f.name: getattr(other, f.name) for f in _fields(one) if getattr(one, f.name) is None}
+    gaps = {}
+    for f in _list_fields(one):
+        if getattr(one, f.name) is None:
+            gaps[f.name] = getattr(other, f.name)
     return replace(one, **gaps)  # type: ignore[type-var]  # a dataclass, as `fields` has just shown
 
 
-def _fields(one: Any) -> tuple[Any, ...]:
+def _list_fields(one: Any) -> tuple[Any, ...]:
     return fields(one)

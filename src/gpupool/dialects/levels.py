@@ -1,4 +1,4 @@
-"""Levels of nearness as others name them: node labels, whose last part mostly is our word for the level."""
+"""Names the topology levels that other systems give as node labels."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 
 from gpupool.base.errors import ForeignValue
 from gpupool.dialects import amounts
-from gpupool.dialects.pod import Word
+from gpupool.dialects.pod import PlacedWord
 
+#: Labels whose last part is not our word for the level.
 _KNOWN = {
     "kubernetes.io/hostname": "node",
     "topology.kubernetes.io/zone": "zone",
@@ -16,18 +17,23 @@ _KNOWN = {
 }
 
 
-def of(word: Word | None) -> str | None:
-    """The level of a node label; None of None.
+def name_level(word: PlacedWord | None) -> str | None:
+    """Name the level that a node label stands for; None of None. Raises ForeignValue.
 
-    >>> of(Word("x", "cloud.provider.com/topology-rack", ())), of(Word("x", "kubernetes.io/hostname", ()))
-    ('rack', 'node')
+    >>> name_level(PlacedWord("x", "cloud.provider.com/topology-rack", ()))
+    'rack'
+    >>> name_level(PlacedWord("x", "kubernetes.io/hostname", ()))
+    'node'
     """
     if word is None:
         return None
-    label = amounts.name(word)
+    label = amounts.read_name(word)
+    # Providers write `topology-rack` or `cloud.provider.com/topology-rack`; the level is `rack`.
     last = re.sub(r"^(topology|level)-", "", label.rstrip("/").rpartition("/")[2].lower())
     if not last:
         raise ForeignValue(
-            f"{word}: this is no node label", hint="write it like topology.kubernetes.io/zone", path=word.path
+            f"{word}: this is no node label",
+            hint="write it like topology.kubernetes.io/zone",
+            path=word.path,
         )
     return _KNOWN.get(label, re.sub(r"[^a-z0-9.-]", "-", last))

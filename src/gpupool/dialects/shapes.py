@@ -1,35 +1,46 @@
-"""The normal form as the scheduler reads it: one shape per container that asks, and what a shape cannot say yet."""
+"""Translates the normal form into shapes of the scheduler: one per container that asks for cards."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gpupool.base.units import MIB, WHOLE, format_percent
-from gpupool.dialects.contract import NO_HINTS, Ask, ContainerClaim, Hints
-from gpupool.model.claim import ANYWHERE, CardSelector, Shape, Sharing
+from gpupool.dialects.contract import NO_HINTS, ContainerAsk, ContainerClaim, PodHints
+from gpupool.model.claim import ANYWHERE, CardSelector, Shape, SharingKind
 
 
 @dataclass(frozen=True)
-class Shaped:
-    """`left_out` are sentences: promises that the scheduler does not make. Whoever must keep them refuses."""
+class TranslatedShape:
+    """A shape, and in `left_out` one sentence for each promise that the scheduler does not make.
+
+    A caller that must keep such a promise rejects the pod.
+    """
 
     shape: Shape
     left_out: tuple[str, ...] = ()
 
 
-def shape_of(claim: ContainerClaim, hints: Hints = NO_HINTS, card_memory: int | None = None) -> Shaped:
-    """The shape of one container.
+def translate_shape(
+    claim: ContainerClaim, hints: PodHints = NO_HINTS, card_memory: int | None = None
+) -> TranslatedShape:
+    """Translate the claim of one container.
 
-    A part of a card's memory stays a part, which the placement resolves on the card it chooses; `card_memory` (bytes)
-    resolves it here, for whoever knows the nodes.
+    Args:
+        claim: The completed claim.
+        hints: What is said of the whole pod.
+        card_memory: Bytes of a card, where the caller knows the nodes. Without it a part of a
+            card's memory stays a part, which the placement resolves on the card that it chooses.
     """
     ask = claim.ask
     milli = WHOLE if ask.gpu_milli is None else ask.gpu_milli
-    memory, part = ask.memory_bytes, ask.memory_milli
+    memory = ask.memory_bytes
+    part = ask.memory_milli
     if ask.gpu_milli is None and memory is None and part is not None:
+        # Best effort holds no compute, so `gpu_milli` is free to carry the part of the memory.
         milli, part = part, None  # of best effort this holds no compute, and says how much memory
     if part is not None and card_memory is not None:
         memory, part = card_memory * part // WHOLE // MIB * MIB, None
+    # The topology of a gang is a rule for its members together, not for the cards of one member.
     within = hints.within if hints.within is not None and hints.gang is None else None
     select = ask.select
     shape = Shape(
@@ -38,19 +49,21 @@ def shape_of(claim: ContainerClaim, hints: Hints = NO_HINTS, card_memory: int | 
         ask.count,
         "|".join(select.models) or None,
         select.labels,
-        ask.sharing or Sharing.FIXED,
+        ask.sharing or SharingKind.FIXED,
         within=within or ANYWHERE,
         profile=ask.profile,
         memory_milli=part,
         selector=CardSelector(ask.vendor, select.not_models, select.uuids, select.not_uuids),
     )
-    return Shaped(shape, _left_out(ask))
+    return TranslatedShape(shape, _list_left_out(ask))
 
 
-def _left_out(ask: Ask) -> tuple[str, ...]:
+def _list_left_out(ask: ContainerAsk) -> tuple[str, ...]:
     told = []
     if ask.cap_milli is not None:
-        told.append(f"a cap of {format_percent(ask.cap_milli)} %: a burst share may use all that is idle")
+        told.append(
+            f"a cap of {format_percent(ask.cap_milli)} %: a burst share may use all that is idle"
+        )
     if ask.urgency is not None:
         told.append(f"{ask.urgency} precedence beside the tenants of one card")
     return tuple(told)

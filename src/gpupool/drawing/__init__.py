@@ -1,1 +1,4 @@
-"""Pictures and pages as text: SVG inside one HTML file; no script, no network, no library. Knows no cards, no jobs."""
+"""Draws plots and pages as text: SVG inside one HTML file, without scripts or libraries.
+
+Must not know cards or jobs.
+"""

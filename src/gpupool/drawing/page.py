@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing else, and files that are there whole or not at all."""
+"""Build one HTML file that needs nothing else, and write files completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,51 +20,71 @@ text-align:left;vertical-align:top}td.n,th.n{text-align:right;font-variant-numer
 """
 
 
-def page(title: str, parts: Iterable[str], style: str = "") -> str:
-    """The page of these parts below its title; `style` is added to what every page has."""
+def build_page(title: str, parts: Iterable[str], style: str = "") -> str:
+    """Build a page of these parts below its title; `style` is added to the style of every page."""
     head = '<meta name="viewport" content="width=device-width">'
     head += f"<title>{escape(title)}</title><style>{_STYLE}{style}</style>"
     start = f'<!doctype html><html lang="en"><head><meta charset="utf-8">{head}</head><body><h1>{escape(title)}</h1>'
-    # Plots stand in parts of many makers: each gets its frame here.
-    body = re.sub("<svg.*?</svg>", lambda plot: wide(plot[0]), "".join(parts), flags=re.DOTALL)
+    # Plots stand in parts of many callers: each gets its frame here, so that none forgets it.
+    body = re.sub("<svg.*?</svg>", lambda plot: wrap_wide(plot[0]), "".join(parts), flags=re.DOTALL)
     return "".join([start, body, "</body></html>\n"])
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
-    """A table of text; the first `words` columns are words, the others numbers, set at the right."""
+def render_table(titles: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """Render a table of text.
+
+    The first `words` columns are words, the others numbers, set at the right.
+    """
     kinds = ["" if number < words else ' class="n"' for number in range(len(titles))]
-    head = "".join(f"<th{kind}>{escape(title)}</th>" for kind, title in zip(kinds, titles, strict=True))
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return wide(f"<table><tr>{head}</tr>{body}</table>")
+    parts = [_render_row("th", kinds, titles)]
+    for row in rows:
+        parts.append(_render_row("td", kinds, row))
+    return wrap_wide(f"<table>{''.join(parts)}</table>")
 
 
-def wide(part: str) -> str:
-    """A part that is moved sideways in itself where the window is narrow, and stays legible."""
+def _render_row(tag: str, kinds: Sequence[str], cells: Sequence[str]) -> str:
+    parts: list[str] = []
+    for kind, cell in zip(kinds, cells, strict=True):
+        parts.append(f"<{tag}{kind}>{escape(cell)}</{tag}>")
+    return f"<tr>{''.join(parts)}</tr>"
+
+
+def wrap_wide(part: str) -> str:
+    """Wrap a part so that it scrolls sideways in a narrow window and stays legible."""
     return f'<div class="wide">{part}</div>'
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> tuple[Path, ...]:
-    """Put files into a folder, which is made; each is there whole or not at all. Raises OSError."""
+    """Write files into a folder, which is created; each appears completely or not at all.
+
+    Raises:
+        OSError: none of the files is replaced then.
+    """
+    # All are written before the first is renamed: a full disk leaves the old set.
     with ExitStack() as stack:
-        new = {folder / name: stack.enter_context(replaced(folder / name)) for name in files}
+        new = {folder / name: stack.enter_context(replace_file(folder / name)) for name in files}
         for text, temporary in zip(files.values(), new.values(), strict=True):
             temporary.write_text(text, encoding="utf-8")
     return tuple(new)
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[Path]:
-    """A file to write beside `path`, in its folder, which is made; it takes that name at the end, or goes.
+def replace_file(path: Path) -> Iterator[Path]:
+    """Open a temporary file beside `path`; it takes that name if the block ends without error.
 
-    Raises OSError, at once for what is no plain file: a device would be replaced by one.
+    The folder is created. After an error, the temporary file is removed and `path` is as before.
+
+    Raises:
+        OSError: at once for a path that is no plain file: a device would be replaced by a file.
     """
     if path.exists() and not path.is_file():
         number = errno.EISDIR if path.is_dir() else errno.EINVAL
-        raise OSError(number, "it is a folder" if path.is_dir() else "it is no plain file", str(path))
+        raise OSError(
+            number, "it is a folder" if path.is_dir() else "it is no plain file", str(path)
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, since a rename is atomic only within a file system; with the process id,
+    # since two simulations may write to one folder.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         temporary.touch()

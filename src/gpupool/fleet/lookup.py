@@ -1,4 +1,4 @@
-"""Finding nodes and cards by the names that people and agents use. Reads only.
+"""Find nodes and cards by the names that people and agents use. Reads only.
 
 A card is named by uuid, by `node:index`, or by its index where the pool has one node.
 """
@@ -15,26 +15,37 @@ from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
 from gpupool.model.device import DeviceState
 
+#: The largest value of the column; PostgreSQL refuses to compare with more.
 _MAX_INDEX = 2**31 - 1
 
 
 def find_device(connection: sa.Connection, text: str) -> Any:
-    """The row (with `node_name`) of the card that `text` names. Raises NotFound, saying what would be found."""
-    row = connection.execute(cards().where(devices.c.uuid == _plain(text))).one_or_none()
+    """Return the row (with `node_name`) of the card that `text` names.
+
+    Raises:
+        NotFound: No card has that name; the hint says how cards are named.
+    """
+    row = connection.execute(
+        select_cards().where(devices.c.uuid == _check_printable(text))
+    ).one_or_none()
     if row is None:
-        node_id, index = _split(connection, text)
-        row = connection.execute(cards().where(devices.c.node_id == node_id, devices.c.idx == index)).one_or_none()
+        node_id, index = _split_name(connection, text)
+        row = connection.execute(
+            select_cards().where(devices.c.node_id == node_id, devices.c.idx == index)
+        ).one_or_none()
     if row is None:
         raise _no_card(text)
     return row
 
 
-def cards() -> sa.Select[Any]:
+def select_cards() -> sa.Select[Any]:
     mark = nodes.c.cluster_generation.is_not(None).label("of_cluster")
-    return sa.select(devices, nodes.c.name.label("node_name"), mark).join(nodes, nodes.c.id == devices.c.node_id)
+    return sa.select(devices, nodes.c.name.label("node_name"), mark).join(
+        nodes, nodes.c.id == devices.c.node_id
+    )
 
 
-def present() -> sa.ColumnElement[bool]:
+def match_present() -> sa.ColumnElement[bool]:
     return devices.c.state != str(DeviceState.LOST)
 
 
@@ -42,8 +53,8 @@ def name_of(row: Any) -> str:
     return device_name(row.node_name, row.idx)
 
 
-def _plain(text: str) -> str:
-    """Text that a database can be asked for; what cannot be printed names nothing."""
+def _check_printable(text: str) -> str:
+    """Return text that a database can be asked for; what cannot be printed names nothing."""
     if not text.isprintable():
         raise _no_card(text)
     return text
@@ -52,7 +63,8 @@ def _plain(text: str) -> str:
 def _no_card(text: str) -> NotFound:
     return NotFound(
         f"no card is named {text[:80]!r}",
-        hint="gpupool gpus lists them; write node:index (node-1:3), a uuid, or the index if there is one node",
+        hint="gpupool gpus lists them; write node:index (node-1:3), a uuid, or the index if there "
+        "is one node",
     )
 
 
@@ -61,12 +73,15 @@ def find_node(connection: sa.Connection, name: str) -> Any:
     if name.isprintable():
         row = connection.execute(sa.select(nodes).where(nodes.c.name == name)).one_or_none()
     if row is None:
-        raise NotFound(f"no node is named {name[:80]!r}", hint="gpupool gpus shows every node's cards")
+        raise NotFound(
+            f"no node is named {name[:80]!r}", hint="gpupool gpus shows every node's cards"
+        )
     return row
 
 
-def _split(connection: sa.Connection, text: str) -> tuple[int, int]:
-    """(node id, index) of `node:index` or of a bare index in a pool of one node."""
+def _split_name(connection: sa.Connection, text: str) -> tuple[int, int]:
+    """Return (node id, index) of `node:index`, or of a bare index in a pool of one node."""
+    # From the right: a node's name never has a colon, an index is last.
     node, colon, index = text.rpartition(":")
     if not (index.isascii() and index.isdigit()) or len(index) > 10 or int(index) > _MAX_INDEX:
         raise _no_card(text)
@@ -83,24 +98,33 @@ def _split(connection: sa.Connection, text: str) -> tuple[int, int]:
     return known[0], int(index)
 
 
-def position(connection: sa.Connection, text: str) -> tuple[int, int]:
-    """Where a page goes on. A card that is gone since still has its place if it is named `node:index`."""
-    row = connection.execute(cards().where(devices.c.uuid == _plain(text))).one_or_none()
-    return (row.node_id, row.idx) if row is not None else _split(connection, text)
+def find_page_position(connection: sa.Connection, text: str) -> tuple[int, int]:
+    """Return where a page goes on.
+
+    A card that is gone since still has its place if it is named `node:index`.
+    """
+    row = connection.execute(
+        select_cards().where(devices.c.uuid == _check_printable(text))
+    ).one_or_none()
+    return (row.node_id, row.idx) if row is not None else _split_name(connection, text)
 
 
 def find_all(connection: sa.Connection, names: Sequence[str]) -> list[Any]:
-    """Rows of all the names, each once, in the order named."""
-    return list({row.id: row for row in (find_device(connection, name) for name in names)}.values())
+    """Return the rows of all the names, each once, in the order named."""
+    rows = {}
+    for name in names:
+        row = find_device(connection, name)
+        rows[row.id] = row  # a card may be named by uuid and by index
+    return list(rows.values())
 
 
-def served(connection: sa.Connection, agent: str) -> Sequence[Any]:
-    """The nodes that an agent serves."""
+def read_served_nodes(connection: sa.Connection, agent: str) -> Sequence[Any]:
+    """Return the nodes that an agent serves."""
     query = sa.select(nodes).where(nodes.c.agent == agent).order_by(nodes.c.id)
     return connection.execute(query).all() if agent.isprintable() else ()
 
 
 def agent_cards(connection: sa.Connection, agent: str, uuids: Sequence[str]) -> dict[str, Any]:
     ours = sa.select(nodes.c.id).where(nodes.c.agent == agent)
-    query = cards().where(devices.c.node_id.in_(ours), devices.c.uuid.in_(uuids))
+    query = select_cards().where(devices.c.node_id.in_(ours), devices.c.uuid.in_(uuids))
     return {row.uuid: row for row in connection.execute(query)}

@@ -6,30 +6,32 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from gpupool.fleet.service import MAX_LIMIT, Fleet
+from gpupool.fleet.service import MAX_LIMIT, FleetService
 from gpupool.model.tenant import Permission, Principal
-from gpupool.tenancy.access import require
+from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import Page
 from gpupool.wire.fleet import AdoptIn, DeviceOut, NodeIn, NodeOut
 
 router = APIRouter(tags=["fleet"])
 
 
-def service(request: Request) -> Fleet:
-    fleet: Fleet = request.app.state.fleet
+def get_service(request: Request) -> FleetService:
+    fleet: FleetService = request.app.state.fleet
     return fleet
 
 
-Service = Annotated[Fleet, Depends(service)]
-Reader = Annotated[Principal, Depends(require(Permission.READ))]
-Agent = Annotated[Principal, Depends(require(Permission.SERVE_NODE))]
-Manager = Annotated[Principal, Depends(require(Permission.MANAGE_POOL))]
+Service = Annotated[FleetService, Depends(get_service)]
+Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
+Agent = Annotated[Principal, Depends(require_caller(Permission.SERVE_NODE))]
+Manager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_POOL))]
 After = Annotated[str | None, Query(max_length=255, description="`next` of the page before")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 
 
 @router.get("/nodes")
-def list_nodes(fleet: Service, _caller: Reader, after: After = None, limit: Limit = 100) -> Page[NodeOut]:
+def list_nodes(
+    fleet: Service, _caller: Reader, after: After = None, limit: Limit = 100
+) -> Page[NodeOut]:
     """Every node of the pool, in the order they came."""
     return fleet.list_nodes(after=after, limit=limit)
 
@@ -37,13 +39,13 @@ def list_nodes(fleet: Service, _caller: Reader, after: After = None, limit: Limi
 @router.get("/nodes/{node}")
 def get_node(node: str, fleet: Service, _caller: Reader) -> NodeOut:
     """One node."""
-    return fleet.node(node)
+    return fleet.get_node(node)
 
 
 @router.put("/nodes/{node}")
 def register_node(node: str, body: NodeIn, fleet: Service, caller: Agent) -> NodeOut:
     """A node's agent says what the node has. The same again changes nothing."""
-    return fleet.register(node, body, caller)
+    return fleet.register_node(node, body, caller)
 
 
 @router.get("/devices")
@@ -57,23 +59,26 @@ def list_devices(
     node: Annotated[str | None, Query(max_length=63)] = None,
     health: Literal["ok", "warning", "failed", "unknown"] | None = None,
 ) -> Page[DeviceOut]:
-    """Every card, by node and index. Who runs what on one outside the pool is told to admins only."""
-    return fleet.list_devices(caller, after=after, limit=limit, model=model, state=state, node=node, health=health)
+    """Every card, by node and index. Only admins see the names of processes outside the pool."""
+    return fleet.list_devices(
+        caller, after=after, limit=limit, model=model, state=state, node=node, health=health
+    )
 
 
 @router.get("/devices/{device}")
 def get_device(device: str, fleet: Service, caller: Reader) -> DeviceOut:
     """One card, by uuid, by `node:index`, or by its index where the pool has one node."""
-    return fleet.device(device, caller)
+    return fleet.get_device(device, caller)
 
 
 @router.post("/devices/adopt")
 def adopt_devices(body: AdoptIn, fleet: Service, caller: Manager) -> list[DeviceOut]:
     """Let the pool hand these cards out: all of them or none."""
-    return fleet.adopt(body.devices, caller)
+    return fleet.adopt_devices(body.devices, caller)
 
 
 @router.post("/devices/release")
 def release_devices(body: AdoptIn, fleet: Service, caller: Manager) -> list[DeviceOut]:
-    """Stop handing these cards out: all or none. Refused while shares are on one, unless `drain`."""
-    return fleet.release(body.devices, body.drain, caller)
+    """Stop handing these cards out: all or none. Refused while shares are on one, unless
+    `drain`."""
+    return fleet.release_devices(body.devices, body.drain, caller)

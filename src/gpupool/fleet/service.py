@@ -1,84 +1,96 @@
 """The pool's cards: which there are, which may be handed out, how they are.
 
-Writes nodes, devices and their spans, and is the only one that does; what sits on a card (used_milli,
-used_bytes, shares) is written by `allocations` with its seats. Decides nothing about placement and touches no
-hardware: agents tell it what they see. Usage and heartbeats are kept in memory only; they are news, not truth.
-An agent serves one node under the node's own name, or several under its own; heartbeats, readiness and samples
-are the agent's, and may be told under its name or that of any of its nodes.
+Writes nodes, devices and their spans, and is the only one that does; what sits on a card
+(used_milli, used_bytes, shares) is written by `allocations` with its seats. Decides nothing about
+placement and touches no hardware: agents tell it what they see. Usage and heartbeats are kept in
+memory only; they are news, not truth. An agent serves one node under the node's own name, or
+several under its own; heartbeats, readiness and samples are the agent's, and may be told under its
+name or that of any of its nodes.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, Conflict, NotFound, WrongState
+from gpupool.base.errors import BadOption, NotFound, WriteConflict, WrongState
 from gpupool.base.ids import check_name
+from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet import spans
+from gpupool.fleet.agent_liveness import SILENT_AFTER_SECONDS, AgentLiveness
 from gpupool.fleet.changing import (
-    bring,
     refuse_clusters,
     refuse_used,
+    set_device_state,
     set_ready,
     tells_health,
     write_cards,
     write_health,
     write_node,
 )
-from gpupool.fleet.hearing import SILENT_AFTER_SECONDS, Hearing
+from gpupool.fleet.latest_samples import LatestSamples
 from gpupool.fleet.lookup import (
     agent_cards,
-    cards,
     find_all,
     find_device,
     find_node,
+    find_page_position,
+    match_present,
     name_of,
-    position,
-    present,
-    served,
+    read_served_nodes,
+    select_cards,
 )
 from gpupool.fleet.registration import check_body
 from gpupool.fleet.tables import devices, nodes
-from gpupool.fleet.views import Observation, device_out, node_out
+from gpupool.fleet.views import DeviceObservation, device_out, node_out
 from gpupool.model.device import DeviceState
 from gpupool.model.tenant import Principal
-from gpupool.store.database import Store, Write
+from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.common import Page
-from gpupool.wire.fleet import DeviceOut, DeviceSample, NodeIn, NodeOut, UsageOut
+from gpupool.wire.fleet import DeviceOut, DeviceSample, NodeIn, NodeOut
 
-USAGE_FRESH_SECONDS = 120
-"""A sample older than this says nothing of now."""
+#: The most of a page: a larger one holds a thread of the server for long.
 MAX_LIMIT = 1000
-_NS = 10**9
 
 
-class Fleet:
-    """Thread-safe. Every change is one transaction; announces "fleet" when what can be placed changes."""
+class FleetService:
+    """Nodes and devices. Thread-safe; every change is one transaction.
+
+    A change of what can be placed announces the topic `fleet`.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._hearing = Hearing()
-        self._lock = threading.Lock()
-        self._observed: dict[str, Observation] = {}
+        self._liveness = AgentLiveness()
+        self._samples = LatestSamples()
 
-    # Nodes ---------------------------------------------------------------------------------------------
+    # Nodes
+    # ---------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """A server starts: no node counts as ready until its agent has told what became of every job."""
+    def await_agents(self) -> None:
+        """Mark all nodes as not ready until their agents have reported every job."""
         with self._store.write(freeing=True) as write:
             write.execute(nodes.update().where(nodes.c.ready).values(ready=False))
-            ours = sa.select(nodes.c.name, nodes.c.agent).where(nodes.c.cluster_generation.is_(None))
-            agents = {row.name: row.agent for row in write.execute(ours)}
-        self._hearing.begin(agents, self._store.clock.now_ns())
+            ours = sa.select(nodes.c.name, nodes.c.agent).where(
+                nodes.c.cluster_generation.is_(None)
+            )
+            agents = {}
+            for row in write.execute(ours):
+                agents[row.name] = row.agent
+        self._liveness.start_waiting(agents, self._store.clock.now_ns())
 
-    def register(self, name: str, body: NodeIn, principal: Principal) -> NodeOut:
-        """Take in what a node's agent says it has. The same again changes nothing but `last_seen_ns`.
+    def register_node(self, name: str, body: NodeIn, principal: Principal) -> NodeOut:
+        """Take in what a node's agent says it has. The same again changes `last_seen_ns` alone.
 
-        New cards start observed; simulated ones adopted where `body.adopt`. A card that is no longer named is
-        lost, one that returns is what it was. Raises Conflict, StillInUse, NotAllowed; then nothing changed.
+        New cards start observed; simulated ones adopted where `body.adopt`. A card that is no
+        longer named is lost, one that returns is what it was.
+
+        Raises:
+            WriteConflict: The node or a card belongs to another; as below, nothing changed.
+            StillInUse: A card's size changed under its shares.
+            NoPermission: The caller may not tell of this node.
         """
         check_name(name, "node name")
         check_body(body)
@@ -88,88 +100,98 @@ class Fleet:
                 refuse_clusters([known])
                 self._check_agent(known, body.agent or name, principal)
             write_cards(write, write_node(write, name, known, body), body)
-        self._hearing.serves(body.agent or name, name)
-        self.seen(name)
-        return self.node(name)
+        self._liveness.assign_node(body.agent or name, name)
+        self.record_heartbeat(name)
+        return self.get_node(name)
 
-    def agent_of(self, name: str) -> str:
-        """The agent that serves a node; any other name is an agent's own."""
-        return self._hearing.agent_of(name)
+    def find_agent(self, name: str) -> str:
+        """Return the agent of a node; any other name is that of an agent itself."""
+        return self._liveness.find_agent(name)
 
-    def seen(self, name: str) -> None:
-        """A known agent's heartbeat. Costs a dictionary entry; nodes that were silent are ready again."""
-        agent = self.agent_of(name)
-        if self._hearing.heard(agent, self._store.clock.now_ns()):
+    def record_heartbeat(self, name: str) -> None:
+        """Note a heartbeat; nodes that were silent are ready again. Costs a dictionary entry."""
+        agent = self.find_agent(name)
+        if self._liveness.record_heartbeat(agent, self._store.clock.now_ns()):
             self._make_ready(agent)
 
     def mark_ready(self, name: str) -> None:
-        """The agent has told everything its nodes had. Idempotent. Raises NotFound for an unknown agent."""
-        agent = self.agent_of(name)
+        """Mark the agent's nodes ready: it has reported everything. Idempotent.
+
+        Raises:
+            NotFound: The agent is unknown.
+        """
+        agent = self.find_agent(name)
         with self._store.read() as connection:
-            rows = served(connection, agent)
+            rows = read_served_nodes(connection, agent)
         if not rows:
-            raise NotFound(f"no agent is named {agent[:80]!r}", hint="an agent registers its nodes first")
+            raise NotFound(
+                f"no agent is named {agent[:80]!r}", hint="an agent registers its nodes first"
+            )
         if not all(row.ready for row in rows):
             self._make_ready(agent)
 
     def _make_ready(self, agent: str) -> None:
         with self._store.write(freeing=True) as write:
-            unready = [row for row in served(write.connection, agent) if not row.ready]
+            unready = [row for row in read_served_nodes(write.connection, agent) if not row.ready]
             set_ready(write, unready, True)
             for row in unready:
                 write.event("node.ready", row.name)
 
-    def silent_nodes(self) -> list[str]:
-        """Nodes whose agents fell silent, from memory."""
-        return self._hearing.silent_nodes()
+    def list_silent_nodes(self) -> list[str]:
+        """List the nodes whose agents are silent, from memory."""
+        return self._liveness.list_silent_nodes()
 
     def check_silence(self) -> float:
-        """Mark the nodes of agents that missed three heartbeats; seconds until the next one can be due."""
+        """Mark nodes of silent agents; returns the seconds until the next one can be silent."""
         now_ns = self._store.clock.now_ns()
-        overdue, next_ns = self._hearing.fall_silent(now_ns)
+        overdue, next_ns = self._liveness.mark_silent_agents(now_ns)
         for agent in overdue:
             self._mark_silent(agent)
-        return max(0.001, (next_ns - now_ns) / _NS)
+        return max(0.001, (next_ns - now_ns) / NANOS_PER_SECOND)
 
     def is_silent(self, name: str) -> bool:
-        return self._hearing.is_silent(self.agent_of(name))
+        return self._liveness.is_silent(self.find_agent(name))
 
-    def node(self, name: str) -> NodeOut:
+    def get_node(self, name: str) -> NodeOut:
         with self._store.read() as connection:
             row = find_node(connection, name)
-            count = sa.select(sa.func.count()).where(devices.c.node_id == row.id, present())
-            return node_out(row, connection.execute(count).scalar_one(), self._hearing.last_ns(row.agent))
+            count = sa.select(sa.func.count()).where(devices.c.node_id == row.id, match_present())
+            cards = connection.execute(count).scalar_one()
+            return node_out(row, cards, self._liveness.get_last_heartbeat_ns(row.agent))
 
     def list_nodes(self, *, after: str | None = None, limit: int = 100) -> Page[NodeOut]:
-        """In the order of their first registration."""
-        counts = sa.select(sa.func.count()).where(devices.c.node_id == nodes.c.id, present()).scalar_subquery()
-        query = sa.select(nodes, counts.label("device_count")).order_by(nodes.c.id).limit(_limit(limit) + 1)
+        """List nodes in the order of their first registration."""
+        counts = (
+            sa.select(sa.func.count())
+            .where(devices.c.node_id == nodes.c.id, match_present())
+            .scalar_subquery()
+        )
+        query = sa.select(nodes, counts.label("device_count"))
+        query = query.order_by(nodes.c.id).limit(_check_limit(limit) + 1)
         with self._store.read() as connection:
             if after is not None:
                 query = query.where(nodes.c.id > find_node(connection, after).id)
             rows = connection.execute(query).all()
-        shown = [node_out(row, row.device_count, self._hearing.last_ns(row.agent)) for row in rows[:limit]]
+        shown = []
+        for row in rows[:limit]:
+            last_ns = self._liveness.get_last_heartbeat_ns(row.agent)
+            shown.append(node_out(row, row.device_count, last_ns))
         return Page[NodeOut](items=shown, next=shown[-1].name if len(rows) > limit else None)
 
-    def describe_simulated(self) -> bool | None:
-        """Whether the pool's nodes are simulated; None when some are and some are not."""
-        with self._store.read() as connection:
-            kinds = connection.execute(sa.select(nodes.c.simulated).distinct()).scalars().all()
-        return None if len(kinds) > 1 else bool(kinds and kinds[0])
-
-    def counts(self) -> tuple[int, int]:
-        """(nodes, cards that are there)."""
+    def count_hardware(self) -> tuple[int, int]:
+        """Count the nodes, and the cards that are present."""
         count = sa.func.count
         with self._store.read() as connection:
             known = connection.execute(sa.select(count()).select_from(nodes)).scalar_one()
-            return known, connection.execute(sa.select(count()).where(present())).scalar_one()
+            return known, connection.execute(sa.select(count()).where(match_present())).scalar_one()
 
-    # Cards ---------------------------------------------------------------------------------------------
+    # Cards
+    # ---------------------------------------------------------------------------------------------
 
-    def device(self, text: str, principal: Principal) -> DeviceOut:
-        """One card, by uuid, `node:index`, or the bare index where the pool has one node. Raises NotFound."""
+    def get_device(self, text: str, principal: Principal) -> DeviceOut:
+        """Return a card by uuid or `node:index`; the index is enough for a pool of one node."""
         with self._store.read() as connection:
-            return self._out(find_device(connection, text), principal)
+            return self._device_out(find_device(connection, text), principal)
 
     def list_devices(
         self,
@@ -182,23 +204,35 @@ class Fleet:
         node: str | None = None,
         health: str | None = None,
     ) -> Page[DeviceOut]:
-        """By node, then index. `after` is the name or uuid of the last card of the page before."""
-        query = cards().order_by(devices.c.node_id, devices.c.idx).limit(_limit(limit) + 1)
+        """List cards by node, then index.
+
+        Args:
+            after: The name or uuid of the last card of the page before.
+        """
+        query = (
+            select_cards().order_by(devices.c.node_id, devices.c.idx).limit(_check_limit(limit) + 1)
+        )
         wanted = ((devices.c.model, model), (devices.c.state, state), (devices.c.health, health))
-        query = query.where(*(column == value for column, value in wanted if value is not None))
+        for column, value in wanted:
+            if value is not None:
+                query = query.where(column == value)
         with self._store.read() as connection:
             if node is not None:
                 query = query.where(devices.c.node_id == find_node(connection, node).id)
             if after is not None:
-                node_id, index = position(connection, after)
+                node_id, index = find_page_position(connection, after)
                 later = sa.and_(devices.c.node_id == node_id, devices.c.idx > index)
                 query = query.where(sa.or_(devices.c.node_id > node_id, later))
             rows = connection.execute(query).all()
-        shown = [self._out(row, principal) for row in rows[:limit]]
+        shown = [self._device_out(row, principal) for row in rows[:limit]]
         return Page[DeviceOut](items=shown, next=shown[-1].name if len(rows) > limit else None)
 
-    def adopt(self, names: Sequence[str], principal: Principal) -> list[DeviceOut]:
-        """Let the pool hand these cards out: all of them or none. An adopted one stays so. Raises WrongState."""
+    def adopt_devices(self, names: Sequence[str], principal: Principal) -> list[DeviceOut]:
+        """Let the pool hand these cards out: all of them or none. An adopted one stays so.
+
+        Raises:
+            WrongState: A card is lost, or a cluster's.
+        """
         with self._store.write() as write:
             rows = find_all(write.connection, names)
             refuse_clusters(rows)
@@ -208,89 +242,109 @@ class Fleet:
                     f"{', '.join(missing)}: not there now (lost); nothing was adopted",
                     hint="gpupool gpus shows which cards are there",
                 )
-            bring(write, rows, DeviceState.ADOPTED, "device.adopted")
-        return self._again(rows, principal)
+            set_device_state(write, rows, DeviceState.ADOPTED, "device.adopted")
+        return self._read_devices(rows, principal)
 
-    def release(self, names: Sequence[str], drain: bool, principal: Principal) -> list[DeviceOut]:
-        """Stop handing these cards out: all of them or none. Raises StillInUse while shares are on one.
+    def release_devices(
+        self, names: Sequence[str], drain: bool, principal: Principal
+    ) -> list[DeviceOut]:
+        """Stop handing these cards out: all of them or none.
 
-        With `drain`, a card with shares takes no new ones and is released when the last is given back.
+        With `drain`, a card with shares takes no new ones and is released when the last is given
+        back.
+
+        Raises:
+            StillInUse: Shares are on one of them, without `drain`.
         """
         with self._store.write() as write:
             rows = find_all(write.connection, names)
             refuse_clusters(rows)
             if not drain:
                 refuse_used(rows)
-            bring(write, [row for row in rows if row.shares], DeviceState.DRAINING, "device.draining")
-            bring(write, [row for row in rows if not row.shares], DeviceState.OBSERVED, "device.released")
-        return self._again(rows, principal)
+            used = [row for row in rows if row.shares]
+            unused = [row for row in rows if not row.shares]
+            set_device_state(write, used, DeviceState.DRAINING, "device.draining")
+            set_device_state(write, unused, DeviceState.OBSERVED, "device.released")
+        return self._read_devices(rows, principal)
 
-    def settle(self, write: Write, device_ids: Collection[int]) -> None:
-        """Seats on these cards were given back in this transaction: finish what waited for the last of them.
+    def settle_devices(self, write: WriteTransaction, device_ids: Collection[int]) -> None:
+        """Finish what waited for the last seat on these cards, in the transaction that freed it.
 
-        A draining card without seats is released; one that vanished under its seats has no capacity any more.
+        A draining card without seats is released; one that vanished under its seats has no capacity
+        any more.
         """
         waiting = devices.c.state.in_([DeviceState.DRAINING, DeviceState.LOST])
-        rows = write.execute(cards().where(devices.c.id.in_(device_ids), waiting, devices.c.shares == 0)).all()
+        rows = write.execute(
+            select_cards().where(devices.c.id.in_(device_ids), waiting, devices.c.shares == 0)
+        ).all()
         drained = [row for row in rows if row.state == DeviceState.DRAINING]
-        bring(write, drained, DeviceState.OBSERVED, "device.released")
-        spans.sync(write, [row for row in rows if row.state == DeviceState.LOST])
+        lost = [row for row in rows if row.state == DeviceState.LOST]
+        set_device_state(write, drained, DeviceState.OBSERVED, "device.released")
+        spans.sync_spans(write, lost)
 
-    def observe(self, name: str, samples: Sequence[DeviceSample]) -> None:
-        """What an agent's cards do now. Usage is remembered; a change of health is written, with an event.
+    def record_observations(self, name: str, samples: Sequence[DeviceSample]) -> None:
+        """Take in what an agent's cards do now; cards that are not on its nodes are ignored.
 
-        Samples of cards that are not on its nodes are ignored.
+        Usage is remembered; a change of health is written, with an event.
         """
         if not samples:
             return
-        agent = self.agent_of(name)
+        agent = self.find_agent(name)
         with self._store.read() as connection:
-            known = agent_cards(connection, agent, [s.uuid for s in samples])
+            known = agent_cards(connection, agent, [sample.uuid for sample in samples])
         now_ns = self._store.clock.now_ns()
         told = {sample.uuid: sample for sample in samples if sample.uuid in known}
-        with self._lock:
-            for uuid, sample in told.items():
-                if sample.usage != UsageOut() or sample.health is None:  # news of health alone says nothing of use
-                    self._observed[uuid] = Observation(now_ns, sample.usage, tuple(sample.unmanaged))
-        if any(tells_health(known[uuid], sample) for uuid, sample in told.items()):
+        self._samples.record_samples(told.values(), now_ns)
+        news = any(tells_health(known[uuid], sample) for uuid, sample in told.items())
+        # Samples come all the time and health rarely changes: most of them write nothing.
+        if news:
             with self._store.write() as write:
                 write_health(write, agent, told)
 
-    def usage(self, uuid: str) -> Observation | None:
-        """The latest sample of a card, unless it is too old to say anything of now."""
-        with self._lock:
-            seen = self._observed.get(uuid)
-        fresh = seen and self._store.clock.now_ns() - seen.received_ns <= USAGE_FRESH_SECONDS * _NS
-        return seen if fresh else None
+    def get_usage(self, uuid: str) -> DeviceObservation | None:
+        """Return the latest sample of a card, unless it is too old."""
+        return self._samples.get_fresh(uuid, self._store.clock.now_ns())
 
-    # Inside --------------------------------------------------------------------------------------------
+    # Inside
+    # --------------------------------------------------------------------------------------------
 
-    def _out(self, row: Any, principal: Principal) -> DeviceOut:
-        return device_out(row, row.node_name, self.usage(row.uuid), names_shown=principal.sees_all)
+    def _device_out(self, row: Any, principal: Principal) -> DeviceOut:
+        return device_out(
+            row, row.node_name, self.get_usage(row.uuid), names_shown=principal.sees_all
+        )
 
-    def _again(self, rows: Sequence[Any], principal: Principal) -> list[DeviceOut]:
+    def _read_devices(self, rows: Sequence[Any], principal: Principal) -> list[DeviceOut]:
         with self._store.read() as connection:
-            found = {r.id: r for r in connection.execute(cards().where(devices.c.id.in_([r.id for r in rows])))}
-        return [self._out(found[row.id], principal) for row in rows]
+            ids = [row.id for row in rows]
+            found = {}
+            for row in connection.execute(select_cards().where(devices.c.id.in_(ids))):
+                found[row.id] = self._device_out(row, principal)
+        return [found[row_id] for row_id in ids]
 
     def _check_agent(self, row: Any, agent: str, principal: Principal) -> None:
-        """A node stays with its agent while that one is heard; an admin may hand it over."""
+        """Refuse another agent while the node's own is heard; an admin may hand the node over."""
         if row.agent != agent and not principal.sees_all and not self.is_silent(row.agent):
-            raise Conflict(
+            raise WriteConflict(
                 f"node {row.name} is served by agent {row.agent}",
-                hint=f"stop that agent; it counts as gone {SILENT_AFTER_SECONDS} s after its last word",
+                hint=f"stop that agent; it counts as gone {SILENT_AFTER_SECONDS} s after its last "
+                "word",
             )
 
     def _mark_silent(self, agent: str) -> None:
         with self._store.write(freeing=True) as write:
             if self.is_silent(agent):  # it may have come back meanwhile
-                rows = served(write.connection, agent)
+                rows = read_served_nodes(write.connection, agent)
                 set_ready(write, rows, False)
                 for row in rows:
-                    write.event("node.silent", row.name, data={"after_seconds": SILENT_AFTER_SECONDS})
+                    write.event(
+                        "node.silent", row.name, data={"after_seconds": SILENT_AFTER_SECONDS}
+                    )
 
 
-def _limit(limit: int) -> int:
+def _check_limit(limit: int) -> int:
     if not 1 <= limit <= MAX_LIMIT:
-        raise BadOption(f"limit {limit} is not between 1 and {MAX_LIMIT}", hint=f"ask for at most {MAX_LIMIT} a page")
+        raise BadOption(
+            f"limit {limit} is not between 1 and {MAX_LIMIT}",
+            hint=f"ask for at most {MAX_LIMIT} a page",
+        )
     return limit

@@ -13,18 +13,40 @@ nodes = sa.Table(
     sa.Column("name", sa.String(63), nullable=False, unique=True),
     sa.Column("labels", sa.JSON, nullable=False),
     sa.Column("topology", sa.JSON, nullable=False),
-    sa.Column("facts", sa.JSON, nullable=False, comment="driver, CPUs, memory, cgroups, agent version"),
+    sa.Column(
+        "facts", sa.JSON, nullable=False, comment="driver, CPUs, memory, cgroups, agent version"
+    ),
     sa.Column("simulated", sa.Boolean, nullable=False),
-    sa.Column("ready", sa.Boolean, nullable=False, comment="its agent has told what became of every job"),
-    sa.Column("agent", sa.String(63), nullable=False, comment="who serves it: its own name, or its host's"),
+    sa.Column(
+        "ready", sa.Boolean, nullable=False, comment="its agent has told what became of every job"
+    ),
+    sa.Column(
+        "agent", sa.String(63), nullable=False, comment="who serves it: its own name, or its host's"
+    ),
     sa.Column("last_seen_ns", sa.BigInteger, nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
     # What the allocations on it add up to now; written with them, in one transaction.
     sa.Column("used_cpu_milli", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("used_host_bytes", sa.BigInteger, nullable=False, server_default="0"),
-    sa.Column("used_numa", sa.JSON, nullable=False, server_default="[]", comment="of it, by NUMA node: model.numa"),
-    sa.Column("cluster_born_ns", sa.BigInteger, nullable=True, comment="of a cluster: since when its ledger is"),
-    sa.Column("cluster_generation", sa.BigInteger, nullable=True, comment="of it that was told; null: our own"),
+    sa.Column(
+        "used_numa",
+        sa.JSON,
+        nullable=False,
+        server_default="[]",
+        comment="of it, by NUMA node: model.numa",
+    ),
+    sa.Column(
+        "cluster_born_ns",
+        sa.BigInteger,
+        nullable=True,
+        comment="of a cluster: since when its ledger is",
+    ),
+    sa.Column(
+        "cluster_generation",
+        sa.BigInteger,
+        nullable=True,
+        comment="of it that was told; null: our own",
+    ),
 )
 
 devices = sa.Table(
@@ -47,12 +69,17 @@ devices = sa.Table(
     sa.Column("used_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("shares", sa.Integer, nullable=False, server_default="0", comment="seats on it now"),
     sa.Column(
-        "pieces", sa.JSON(none_as_null=True), nullable=True, comment="partitions now: [start, size, profile] each"
+        "pieces",
+        sa.JSON(none_as_null=True),
+        nullable=True,
+        comment="partitions now: [start, size, profile] each",
     ),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
     sa.UniqueConstraint("node_id", "idx"),
     sa.CheckConstraint("used_milli >= 0 AND used_milli <= 1000", name="compute_not_overcommitted"),
-    sa.CheckConstraint("used_bytes >= 0 AND used_bytes <= memory_bytes", name="memory_not_overcommitted"),
+    sa.CheckConstraint(
+        "used_bytes >= 0 AND used_bytes <= memory_bytes", name="memory_not_overcommitted"
+    ),
 )
 
 device_spans = sa.Table(

@@ -1,4 +1,7 @@
-"""Rows of nodes and cards as the wire shows them. Reads nothing, decides nothing but what may be seen."""
+"""Rows of nodes and cards as the wire shows them.
+
+Reads nothing, decides nothing but what may be seen.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from typing import Any
 
 from gpupool.base.units import MIB, WHOLE
 from gpupool.fleet.registration import public_facts
-from gpupool.model.device import DeviceState, Health
-from gpupool.model.numa import format_cpus, host_of, numa_of, parts_of
-from gpupool.model.partition import mix_text, most, read_pieces, read_profiles
+from gpupool.model.device import DeviceHealth, DeviceState
+from gpupool.model.numa import format_cpus, read_host_capacity, read_numa_nodes, read_numa_parts
+from gpupool.model.partition import count_fitting, format_mix, read_partition_slots, read_profiles
 from gpupool.wire.fleet import DeviceOut, NodeOut, NumaOut, PieceOut, ProcessOut, UsageOut
 
 
 @dataclass(frozen=True)
-class Observation:
+class DeviceObservation:
     """The latest sample of one card; `received_ns` is ledger time."""
 
     received_ns: int
@@ -26,17 +29,29 @@ def device_name(node: str, index: int) -> str:
     return f"{node}:{index}"
 
 
-def largest(row: Any) -> tuple[int, int]:
-    """(milli, bytes) of the largest share this card can take now; (0, 0) when it can take none."""
-    if row.state != DeviceState.ADOPTED or row.health == Health.FAILED or row.facts.get("partitioned"):
+def compute_largest_share(row: Any) -> tuple[int, int]:
+    """Return (milli, bytes) of the largest share a card can take now, or (0, 0)."""
+    if (
+        row.state != DeviceState.ADOPTED
+        or row.health == DeviceHealth.FAILED
+        or row.facts.get("partitioned")
+    ):
         return 0, 0
-    milli, size = WHOLE - row.used_milli, (row.memory_bytes - row.used_bytes) // MIB * MIB
+    milli = WHOLE - row.used_milli
+    # Shares are counted in whole MiB.
+    size = (row.memory_bytes - row.used_bytes) // MIB * MIB
     return (milli, size) if milli and size else (0, 0)
 
 
-def device_out(row: Any, node: str, seen: Observation | None, *, names_shown: bool) -> DeviceOut:
-    """A card's row. `names_shown`: whether the caller may know who runs what on it outside the pool."""
-    milli, size = (0, 0) if row.of_cluster else largest(row)
+def device_out(
+    row: Any, node: str, seen: DeviceObservation | None, *, names_shown: bool
+) -> DeviceOut:
+    """Return a card's row for the wire.
+
+    Args:
+        names_shown: Whether the caller may know which processes outside the pool run on it.
+    """
+    milli, size = (0, 0) if row.of_cluster else compute_largest_share(row)
     return DeviceOut(
         name=device_name(node, row.idx),
         uuid=row.uuid,
@@ -56,25 +71,30 @@ def device_out(row: Any, node: str, seen: Observation | None, *, names_shown: bo
         shares=row.shares,
         largest_milli=milli,
         largest_bytes=size,
-        **_pieces(row),
+        **_describe_pieces(row),
         usage=UsageOut() if seen is None else seen.usage,
-        unmanaged=[] if seen is None else [_process(p, names_shown) for p in seen.unmanaged],
+        unmanaged=[] if seen is None else [_hide_process(p, names_shown) for p in seen.unmanaged],
         facts=public_facts(row.facts),
         generation=row.generation,
         cluster=row.of_cluster,
     )
 
 
-def _pieces(row: Any) -> dict[str, Any]:
-    """Of a card in partition mode, what it is cut into and what still fits; nothing of others."""
+def _describe_pieces(row: Any) -> dict[str, Any]:
+    """Describe what a card in partition mode is cut into and what still fits; nothing of others."""
     if not row.facts.get("partitioned"):
         return {}
-    profiles, taken = read_profiles(row.facts.get("profiles", ())), read_pieces(row.pieces)
-    opened = row.state == DeviceState.ADOPTED and row.health != Health.FAILED
+    profiles = read_profiles(row.facts.get("profiles", ()))
+    taken = read_partition_slots(row.pieces)
+    opened = row.state == DeviceState.ADOPTED and row.health != DeviceHealth.FAILED
     return {
-        "partitions": [PieceOut(profile=one.profile, start=one.start, size=one.size) for one in taken],
-        "mix": mix_text(taken),
-        "fits": {one.name: most(profiles, taken, one) if opened else 0 for one in profiles},
+        "partitions": [
+            PieceOut(profile=one.profile, start=one.start, size=one.size) for one in taken
+        ],
+        "mix": format_mix(taken),
+        "fits": {
+            one.name: count_fitting(profiles, taken, one) if opened else 0 for one in profiles
+        },
     }
 
 
@@ -89,23 +109,30 @@ def node_out(row: Any, devices: int, last_seen_ns: int) -> NodeOut:
         devices=devices,
         generation=row.generation,
         cluster=row.cluster_generation is not None,
-        **_host(row),
-        numa=_numa(row),
+        **_describe_host(row),
+        numa=_describe_numa(row),
     )
 
 
-def _host(row: Any) -> dict[str, int]:
-    has = host_of(row.facts)
+def _describe_host(row: Any) -> dict[str, int]:
+    has = read_host_capacity(row.facts)
     if has is None:
         return {}
     free = has[0] - row.used_cpu_milli, has[1] - row.used_host_bytes
-    return {"cpu_milli": has[0], "host_bytes": has[1], "free_cpu_milli": free[0], "free_host_bytes": free[1]}
+    return {
+        "cpu_milli": has[0],
+        "host_bytes": has[1],
+        "free_cpu_milli": free[0],
+        "free_host_bytes": free[1],
+    }
 
 
-def _numa(row: Any) -> list[NumaOut]:
-    held = {part.numa: part for part in parts_of(row.used_numa)}
+def _describe_numa(row: Any) -> list[NumaOut]:
+    held = {}
+    for part in read_numa_parts(row.used_numa):
+        held[part.numa] = part
     found = []
-    for node in numa_of(row.facts):
+    for node in read_numa_nodes(row.facts):
         _, cpu, size = held.get(node.number, (0, 0, 0))
         whole = 1000 * len(node.cpus)
         found.append(
@@ -121,6 +148,10 @@ def _numa(row: Any) -> list[NumaOut]:
     return found
 
 
-def _process(process: ProcessOut, names_shown: bool) -> ProcessOut:
-    """Every caller sees that the process exists and its memory; only admins see its pid and name."""
-    return process if names_shown else ProcessOut(pid=0, name="not shown", memory_bytes=process.memory_bytes)
+def _hide_process(process: ProcessOut, names_shown: bool) -> ProcessOut:
+    """Hide pid and name of a process from all but admins; every caller sees its memory."""
+    return (
+        process
+        if names_shown
+        else ProcessOut(pid=0, name="not shown", memory_bytes=process.memory_bytes)
+    )

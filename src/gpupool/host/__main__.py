@@ -1,4 +1,5 @@
-"""`python -m gpupool.host`: what `gpupool up`, `gpupool down --purge` and `gpupool doctor` start."""
+"""`python -m gpupool.host`: what `gpupool up`, `gpupool down --purge` and `gpupool doctor`
+start."""
 
 from __future__ import annotations
 
@@ -7,36 +8,38 @@ import os
 import sys
 
 from gpupool.base.anew import begin_anew
-from gpupool.base.silence import scale_from
-from gpupool.base.supervised import register
-from gpupool.host.options import parse
+from gpupool.base.silence import read_scale
+from gpupool.base.supervision import register
+from gpupool.host.settings.options import parse_options
 
 
 def main() -> int:
-    what, options = parse(sys.argv[1:])
+    """Do what the flags say; returns the exit status."""
+    what, options = parse_options(sys.argv[1:])
     if what == "facts":
-        from gpupool.host.facts import facts
+        from gpupool.host.facts import print_facts
 
-        return facts(options)
+        return print_facts(options)
     if what == "purge":
-        from gpupool.host.purge import purge
+        from gpupool.host.state.purge import purge_pool
 
-        return purge(options)
+        return purge_pool(options)
     if what in ("backup", "restore"):
-        from gpupool.host import saving
+        from gpupool.host.state import backup
 
-        return saving.save(options) if what == "backup" else saving.restore(options)
-    gc.disable()  # what is imported stays: looking at it in between costs a tenth of the imports' time
+        return backup.save_backup(options) if what == "backup" else backup.restore_backup(options)
+    # Imported objects stay: collections in between would cost a tenth of the imports' time.
+    gc.disable()
     from gpupool.base.settings import PoolPaths
-    from gpupool.host.pool import run
-    from gpupool.host.server_log import set_up
+    from gpupool.host.pool import run_pool
+    from gpupool.host.server_log import set_up_log
 
     gc.freeze()
     gc.enable()
-    set_up(PoolPaths(options.state_dir).server_log)
+    set_up_log(PoolPaths(options.state_dir).server_log)
     register.end_process = begin_anew
-    register.pulse.scale = scale_from(os.environ)
-    return run(options)
+    register.pulse.scale = read_scale(os.environ)
+    return run_pool(options)
 
 
 if __name__ == "__main__":

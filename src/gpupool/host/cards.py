@@ -1,40 +1,43 @@
-"""Which cards a pool starts with, and the agent that looks after them."""
+"""Finds the cards that a pool starts with, and creates the embedded agent for them."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpupool.agent.faults import fault_from
-from gpupool.agent.labels import labels_of
-from gpupool.agent.launch import machine_file
-from gpupool.agent.log_quota import quota_from
-from gpupool.agent.loop import Agent, AgentConfig
+from gpupool.agent.config import AgentConfig
+from gpupool.agent.jobs.faults import make_step_hook
+from gpupool.agent.jobs.launch import machine_file
+from gpupool.agent.labels import parse_labels
+from gpupool.agent.loop import Agent
+from gpupool.agent.supervisor.log_quota import read_log_quota
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import BadMachine
 from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
-from gpupool.host.state import Marker
+from gpupool.host.state.directory import PoolMarker
 from gpupool.model.job_limits import USUAL, JobLimits, parse_job_limits
 from gpupool.probes.contract import Machine, Probe
-from gpupool.probes.registry import first_available
+from gpupool.probes.registry import find_first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 
+#: Simulated nodes whose cards' files are created at the start of the pool; files of further nodes
+#: are created with their first job, so that a large simulated pool starts quickly.
 MADE_AT_ONCE = 32
-"""Simulated nodes whose cards' files are there when the pool is; those of more are made with their first job."""
 
 
 @dataclass(frozen=True)
-class Cards:
+class PoolCards:
     """A pool's machines, by node name."""
 
     probes: Mapping[str, Probe]
     machines: tuple[Machine, ...]
     simulated: bool
     fence_reaction: str | None = None
+    #: Of nodes, by name.
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Of nodes, by name."""
     job_limits: JobLimits = USUAL
 
     @property
@@ -43,13 +46,22 @@ class Cards:
 
     @property
     def summary(self) -> dict[str, object]:
-        """For the welcome of `gpupool up`."""
-        devices = [device for machine in self.machines for device in machine.devices]
-        models = {device.model: sum(other.model == device.model for other in devices) for device in devices}
-        return {"simulated": self.simulated, "nodes": len(self.probes), "cards": len(devices), "models": models}
+        """Counts of nodes, cards and models, for the welcome of `gpupool up`."""
+        models: Counter[str] = Counter()
+        for machine in self.machines:
+            models.update(device.model for device in machine.devices)
+        return {
+            "simulated": self.simulated,
+            "nodes": len(self.probes),
+            "cards": models.total(),
+            "models": dict(models),
+        }
 
-    def agent(self, pool_id: str, paths: PoolPaths) -> Agent:
-        """The embedded agent: it speaks to the server over the pool's own socket, as a remote one would."""
+    def create_agent(self, pool_id: str, paths: PoolPaths) -> Agent:
+        """Create the embedded agent.
+
+        It speaks to the server over the pool's own socket, as a remote agent does.
+        """
         config = AgentConfig(
             name=self.node_names[0],
             pool_id=pool_id,
@@ -58,37 +70,46 @@ class Cards:
             fence_reaction=self.fence_reaction,
             labels=self.labels,
             job_limits=self.job_limits,
-            log_quota=quota_from(os.environ),
+            log_quota=read_log_quota(os.environ),
         )
         settings = ClientSettings(state_dir=str(paths.root))
-        return Agent(config, paths, lambda: Api(settings), self.probes, fault=fault_from(os.environ))
+        return Agent(
+            config, paths, lambda: Api(settings), self.probes, fault=make_step_hook(os.environ)
+        )
 
 
-#: Of a server whose agents run apart.
-NO_CARDS = Cards({}, (), simulated=False)
+#: For a server whose agents run on other machines.
+NO_CARDS = PoolCards({}, (), simulated=False)
 
 
-def find_cards(marker: Marker, paths: PoolPaths) -> Cards:
-    """The simulated machines the pool was made with, else this machine's. Raises BadMachine where there are none.
+def find_cards(marker: PoolMarker, paths: PoolPaths) -> PoolCards:
+    """Return the simulated machines that the pool was created with, else this machine's cards.
 
-    Raises BadOption for a label of no node of the pool.
+    Raises:
+        BadMachine: there are no cards.
+        BadOption: a label names no node of the pool.
     """
     limits = parse_job_limits(marker.job_limits)
     if marker.sim is not None:
         machines = parse_sim(marker.sim, marker.pool_id)
         control = paths.root / "simulated"
         control.mkdir(mode=0o700, exist_ok=True)
-        probes = {one.name: SimulatedProbe(one, control, machine_file(paths.agent, one.name)) for one in machines}
+        probes = {
+            one.name: SimulatedProbe(one, control, machine_file(paths.agent, one.name))
+            for one in machines
+        }
         for made in list(probes.values())[:MADE_AT_ONCE]:
             made.machine_cards()
-        labels = labels_of(marker.labels, tuple(probes))
-        return Cards(probes, machines, True, marker.fence_reaction, labels, limits)
-    probe, answers = first_available()
+        labels = parse_labels(marker.labels, tuple(probes))
+        return PoolCards(probes, machines, True, marker.fence_reaction, labels, limits)
+    probe, answers = find_first_available()
     if probe is None:
         said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())
         raise BadMachine(
             f"no card was found on this machine ({said})",
             hint="try it with simulated ones:  gpupool up --sim 4xL40S",
         )
-    labels = labels_of(marker.labels, (marker.node_name,))
-    return Cards({marker.node_name: probe}, (probe.scan(),), False, marker.fence_reaction, labels, limits)
+    labels = parse_labels(marker.labels, (marker.node_name,))
+    return PoolCards(
+        {marker.node_name: probe}, (probe.scan(),), False, marker.fence_reaction, labels, limits
+    )

@@ -27,48 +27,59 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpupool.audit.reconciler import Reconciler
+from gpupool.audit.fence_auditor import FenceAuditor
 from gpupool.base.anew import begin_anew
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.clock import wall_ns
-from gpupool.base.errors import GpupoolError, Unavailable
-from gpupool.base.silence import scale_from
-from gpupool.base.supervised import beating_loop, register
+from gpupool.base.errors import GpupoolError, ServiceUnavailable
+from gpupool.base.silence import read_scale
+from gpupool.base.supervision import beating_loop, register
 from gpupool.client.transport import Api
-from gpupool.kubernetes import install, kubelet
-from gpupool.kubernetes.api import KubeApi
-from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
-from gpupool.kubernetes.controller import Controller
-from gpupool.kubernetes.counts import Counts
-from gpupool.kubernetes.events import Event, Events
-from gpupool.kubernetes.journal import Journal
-from gpupool.kubernetes.leader import Leader
-from gpupool.kubernetes.meter import Meter
-from gpupool.kubernetes.node_agent import NodeAgent, Places
-from gpupool.kubernetes.node_audit import REACTIONS, NodeAudit
-from gpupool.kubernetes.node_metrics import NodeMetrics
-from gpupool.kubernetes.preparing import SHOWN, Preparing
+from gpupool.kubernetes.admission.webhook import Webhook, WebhookAddress
+from gpupool.kubernetes.arguments import build_parser
+from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.connection import (
+    ServerConnection,
+    load_kubeconfig,
+    load_service_account,
+)
+from gpupool.kubernetes.client.leader_election import LeaseCandidate
+from gpupool.kubernetes.controller.controller import PoolController
+from gpupool.kubernetes.ledger.journal import IntervalJournal
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.metering.meter import Meter
+from gpupool.kubernetes.node import kubelet
+from gpupool.kubernetes.node.agent import AgentPaths, NodeAgent
+from gpupool.kubernetes.node.audit import NodeAudit
+from gpupool.kubernetes.node.metrics import NodeMetrics
+from gpupool.kubernetes.node.prepare import SHOWN, EntryPreparer
+from gpupool.kubernetes.reporting.counters import ControllerCounters
+from gpupool.kubernetes.reporting.events import Event, EventWriter
+from gpupool.kubernetes.resources.pool_settings import Settings
 from gpupool.kubernetes.serving import Health, serving
-from gpupool.kubernetes.settings import Settings
-from gpupool.kubernetes.webhook import Place, Webhook
-from gpupool.mechanisms.arbiter import Arbiter
+from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.contract import JobSeat
 from gpupool.probes.contract import Probe
-from gpupool.probes.registry import first_available
+from gpupool.probes.registry import find_first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
-from gpupool.scheduling import kernel
+from gpupool.scheduling import adopt_native_library
 from gpupool_native import arbiter_path
 
+#: Seconds that the audit and the arbiter get to end.
 ENDING_SECONDS = 5.0
+#: Thresholds of the garbage collector's three generations. What the cache keeps of pods has no
+#: cycles and stays for long; with Python's defaults the searches took a sixth of the controller's
+#: time.
 SELDOM = (50_000, 20, 100)
-"""New objects before the youngest, the younger and all of them are searched for cycles. What is noted of pods has none
-and stays; the search as often as it comes took a sixth of the controller's time."""
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run the part until a signal says to end; 0 then, the error's exit code when it could not begin."""
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    """Run the part until a signal says to end; 0 then, the error's exit code when it could not
+    begin."""
+    options = build_parser(__doc__ or "").parse_args(arguments)
+    logging.basicConfig(
+        level=options.log_level.upper(), format="%(asctime)s %(name)s %(levelname)s %(message)s"
+    )
     try:
         if options.part == "install":
             return _install(options)
@@ -78,81 +89,32 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         return error.exit_code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m gpupool.kubernetes", description=__doc__)
-    parser.add_argument("--kubeconfig", type=Path, help="default: KUBECONFIG, else the pod's service account")
-    parser.add_argument("--namespace", default=install.NAMESPACE, help="where gpupool's own objects are")
-    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning"))
-    parts = parser.add_subparsers(dest="part", required=True)
-    controller = parts.add_parser("controller", help="places pods")
-    controller.add_argument("--listen", default="127.0.0.1:0", help="address of /healthz and /metrics")
-    controller.add_argument("--alone", action="store_true", help="lead without asking: there is no other replica")
-    controller.add_argument("--metered", action="store_true", help="keep what was held until the meter has told it")
-    webhook = parts.add_parser("webhook", help="admits pods that ask for cards")
-    webhook.add_argument("--listen", default="127.0.0.1:9443", help="address for the API server, TLS")
-    for part in (controller, webhook):
-        part.add_argument(
-            "--settings",
-            metavar="JSON",
-            default="",
-            help="what holds where the PoolSettings object says nothing, by its fields",
-        )
-    agent = parts.add_parser("agent", help="makes the cards of its node ready")
-    agent.add_argument("--node", default="", help="default: NODE_NAME, else this machine's name")
-    agent.add_argument("--sim", metavar="SPEC", help="simulated cards, as `gpupool up --sim` takes them")
-    agent.add_argument("--state-dir", type=Path, default=Path("/var/lib/gpupool/agent"))
-    agent.add_argument("--socket", type=Path, default=Path("/run/gpupool/agent.sock"), help="where the plugin asks")
-    agent.add_argument("--cdi", type=Path, default=Path("/var/run/cdi"), help="where the runtime reads CDI files")
-    agent.add_argument("--kubelet", type=Path, default=kubelet.ROOT, help="the kubelet's --root-dir")
-    agent.add_argument("--plugins", type=Path, default=kubelet.PLUGINS, help="the kubelet's folder of device plugins")
-    agent.add_argument("--listen", default="127.0.0.1:0", help="address of /healthz and /metrics")
-    agent.add_argument(
-        "--dcgm-names",
-        action="store_true",
-        help="tell what containers use by the names of DCGM's exporter too; not where that one runs as well",
-    )
-    agent.add_argument("--host", type=Path, default=Path("/"), help="where the host's root is seen from here")
-    agent.add_argument(
-        "--driver-root", type=Path, default=Path("/"), help="where the driver's files are on the host, absolute"
-    )
-    agent.add_argument(
-        "--fence-reaction",
-        choices=REACTIONS,
-        default="kill",
-        help="when a container has more than its share (default: kill)",
-    )
-    agent.add_argument("--slots", type=int, default=512, help="as many as the plugin hands out")
-    meter = parts.add_parser("meter", help="tells a gpupool server what is held")
-    meter.add_argument("--server", metavar="URL", required=True, help="of the gpupool server")
-    meter.add_argument("--token-file", type=Path, help="holds a token of a user with the role meter")
-    meter.add_argument("--ca-file", help="of who has signed the server's certificate")
-    prints = parts.add_parser("install", help="prints what has to be in the cluster before")
-    prints.add_argument(
-        "--native-policy",
-        action="store_true",
-        help="and what admits plain native pods inside the API server; needs Kubernetes 1.36",
-    )
-    return parser
-
-
 def _install(options: argparse.Namespace) -> int:
     import yaml
 
-    made = install.objects(options.namespace) + (install.native(options.namespace) if options.native_policy else [])
+    made = install.objects(options.namespace) + (
+        install.native(options.namespace) if options.native_policy else []
+    )
     sys.stdout.write(yaml.safe_dump_all(made, sort_keys=False))
     return 0
 
 
-def connection(options: argparse.Namespace, environ: Mapping[str, str]) -> Connection:
+def connection(options: argparse.Namespace, environ: Mapping[str, str]) -> ServerConnection:
     """By the option, by KUBECONFIG, or by the service account. Raises BadInput."""
-    file = options.kubeconfig or (Path(environ["KUBECONFIG"]) if environ.get("KUBECONFIG") else None)
+    file = options.kubeconfig or (
+        Path(environ["KUBECONFIG"]) if environ.get("KUBECONFIG") else None
+    )
     if file is not None:
-        return from_kubeconfig(file)
-    return from_account(environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", ""))
+        return load_kubeconfig(file)
+    return load_service_account(
+        environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    )
 
 
 async def _until_signal(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    work = {"controller": _controller, "agent": _agent, "webhook": _webhook, "meter": _meter}[options.part]
+    work = {"controller": _controller, "agent": _agent, "webhook": _webhook, "meter": _meter}[
+        options.part
+    ]
     task = asyncio.ensure_future(work(options, environ))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -170,22 +132,26 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
     with contextlib.suppress(ImportError):  # gpupool-native is an older one: NumPy decides the same
         from gpupool_native import kernel_path
 
-        kernel.adopt(kernel_path())
+        adopt_native_library(kernel_path())
     settings = Settings.parse(options.settings)
     identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
     health = Health()
     server = connection(options, environ)
     async with (
         KubeApi(server) as api,
-        KubeApi(server, connections=1) as for_lease,  # never behind releases: a lease that waits in a queue is lost
+        KubeApi(
+            server, connections=1
+        ) as for_lease,  # never behind releases: a lease that waits in a queue is lost
         serving(options.listen, health, health.sentence),
     ):
-        journal = Journal(api, options.namespace) if options.metered else None
-        leader = Leader(for_lease, options.namespace, install.CONTROLLER, identity, time.monotonic)
+        journal = IntervalJournal(api, options.namespace) if options.metered else None
+        leader = LeaseCandidate(
+            for_lease, options.namespace, install.CONTROLLER, identity, time.monotonic
+        )
         while True:
 
             async def lead() -> None:
-                await _lead(Controller(api, time.time_ns, settings, journal), health)
+                await _lead(PoolController(api, time.time_ns, settings, journal), health)
 
             if options.alone:
                 await lead()
@@ -196,7 +162,11 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
 
 async def _webhook(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
     async with KubeApi(connection(options, environ)) as api:
-        await Webhook(api, Place.of(options.listen, options.namespace), Settings.parse(options.settings)).run()
+        await Webhook(
+            api,
+            WebhookAddress.of(options.listen, options.namespace),
+            Settings.parse(options.settings),
+        ).run()
 
 
 async def _meter(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
@@ -216,60 +186,64 @@ async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Non
     probe = _probe(options, node)
     machine = probe.scan()
     program = arbiter_path()
-    entered = _Entered()
-    arbiter = Arbiter(program if program.exists() else None, random.random, entered)
+    entered = _AuditNotifier()
+    arbiter = ArbiterProcess(program if program.exists() else None, random.random, entered)
     driver = options.host / options.driver_root.relative_to("/")
     seat = JobSeat(SHOWN, host=options.host, driver_root=driver)
-    preparing = Preparing(options.state_dir, machine, probe, arbiter, seat)
-    places = Places(options.state_dir, options.cdi, options.socket)
-    records = kubelet.Kubelet(options.kubelet, options.plugins)
+    preparing = EntryPreparer(options.state_dir, machine, probe, arbiter, seat)
+    places = AgentPaths(options.state_dir, options.cdi, options.socket)
+    records = kubelet.KubeletClient(options.kubelet, options.plugins)
     async with KubeApi(connection(options, environ)) as api, asyncio.TaskGroup() as tasks:
         agent = NodeAgent(api, node, probe, machine, preparing, records, places, options.slots)
-        events = Events(api, Counts(), wall_ns, "agent")
+        events = EventWriter(api, ControllerCounters(), wall_ns, "agent")
         loop = asyncio.get_running_loop()
 
         def tell(event: Event) -> None:
-            loop.call_soon_threadsafe(events.tell, event)
+            loop.call_soon_threadsafe(events.enqueue_event, event)
 
         audit = NodeAudit(
             probe,
             machine,
             preparing,
-            arbiter.status,
+            arbiter.query_status,
             state_dir=options.state_dir,
             driver_root=driver,
             reaction=options.fence_reaction,
-            pods=agent.pods,
+            pods=agent.list_pods,
             tell=tell,
         )
-        entered.reconciler = audit.reconciler
+        entered.auditor = audit.auditor
         telling = tasks.create_task(events.run())
-        audit.reconciler.start()
+        audit.auditor.start()
         try:
-            metrics = NodeMetrics(agent.seen, dcgm=options.dcgm_names, findings=audit.counts)
+            metrics = NodeMetrics(
+                agent.observe_node, dcgm=options.dcgm_names, findings=audit.count_findings
+            )
             async with serving(options.listen, metrics):
                 await agent.run()
         finally:
             telling.cancel()
-            audit.reconciler.close()
+            audit.auditor.close()
             arbiter.close()
-            await asyncio.to_thread(audit.reconciler.join, ENDING_SECONDS)
+            await asyncio.to_thread(audit.auditor.join, ENDING_SECONDS)
             await asyncio.to_thread(arbiter.join, ENDING_SECONDS)
 
 
-class _Entered:
-    """Takes the arbiter's word that a process has a slot to the audit, which is made after the arbiter."""
+class _AuditNotifier:
+    """Takes the arbiter's word that a process has a slot to the audit, which is made after the
+    arbiter."""
 
     def __init__(self) -> None:
-        self.reconciler: Reconciler | None = None
+        self.auditor: FenceAuditor | None = None
 
     def __call__(self, allocation: str, pid: int) -> None:
-        if self.reconciler is not None:
-            self.reconciler.entered(allocation, pid)
+        if self.auditor is not None:
+            self.auditor.note_slot(allocation, pid)
 
 
 def _probe(options: argparse.Namespace, node: str) -> Probe:
-    """The node's cards, or simulated ones in a file below the state directory. Raises Unavailable without cards."""
+    """The node's cards, or simulated ones in a file below the state directory. Raises ServiceUnavailable
+    without cards."""
     if options.sim:
         (machine,) = parse_sim(options.sim, node)
         file = options.state_dir / "simgpu" / node / "machine"
@@ -277,14 +251,16 @@ def _probe(options: argparse.Namespace, node: str) -> Probe:
         control = options.state_dir / "simulated"
         control.mkdir(exist_ok=True)
         return SimulatedProbe(machine, control, file)
-    probe, answers = first_available()
+    probe, answers = find_first_available()
     if probe is None:
         said = "; ".join(f"{name}: {answer.reason}" for name, answer in answers.items())
-        raise Unavailable(f"no card is found on this node ({said})", hint="--sim 4xL40S  simulates some")
+        raise ServiceUnavailable(
+            f"no card is found on this node ({said})", hint="--sim 4xL40S  simulates some"
+        )
     return probe
 
 
-async def _lead(controller: Controller, health: Health) -> None:
+async def _lead(controller: PoolController, health: Health) -> None:
     health.controller = controller
     try:
         await controller.run()
@@ -294,5 +270,5 @@ async def _lead(controller: Controller, health: Health) -> None:
 
 if __name__ == "__main__":
     register.end_process = begin_anew
-    register.pulse.scale = scale_from(os.environ)
+    register.pulse.scale = read_scale(os.environ)
     sys.exit(main(sys.argv[1:], os.environ))

@@ -1,4 +1,5 @@
-"""`/healthz`, `/readyz` and `/metrics` of a part that runs in a cluster, on plain HTTP beside its work."""
+"""`/healthz`, `/readyz` and `/metrics` of a part that runs in a cluster, on plain HTTP beside its
+work."""
 
 from __future__ import annotations
 
@@ -15,18 +16,21 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from gpupool.base.errors import BadOption
-from gpupool.kubernetes.controller import Controller
-from gpupool.kubernetes.counts import Counts
-from gpupool.kubernetes.leader import Leader
-from gpupool.kubernetes.task_health import TaskMetrics, well
-from gpupool.scheduling.foretold import ESTIMATE, PROMISE, Foretold
+from gpupool.kubernetes.client.leader_election import LeaseCandidate
+from gpupool.kubernetes.controller.controller import PoolController
+from gpupool.kubernetes.reporting.counters import ControllerCounters
+from gpupool.kubernetes.reporting.task_health import TaskMetrics, answer_health
+from gpupool.scheduling import ESTIMATE, PROMISE, StartForecasts
 
 log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def serving(listen: str, collector: Collector, sentence: Callable[[], str] = lambda: "ok") -> AsyncIterator[str]:
-    """Answers as long as the block runs, at the address that it gives; `sentence` is what readiness says.
+async def serving(
+    listen: str, collector: Collector, sentence: Callable[[], str] = lambda: "ok"
+) -> AsyncIterator[str]:
+    """Answers as long as the block runs, at the address that it gives; `sentence` is what readiness
+    says.
 
     The collector may block. Raises BadOption.
     """
@@ -45,7 +49,13 @@ async def serving(listen: str, collector: Collector, sentence: Callable[[], str]
         return web.Response(text=f"{sentence()}\n")
 
     app = web.Application()
-    app.add_routes([web.get("/healthz", well), web.get("/readyz", ready), web.get("/metrics", metrics)])
+    app.add_routes(
+        [
+            web.get("/healthz", answer_health),
+            web.get("/readyz", ready),
+            web.get("/metrics", metrics),
+        ]
+    )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
@@ -59,14 +69,17 @@ async def serving(listen: str, collector: Collector, sentence: Callable[[], str]
 
 
 class Health(Collector):
-    """What there is to say of a controller while it leads, and who leads where there are several; read when asked."""
+    """State and metrics of a controller, read when they are requested.
+
+    `controller` is set while this replica leads, `leader` if there are several replicas.
+    """
 
     def __init__(self) -> None:
-        self.controller: Controller | None = None
-        self.leader: Leader | None = None
+        self.controller: PoolController | None = None
+        self.leader: LeaseCandidate | None = None
 
     def sentence(self) -> str:
-        """Whether it works, or for whom it stands by."""
+        """Return whether this replica leads, or which one does."""
         if self.controller is not None:
             return "ok: it leads"
         holder = self.leader.holder if self.leader else ""
@@ -79,42 +92,50 @@ class Health(Collector):
         yield leads
         if self.leader is not None:
             holder = GaugeMetricFamily(
-                "gpupool_controller_leader_info", "who leads, as this replica sees it", labels=["holder"]
+                "gpupool_controller_leader_info",
+                "who leads, as this replica sees it",
+                labels=["holder"],
             )
             holder.add_metric([self.leader.holder], 1)
             yield holder
         if controller is None:
             return
-        for one in fields(Counts):
+        for one in fields(ControllerCounters):
             yield CounterMetricFamily(
-                f"gpupool_controller_{one.name}", one.metadata["said"], value=getattr(controller.counts, one.name)
+                f"gpupool_controller_{one.name}",
+                one.metadata["said"],
+                value=getattr(controller.counts, one.name),
             )
         waits = CounterMetricFamily(
             "gpupool_controller_wait_seconds",
             "what released pods waited, summed: until a cycle placed them, for its ledgers, for the release's answer",
             labels=["part"],
         )
-        for part, seconds in controller.wait_parts.seconds.items():
+        for part, seconds in controller.wait_stages.seconds.items():
             waits.add_metric([part], seconds)
         yield waits
-        yield from starts(controller.told.book)
+        yield from starts(controller.starts.book)
         waiting = GaugeMetricFamily("gpupool_controller_waiting_pods", "managed pods without cards")
-        waiting.add_metric([], len(controller.pool.queue))
+        waiting.add_metric([], len(controller.cluster.queue))
         yield waiting
 
 
-def starts(book: Foretold) -> Iterable[Metric]:
+def starts(book: StartForecasts) -> Iterable[Metric]:
     """What came of the starts that pods were told; the names are those of a pool on one machine."""
-    kept, broken = book.total(PROMISE)
+    kept, broken = book.count_outcomes(PROMISE)
     promised = CounterMetricFamily(
-        "gpupool_starts_promised", "promised starts of claims, by what came of them", labels=["outcome"]
+        "gpupool_starts_promised",
+        "promised starts of claims, by what came of them",
+        labels=["outcome"],
     )
     promised.add_metric(["kept"], kept)
     promised.add_metric(["broken"], broken)
     yield promised
-    true, false = book.total(ESTIMATE)
+    true, false = book.count_outcomes(ESTIMATE)
     estimated = CounterMetricFamily(
-        "gpupool_starts_estimated", "starts told as estimates, by whether these came true", labels=["outcome"]
+        "gpupool_starts_estimated",
+        "starts told as estimates, by whether these came true",
+        labels=["outcome"],
     )
     estimated.add_metric(["true"], true)
     estimated.add_metric(["false"], false)

@@ -1,10 +1,10 @@
 """The device plugin: a small process that hands out anonymous slots and knows nothing else.
 
-It decides nothing. `Allocate` answers with a fresh CDI name; `PreStartContainer` asks the node's agent over a Unix
-socket and passes on what it says. So it is rarely restarted, and an agent that is replaced keeps no container from
-running. The kubelet forgets its plugins when it starts: its socket is watched, and we register again. A node that is
-only looked at gets no slots: the agent says by a file beside its socket that the node hands out cards, and a file
-outlives the agent.
+It decides nothing. `Allocate` answers with a fresh CDI name; `PreStartContainer` asks the node's
+agent over a Unix socket and passes on what it says. So it is rarely restarted, and an agent that is
+replaced keeps no container from running. The kubelet forgets its plugins when it starts: its socket
+is watched, and we register again. A node that is only looked at gets no slots: the agent says by a
+file beside its socket that the node hands out cards, and a file outlives the agent.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from typing import Any
 import grpc
 
 from gpupool.base.errors import CardNotReady
-from gpupool.kubernetes._wire.protocol import device_plugin
-from gpupool.kubernetes.names import SLOT
+from gpupool.kubernetes.node.grpc.protocol import device_plugin
+from gpupool.kubernetes.resources.names import SLOT
 
 D = device_plugin.messages
 PLUGINS = Path("/var/lib/kubelet/device-plugins")
 ENDPOINT = "gpupool-slots.sock"
+#: The agent's file, beside its socket, while slots are to be handed out.
 HANDED_OUT = "handed-out"
-"""The agent's file, beside its socket, while slots are to be handed out."""
 VERSION = "v1beta1"
 CALL_SECONDS = 10.0
+#: The kubelet gives a start 30 s.
 ANSWER_SECONDS = 25.0
-"""The kubelet gives a start 30 s."""
 LOOK_SECONDS = 0.2
 MOST_CALLS = 80
 
@@ -54,7 +54,9 @@ class Slots:
         return options()
 
     def ListAndWatch(self, _request: Any, context: Any) -> Iterator[Any]:  # noqa: N802
-        yield D.ListAndWatchResponse(devices=[D.Device(ID=one, health="Healthy") for one in self._ids])
+        yield D.ListAndWatchResponse(
+            devices=[D.Device(ID=one, health="Healthy") for one in self._ids]
+        )
         over = threading.Event()
         if context.add_callback(over.set):
             over.wait()
@@ -71,7 +73,9 @@ class Slots:
                     f"{CardNotReady.code}: one {SLOT} a container, not {len(one.devices_ids)}",
                 )
             name = f"{one.devices_ids[0]}-{secrets.token_hex(4)}"
-            answers.append(D.ContainerAllocateResponse(cdi_devices=[D.CDIDevice(name=f"{SLOT}={name}")]))
+            answers.append(
+                D.ContainerAllocateResponse(cdi_devices=[D.CDIDevice(name=f"{SLOT}={name}")])
+            )
         return D.AllocateResponse(container_responses=answers)
 
     def PreStartContainer(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -101,10 +105,13 @@ def ask(agent: Path, slot: str) -> str:
 
 
 class Registration:
-    """Serves the plugin and registers it, as often as the kubelet starts, while there is `handed_out`."""
+    """Serves the plugin and registers it, as often as the kubelet starts, while there is
+    `handed_out`."""
 
     def __init__(self, slots: Slots, folder: Path, handed_out: Path) -> None:
-        self._slots, self._folder, self._handed_out = slots, folder, handed_out
+        self._slots = slots
+        self._folder = folder
+        self._handed_out = handed_out
         self._server: grpc.Server | None = None
         self._known: tuple[int, int] | None = None
 
@@ -142,7 +149,12 @@ class Registration:
         self._server.start()
 
     def _register(self) -> None:
-        about = {"version": VERSION, "endpoint": ENDPOINT, "resource_name": SLOT, "options": options()}
+        about = {
+            "version": VERSION,
+            "endpoint": ENDPOINT,
+            "resource_name": SLOT,
+            "options": options(),
+        }
         with grpc.insecure_channel(f"unix:{self._folder / 'kubelet.sock'}") as channel:
             device_plugin.call(channel, "Registration/Register")(
                 D.RegisterRequest(**about), timeout=CALL_SECONDS, wait_for_ready=True
@@ -160,8 +172,12 @@ def main(arguments: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT. Stops advertising then: running containers go on."""
     parser = argparse.ArgumentParser(prog="python -m gpupool.kubernetes.slots", description=__doc__)
     parser.add_argument("--agent", type=Path, required=True, help="socket of the node's agent")
-    parser.add_argument("--count", type=int, default=512, help="slots: so many containers with cards at once")
-    parser.add_argument("--plugins", type=Path, default=PLUGINS, help="the kubelet's folder of device plugins")
+    parser.add_argument(
+        "--count", type=int, default=512, help="slots: so many containers with cards at once"
+    )
+    parser.add_argument(
+        "--plugins", type=Path, default=PLUGINS, help="the kubelet's folder of device plugins"
+    )
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     slots = Slots(given.count, given.agent)

@@ -1,4 +1,4 @@
-"""The ways to share a card or hand it over, one file each; only the agent acts through them.
+"""The ways to divide a card or hand it over, one file each; only an agent acts through them.
 
 The scheduler learns of a mechanism as data (profiles, fence level) and knows none by name.
 """

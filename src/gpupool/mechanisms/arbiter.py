@@ -1,13 +1,15 @@
-"""Keeping `gpupool-arbiter` alive, which divides the cards' time between allocations, and telling it which there are.
+"""Keeps `gpupool-arbiter` running, which divides the cards' time, and sends it the allocations.
 
-Runs only while there is an allocation to divide for. An arbiter that dies is started again and told all of them; until
-then their processes have their static parts, never more. It ends with its stdin, so none outlives its agent. What it
-is told and says: docs/reference/arbiter.md. Knows no job.
+The arbiter runs only while there is an allocation. One that dies is started again and gets all
+allocations anew; until then their processes have their static parts of a period, never more. It
+ends with its standard input, so none outlives its agent. Protocol: docs/reference/arbiter.md. Knows no
+job.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import threading
 import time
@@ -18,12 +20,15 @@ from pathlib import Path
 from typing import IO, Final
 
 from gpupool.base.backoff import Backoff
-from gpupool.base.silence import busy
-from gpupool.base.supervised import SupervisedThread
+from gpupool.base.silence import mark_busy
+from gpupool.base.supervision import SupervisedThread
 
+#: Seconds to wait for an answer; a caller must not hang on an arbiter that is stopped.
 ANSWER_SECONDS: Final = 5.0
+#: An arbiter that ran for so many seconds is started again without a growing pause.
 STEADY_SECONDS: Final = 10.0
-"""Who lived so long is started again at once."""
+#: Events of the arbiter about a tenant's damaged or forged files, which an operator should see.
+_WARNINGS: Final = re.compile("damaged|nonsense|broken-peer|stranger")
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +37,14 @@ log = logging.getLogger(__name__)
 class ShareStatus:
     """What the arbiter knows of one allocation on one card.
 
-    `owns_ns` is what is left of its promise (negative: debt), less `flight_ns`: since when its work is in flight and
-    none of it was settled. `paid_ns` is all that it was made to pay, `alone_ns` the time in which no other allocation
-    was seen to want the card; `ungranted_ns` is what it paid, by its own figures, for work that began while the arbiter
-    let it begin none. All three since it joined.
+    The last three are sums since it joined.
+
+    Attributes:
+        owns_ns: what is left of its promise (negative: debt), less `flight_ns`.
+        flight_ns: since when its work is in flight and none of it was settled.
+        paid_ns: all that it was made to pay.
+        alone_ns: time in which no other allocation was seen to want the card.
+        ungranted_ns: what it paid, by its own figures, for work that began without a grant.
     """
 
     allocation: str
@@ -48,16 +57,20 @@ class ShareStatus:
 
 
 @dataclass
-class _Asked:
+class _ArbiterQuestion:
     answered: threading.Event = field(default_factory=threading.Event)
     answer: str = "the arbiter ended"
     shares: list[str] = field(default_factory=list)
 
 
-class Arbiter:
-    """`program` is the arbiter's file, None where there is none. Thread-safe; every call returns within seconds.
+class ArbiterProcess:
+    """Starts the arbiter and talks to it. Thread-safe; every call returns within seconds.
 
-    `entered` is called in the listening thread with the allocation and the pid of each process that took a slot.
+    Args:
+        program: the arbiter's file; None where gpupool-native has none.
+        random: source of the pauses' jitter, in [0, 1).
+        entered: called in the listening thread with the allocation and the pid of each process
+            that took a slot.
     """
 
     def __init__(
@@ -66,19 +79,22 @@ class Arbiter:
         random: Callable[[], float],
         entered: Callable[[str, int], None] = lambda allocation, pid: None,
     ) -> None:
-        self._program, self._backoff = program, Backoff(random)
+        self._program = program
+        self._backoff = Backoff(random)
         self._entered = entered
         self._lock = threading.Lock()
         self._shares: dict[str, tuple[Path, Path]] = {}
         self._process: subprocess.Popen[str] | None = None
-        self._asked: deque[_Asked] = deque()
+        self._asked: deque[_ArbiterQuestion] = deque()
         self._thread: SupervisedThread | None = None
         self._closing = threading.Event()
 
-    def add(self, allocation: str, share: Path, usage: Path) -> bool:
-        """Divide for this allocation too, from now on; whether it is done for now. Twice is once.
+    def add_share(self, allocation: str, share: Path, usage: Path) -> bool:
+        """Divide cards for this allocation from now on. Idempotent.
 
-        False says that its processes have their static parts until an arbiter runs, which is seen to.
+        Returns:
+            Whether an arbiter divides for it now. If not, its processes have their static parts
+            until an arbiter runs, which this object retries.
         """
         with self._lock:
             if self._program is None or self._closing.is_set():
@@ -87,50 +103,52 @@ class Arbiter:
                 return True
             self._shares[allocation] = (share, usage)
             if self._thread is None:
-                return self._begin_to_run()
-            asked = self._say("add", allocation, str(share), str(usage))
+                return self._start_thread()
+            asked = self._send_line("add", allocation, str(share), str(usage))
         return _is_ok(asked)
 
-    def _begin_to_run(self) -> bool:
-        """Under the lock. A machine that has no thread to give now may have one for the next allocation."""
-        thread = SupervisedThread("agent-arbiter", self._run)
+    def _start_thread(self) -> bool:
+        """Start the thread. The caller holds the lock."""
+        thread = SupervisedThread("agent-arbiter", self._keep_running)
         try:
             thread.start()
         except RuntimeError as error:
+            # The machine has no thread left. The next allocation tries again.
             log.warning("the arbiter could not be started: %s", error)
             return False
         self._thread = thread
         return True
 
-    def changed(self, allocation: str) -> bool:
-        """Its limits were written; whether they are in force now."""
+    def notify_change(self, allocation: str) -> bool:
+        """Tell the arbiter that limits were written; returns whether they are in force now."""
         with self._lock:
-            asked = self._say("changed", allocation) if allocation in self._shares else None
+            asked = self._send_line("changed", allocation) if allocation in self._shares else None
         return _is_ok(asked)
 
-    def remove(self, allocation: str) -> None:
-        """Forget it, before its files go. Without any allocation left the arbiter ends."""
+    def remove_share(self, allocation: str) -> None:
+        """Forget an allocation, before its files are removed. The last one ends the arbiter."""
         with self._lock:
             if self._shares.pop(allocation, None) is None:
                 return
-            asked = self._say("remove", allocation)
+            asked = self._send_line("remove", allocation)
             if not self._shares:
-                self._end()
+                self._end_process()
         _is_ok(asked)
 
-    def status(self) -> tuple[int, tuple[ShareStatus, ...]] | None:
-        """The pid of the arbiter that answered, and each allocation on each card; None without an answer.
+    def query_status(self) -> tuple[int, tuple[ShareStatus, ...]] | None:
+        """Return the arbiter's pid and the state of each allocation on each card.
 
-        Blocks until it answers, 5 s at most.
+        Blocks until it answers, 5 s at most; None without an answer.
         """
         with self._lock:
             process = self._process
-            asked = self._say("status") if process is not None else None
+            asked = self._send_line("status") if process is not None else None
         if process is None or asked is None or not _is_ok(asked):
             return None
-        return process.pid, tuple(_share_status(line) for line in asked.shares)
+        return process.pid, tuple(_parse_share_status(line) for line in asked.shares)
 
-    def pid(self) -> int | None:
+    def find_pid(self) -> int | None:
+        """Return the arbiter's pid; None while none runs."""
         with self._lock:
             return self._process.pid if self._process else None
 
@@ -138,26 +156,27 @@ class Arbiter:
         """End the arbiter. Allocations keep what the grants say until their leases run out."""
         self._closing.set()
         with self._lock:
-            self._end()
+            self._end_process()
 
     def join(self, seconds: float | None = None) -> None:
+        """Wait until the thread has ended, at most `seconds`."""
         with self._lock:
             thread = self._thread
         if thread is not None:
             thread.join(seconds)
 
-    # One thread from the first allocation to the last ------------------------------------------------------
+    # One thread from the first allocation to the last.
 
-    def _run(self) -> None:
-        while (process := self._begun()) is not None:
+    def _keep_running(self) -> None:
+        while (process := self._start_with_retries()) is not None:
             began = time.monotonic()
             if process.stdout is not None:
-                self._listen(process.stdout)
+                self._read_lines(process.stdout)
             status = process.wait()
             with self._lock:
                 if self._process is process:
                     self._process = None
-                self._drop_asked()
+                self._drop_questions()
                 again = bool(self._shares) and not self._closing.is_set()
             if time.monotonic() - began >= STEADY_SECONDS:
                 self._backoff.reset()
@@ -165,24 +184,24 @@ class Arbiter:
                 log.warning("the arbiter ended with status %d; it is started again", status)
                 self._closing.wait(self._backoff.pause())
 
-    def _begun(self) -> subprocess.Popen[str] | None:
-        """A machine that is short of memory or descriptors may have some again later."""
+    def _start_with_retries(self) -> subprocess.Popen[str] | None:
+        """Start the arbiter, and retry while the machine is short of memory or descriptors."""
         while True:
             try:
-                with busy():
-                    return self._begin()
+                with mark_busy():
+                    return self._start_process()
             except OSError as error:
                 pause = self._backoff.pause()
                 log.warning("the arbiter could not be started, again in %.2f s: %s", pause, error)
                 self._closing.wait(pause)
 
-    def _begin(self) -> subprocess.Popen[str] | None:
-        """Start it and tell it everything; None when there is nothing to divide for any more."""
+    def _start_process(self) -> subprocess.Popen[str] | None:
+        """Start the arbiter and send it all allocations; None when there is none any more."""
         with self._lock:
             if self._closing.is_set() or not self._shares or self._program is None:
                 self._thread = None
                 return None
-            self._end()  # of a round that failed unexpectedly
+            self._end_process()  # left by a round that failed unexpectedly
             self._process = subprocess.Popen(
                 [self._program],
                 stdin=subprocess.PIPE,
@@ -194,24 +213,24 @@ class Arbiter:
                 start_new_session=True,
             )
             for allocation, (share, usage) in self._shares.items():
-                self._say("add", allocation, str(share), str(usage))
+                self._send_line("add", allocation, str(share), str(usage))
             return self._process
 
-    def _listen(self, lines: IO[str]) -> None:
+    def _read_lines(self, lines: IO[str]) -> None:
         for line in lines:
             kind, _, rest = line.rstrip("\n").partition("\t")
             if kind in ("ok", "error") or line.startswith(("ok ", "error ")):
-                self._answer(line.rstrip("\n"))
+                self._take_answer(line.rstrip("\n"))
             elif kind == "share":
                 with self._lock:
                     if self._asked:
                         self._asked[0].shares.append(line.rstrip("\n"))
             elif kind == "event" and (words := rest.split("\t"))[1:2] == ["process"]:
                 self._entered(words[0], int(words[2]))
-            elif kind == "event" and any(word in rest for word in ("damaged", "nonsense", "broken-peer", "stranger")):
+            elif kind == "event" and _WARNINGS.search(rest):
                 log.warning("arbiter: %s", rest.replace("\t", " "))
 
-    def _answer(self, line: str) -> None:
+    def _take_answer(self, line: str) -> None:
         if line.startswith("error"):
             log.warning("arbiter: %s", line.replace("\t", " "))
         with self._lock:
@@ -220,23 +239,23 @@ class Arbiter:
             asked.answer = line
             asked.answered.set()
 
-    def _say(self, *words: str) -> _Asked | None:
-        """Under the lock, so that answers come in the order of the questions."""
+    def _send_line(self, *words: str) -> _ArbiterQuestion | None:
+        """Send a line. The caller holds the lock, so answers come in the order of the questions."""
         if self._process is None or self._process.stdin is None:
             return None
-        asked = _Asked()
+        asked = _ArbiterQuestion()
         try:
             self._process.stdin.write("\t".join(words) + "\n")
         except OSError:
-            return None  # it has ended; whoever listens to it sees that too
+            return None  # it has ended, which the listening thread sees too
         self._asked.append(asked)
         return asked
 
-    def _drop_asked(self) -> None:
+    def _drop_questions(self) -> None:
         while self._asked:
             self._asked.popleft().answered.set()
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             try:
                 self._process.stdin.close()
@@ -245,11 +264,13 @@ class Arbiter:
             self._process = None
 
 
-def _is_ok(asked: _Asked | None) -> bool:
-    return asked is not None and asked.answered.wait(ANSWER_SECONDS) and asked.answer.startswith("ok")
+def _is_ok(asked: _ArbiterQuestion | None) -> bool:
+    return (
+        asked is not None and asked.answered.wait(ANSWER_SECONDS) and asked.answer.startswith("ok")
+    )
 
 
-def _share_status(line: str) -> ShareStatus:
+def _parse_share_status(line: str) -> ShareStatus:
     fields = line.split("\t")
     paid, flight, alone, ungranted = (int(field) for field in fields[10:14])
     return ShareStatus(fields[1], int(fields[2]), int(fields[7]), paid, flight, alone, ungranted)

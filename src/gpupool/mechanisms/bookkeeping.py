@@ -1,8 +1,8 @@
-"""What the mechanisms that change no hardware have in common: the job is shown its cards and told its share.
+"""Implements mechanisms that change no hardware: they show a job its cards and its share.
 
-The share reaches the program as a file in a directory of its own, which the supervisor mounts read-only at
-a fixed path; neither an inherited variable nor a descriptor is trusted. Here nothing stops a program from
-taking more: the file says `fence: none`, and so does every answer made from it.
+The share reaches the program as a file in a directory of its own, which the supervisor mounts
+read-only at a fixed path; neither an inherited variable nor a descriptor is trusted. Nothing here
+stops a program from taking more: the file says `fence: none`, and so does every answer made of it.
 """
 
 from __future__ import annotations
@@ -13,22 +13,44 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import NotFound, RecordDamaged, Refused
+from gpupool.base.errors import DamagedRecord, NotFound, RequestRejection
 from gpupool.base.units import WHOLE
-from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, Observed, Prepared, Step
-from gpupool.mechanisms.notes import Note, NoteBook, replace_file, replace_text
-from gpupool.mechanisms.simulation import bare_sight
-from gpupool.mechanisms.visibility import environment, nodes
+from gpupool.mechanisms.contract import (
+    AllocationView,
+    FenceLevel,
+    GrantedDevice,
+    ObservedAllocation,
+    PreparationStep,
+    PreparedAllocation,
+)
+from gpupool.mechanisms.notes import NoteBook, PreparationNote, replace_file, replace_text
+from gpupool.mechanisms.simulation import plan_bare_mounts
+from gpupool.mechanisms.visibility import build_environment, list_device_nodes
 from gpupool.model.device import Device
 from gpupool.model.partition import PartitionProfile
 
+#: Name of the file in the share directory; its fields are public (version 1).
 SHARE_FILE = "share.json"
 
 
-def share_document(view: AllocationView, fence: FenceLevel, why: str) -> dict[str, Any]:
-    """What a job reads about its share: version 1. Numbers are integers; fields may be added, never change
-    meaning.
+def build_share_document(view: AllocationView, fence: FenceLevel, why: str) -> dict[str, Any]:
+    """Return what a job reads about its share: version 1.
+
+    Numbers are integers. Fields may be added, but never change their meaning.
     """
+    devices: list[dict[str, Any]] = []
+    for grant in view.granted:
+        device: dict[str, Any] = {
+            "uuid": grant.device.uuid,
+            "index": grant.device.index,
+            "model": grant.device.model,
+            "gpu_milli": grant.gpu_milli,
+            "memory_bytes": grant.memory_bytes,
+            "simulated": grant.device.simulated,
+        }
+        if grant.profile:
+            device["profile"] = grant.profile
+        devices.append(device)
     return {
         "version": 1,
         "pool": view.pool,
@@ -39,64 +61,60 @@ def share_document(view: AllocationView, fence: FenceLevel, why: str) -> dict[st
         "sharing": view.sharing,
         "fence": str(fence),
         "fence_why": why,
-        "devices": [
-            {
-                "uuid": grant.device.uuid,
-                "index": grant.device.index,
-                "model": grant.device.model,
-                "gpu_milli": grant.gpu_milli,
-                "memory_bytes": grant.memory_bytes,
-                "simulated": grant.device.simulated,
-                **({"profile": grant.profile} if grant.profile else {}),
-            }
-            for grant in view.granted
-        ],
+        "devices": devices,
     }
 
 
-class Bookkeeping:
-    """Prepare, unprepare and observe for a mechanism whose only state is the note and the share file."""
+class BookkeepingMechanism:
+    """Base of mechanisms whose only state is the note and the share file."""
 
     name = ""
 
     def fence_level(self) -> FenceLevel:
         return FenceLevel.NONE
 
-    def profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
+    def list_profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
         return ()
 
-    def refuses(self, view: AllocationView) -> str:
+    def explain_refusal(self, view: AllocationView) -> str:
         raise NotImplementedError
 
-    def why(self, view: AllocationView) -> str:
-        """Why nothing stops the job, in words for a person."""
+    def explain_level(self, view: AllocationView) -> str:
+        """Return why nothing stops the job, for people."""
         raise NotImplementedError
 
-    def held(self, allocation: str, state_dir: Path) -> tuple[FenceLevel, str]:
+    def read_enforcement(self, allocation: str, state_dir: Path) -> tuple[FenceLevel, str]:
         try:
-            note = NoteBook(state_dir).read(allocation)
-        except RecordDamaged as damaged:
+            note = NoteBook(state_dir).read_note(allocation)
+        except DamagedRecord as damaged:
             return FenceLevel.NONE, str(damaged)
         return self.fence_level(), "" if note is None else str(note.made.get("fence_why", ""))
 
-    def prepare(self, view: AllocationView, state_dir: Path) -> Prepared:
-        if reason := self.refuses(view):
-            raise Refused(f"{self.name} cannot serve allocation {view.allocation}: {reason}")
+    def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation:
+        if reason := self.explain_refusal(view):
+            raise RequestRejection(
+                f"{self.name} cannot serve allocation {view.allocation}: {reason}"
+            )
         book = NoteBook(state_dir)
-        share_dir = book.folder(view.allocation) / "share"
-        document = share_document(view, self.fence_level(), self.why(view))
-        wanted = Note(self.name, view.allocation, view.generation, Step.PREPARING, made=document)
-        note = book.open(wanted)
+        share_dir = book.locate_folder(view.allocation) / "share"
+        document = build_share_document(view, self.fence_level(), self.explain_level(view))
+        wanted = PreparationNote(
+            self.name, view.allocation, view.generation, PreparationStep.PREPARING, made=document
+        )
+        # The note comes first: after a kill here the next agent knows what to finish or undo.
+        note = book.begin_preparing(wanted)
         replace_file(share_dir / SHARE_FILE, document)
-        replace_text(share_dir / "devices", "".join(f"{grant.device.uuid}\n" for grant in view.granted))
-        seen = bare_sight(view, state_dir)
-        book.write(replace(note, step=Step.PREPARED))
-        return Prepared(
-            environment(view),
-            *nodes(view),
+        replace_text(
+            share_dir / "devices", "".join(f"{grant.device.uuid}\n" for grant in view.granted)
+        )
+        seen = plan_bare_mounts(view, state_dir)
+        book.write_note(replace(note, step=PreparationStep.PREPARED))
+        return PreparedAllocation(
+            build_environment(view),
+            *list_device_nodes(view),
             share_dir,
             self.fence_level(),
-            ("fence: none", self.why(view)),
+            ("fence: none", self.explain_level(view)),
             seen.mounts,
             seen.library_path,
             seen.unmounted,
@@ -104,30 +122,48 @@ class Bookkeeping:
 
     def resize(self, view: AllocationView, state_dir: Path) -> None:
         book = NoteBook(state_dir)
-        if book.read(view.allocation) is None:
+        if book.read_note(view.allocation) is None:
             raise NotFound(f"allocation {view.allocation} is not prepared on this node")
-        document = share_document(view, self.fence_level(), self.why(view))
-        note = book.open(Note(self.name, view.allocation, view.generation, Step.PREPARING, made=document))
-        replace_file(book.folder(view.allocation) / "share" / SHARE_FILE, document)
-        book.write(replace(note, step=Step.PREPARED))
+        document = build_share_document(view, self.fence_level(), self.explain_level(view))
+        note = book.begin_preparing(
+            PreparationNote(
+                self.name,
+                view.allocation,
+                view.generation,
+                PreparationStep.PREPARING,
+                made=document,
+            )
+        )
+        replace_file(book.locate_folder(view.allocation) / "share" / SHARE_FILE, document)
+        book.write_note(replace(note, step=PreparationStep.PREPARED))
 
     def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
         book = NoteBook(state_dir)
-        if book.close(self.name, allocation, generation) is not None or book.read(allocation) is None:
-            book.forget(allocation)
+        if (
+            book.begin_releasing(self.name, allocation, generation) is not None
+            or book.read_note(allocation) is None
+        ):
+            book.remove_note(allocation)
 
-    def observe(self, state_dir: Path) -> Mapping[str, Observed]:
+    def observe(self, state_dir: Path) -> Mapping[str, ObservedAllocation]:
         book = NoteBook(state_dir)
-        notes = book.all(self.name)
-        return {n.allocation: self._observed(n, book.folder(n.allocation) / "share") for n in notes}
+        observed = {}
+        for note in book.iterate_mechanism(self.name):
+            folder = book.locate_folder(note.allocation)
+            observed[note.allocation] = self._observe_note(note, folder / "share")
+        return observed
 
-    def _observed(self, note: Note, share_dir: Path) -> Observed:
-        problem = "" if note.step is not Step.PREPARED else share_problem(share_dir / SHARE_FILE, note.made)
-        return Observed(note.allocation, note.generation, note.step, problem)
+    def _observe_note(self, note: PreparationNote, share_dir: Path) -> ObservedAllocation:
+        problem = (
+            ""
+            if note.step is not PreparationStep.PREPARED
+            else find_share_problem(share_dir / SHARE_FILE, note.made)
+        )
+        return ObservedAllocation(note.allocation, note.generation, note.step, problem)
 
 
-def share_problem(path: Path, made: Mapping[str, Any]) -> str:
-    """How a share file differs from what was made; empty when it does not."""
+def find_share_problem(path: Path, made: Mapping[str, Any]) -> str:
+    """Return how a share file differs from what was made; empty when it does not."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -137,13 +173,16 @@ def share_problem(path: Path, made: Mapping[str, Any]) -> str:
     return "" if document == made else "its share file was changed"
 
 
-def size_problem(view: AllocationView) -> str:
-    """Why a card cannot hold what is granted of it; empty when each can."""
-    problems = (_size_problem(grant) for grant in view.granted)
-    return next((problem for problem in problems if problem), "" if view.granted else "it has no card")
+def find_size_problem(view: AllocationView) -> str:
+    """Return why a card cannot hold what is granted of it; empty when each can."""
+    for grant in view.granted:
+        problem = _find_grant_problem(grant)
+        if problem:
+            return problem
+    return "" if view.granted else "it has no card"
 
 
-def _size_problem(grant: GrantedDevice) -> str:
+def _find_grant_problem(grant: GrantedDevice) -> str:
     if not 0 <= grant.gpu_milli <= WHOLE:
         return f"{grant.gpu_milli} thousandths of a card is not a share"
     if not 0 < grant.memory_bytes <= grant.device.memory_bytes:

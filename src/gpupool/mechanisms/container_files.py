@@ -1,8 +1,9 @@
-"""What a container needs of the driver: its root filesystem has none of it, and sees nothing of the host's.
+"""Lists the driver's files that a container needs, and where to mount them.
 
-Each library is put where the loaders of Debian, Ubuntu and Red Hat look without being told, so that no loader cache of
-an image is replaced, no hook runs, and an image that names other directories first still finds them. Which files belong
-to a driver is by its version in their names, as the vendor's own container toolkit tells them. Knows no allocation.
+Each library is mounted where the loaders of Debian, Ubuntu and Red Hat look by default. So no
+loader cache of an image is replaced, no hook runs, and an image that names other directories first still
+finds the libraries. Files belong to a driver by the version in their names, as in the vendor's own
+container toolkit. Imports no allocation.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from gpupool.mechanisms.contract import Mount
-from gpupool.mechanisms.driver_files import CUDA, Driver, Libraries
+from gpupool.mechanisms.contract import HostMount
+from gpupool.mechanisms.driver_files import DriverLibraries
+from gpupool.mechanisms.installed_driver import CUDA, DriverFiles
 
+#: Default library directories of Debian and Ubuntu, and of Red Hat.
 FOLDERS: Final = (f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64")
+#: Of all cards together: without them no card can be opened.
 CONTROLS: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
-"""Of all cards together: without them no card can be opened."""
+#: Programs of the driver that a container gets too.
 PROGRAMS: Final = ("/usr/bin/nvidia-smi",)
+#: Libraries that the driver opens by itself, or that computing programs open beside it.
 COMPANIONS: Final = (
     "libcudadebugger",
     "libnvidia-cfg",
@@ -31,36 +36,53 @@ COMPANIONS: Final = (
     "libnvidia-sandboxutils",
     "libnvidia-tileiras",
 )
-"""Libraries that the driver opens by itself, or that computing programs open beside it."""
 
 
-def mounts_of(
-    libraries: Libraries, driver: Driver, *, fenced: bool, host: Path = Path("/"), root: Path = Path("/")
-) -> tuple[Mount, ...]:
-    """Everything to mount. `host` is where this process sees the host's root: sources are as the host names them;
-    `root` that of the driver's files.
+def list_mounts(
+    libraries: DriverLibraries,
+    driver: DriverFiles,
+    *,
+    fenced: bool,
+    host: Path = Path("/"),
+    root: Path = Path("/"),
+) -> tuple[HostMount, ...]:
+    """Return all mounts of the driver's files; sources are paths of the host.
+
+    Args:
+        host: where this process sees the host's root.
+        root: where this process sees the root of the driver's files.
     """
-    shown = {**_companions(driver), **libraries.shown(fenced=fenced)}
-    found = [*libraries.behind(fenced=fenced)]
-    found += [Mount(path, f"{folder}/{name}") for name, path in sorted(shown.items()) for folder in FOLDERS]
+    shown = {**_find_companions(driver), **libraries.list_shown(fenced=fenced)}
+    found = [*libraries.list_behind(fenced=fenced)]
+    for name, path in sorted(shown.items()):
+        found += [HostMount(path, f"{folder}/{name}") for folder in FOLDERS]
     if driver.files:
-        programs = (root / name.lstrip("/") for name in PROGRAMS)
-        found += [Mount(path, f"/usr/bin/{path.name}") for path in programs if path.is_file()]
-    return tuple(Mount(_on_host(one.source, host), one.target, one.writable) for one in found)
+        for name in PROGRAMS:
+            path = root / name.lstrip("/")
+            if path.is_file():
+                found.append(HostMount(path, f"/usr/bin/{path.name}"))
+    mounts = []
+    for one in found:
+        # The runtime mounts from the host's view, this process may be in a container.
+        source = _translate_to_host(one.source, host)
+        mounts.append(HostMount(source, one.target, one.writable))
+    return tuple(mounts)
 
 
-def control_nodes(dev: Path = Path("/")) -> tuple[str, ...]:
-    """Those that are there."""
+def list_control_nodes(dev: Path = Path("/")) -> tuple[str, ...]:
+    """Return the control nodes that exist."""
     return tuple(node for node in CONTROLS if (dev / node.lstrip("/")).exists())
 
 
-def _companions(driver: Driver) -> Mapping[str, Path]:
-    """By each of its names a file of the driver's own version, beside the driver."""
-    return dict(pair for file in driver.files.get(CUDA, ())[:1] for pair in _beside(file))
+def _find_companions(driver: DriverFiles) -> Mapping[str, Path]:
+    """Return the companions of the driver's own version that lie beside it, by name."""
+    files = driver.files.get(CUDA, ())
+    return dict(_list_beside(files[0])) if files else {}
 
 
-def _beside(file: Path) -> Iterator[tuple[str, Path]]:
+def _list_beside(file: Path) -> Iterator[tuple[str, Path]]:
     version = file.name.partition(".so.")[2]
+    # Without a version in its name, companions of another driver could not be told apart.
     if "." not in version:
         return
     for path in sorted(file.parent.glob("lib*.so*")):
@@ -70,5 +92,9 @@ def _beside(file: Path) -> Iterator[tuple[str, Path]]:
             yield path.name, real
 
 
-def _on_host(path: Path, host: Path) -> Path:
-    return Path("/") / path.relative_to(host) if host != Path("/") and path.is_relative_to(host) else path
+def _translate_to_host(path: Path, host: Path) -> Path:
+    return (
+        Path("/") / path.relative_to(host)
+        if host != Path("/") and path.is_relative_to(host)
+        else path
+    )

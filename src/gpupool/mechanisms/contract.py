@@ -1,9 +1,9 @@
-"""What every way to share a card can do, and the few shapes it speaks in.
+"""Defines what every mechanism (a way to share a card) can do, and the shapes that it exchanges.
 
-All verbs are idempotent: the agent may be killed at any line and will call again. Before a mechanism
-changes anything it notes what it is about to do and what was there (`mechanisms.notes`). A call that names
-a generation older than the one on record is refused, because pieces of cards are reused and a late release
-must not take the next owner's. This module knows no mechanism and no scheduler.
+All verbs are idempotent: the agent may be killed at any line and will call again. Before a
+mechanism changes anything, it writes down the change and what was there (`mechanisms.notes`). A
+call that names a generation older than the one on record is refused: pieces of cards are reused, so
+a late release must not take the next owner's. Imports no mechanism and no scheduler.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gpupool.model.partition import PartitionProfile
 class FenceLevel(StrEnum):
     """What really stops a tenant from taking more than its share.
 
-    NONE: nothing does. ADVISORY: a program that looks away is not stopped. SOFT: unmodified programs are
-    stopped, a hostile one is not. HARD: hardware, kernel or hypervisor stop everybody.
+    NONE: nothing does. ADVISORY: a program that ignores its limits is not stopped. SOFT: unmodified
+    programs are stopped, a hostile one is not. HARD: hardware, kernel or hypervisor stop all.
     """
 
     NONE = "none"
@@ -35,8 +35,10 @@ class FenceLevel(StrEnum):
 class GrantedDevice:
     """One card's part of an allocation, with the card as the probe saw it.
 
-    What a context costs and what allocations are rounded up to, in bytes, where the node knows; else None.
-    `profile` is that of a partition.
+    Attributes:
+        context_bytes: memory of a context; None where the node has not measured it.
+        granule_bytes: what allocations are rounded up to; None where it was not measured.
+        profile: name of the profile, for a partition.
     """
 
     device: Device
@@ -49,10 +51,15 @@ class GrantedDevice:
 
 @dataclass(frozen=True)
 class JobSeat:
-    """Whose the job is and where it sees things. `base` is the directory of its private mounts; `own_pool`: the agent
-    runs as the job's own user, so nothing on disk is out of the job's reach. `container`: it has a root filesystem of
-    its own, in which it may be any user, and of the host it sees what is mounted alone. `host`: where the agent, which
-    may be in a container itself, sees the host's root; `driver_root`: where it sees the root of the driver's files.
+    """The user of a job and its view of the host's files.
+
+    Attributes:
+        base: directory of the job's private mounts, as the job sees it.
+        own_pool: the agent runs as the job's user, so the job can change every file of its share.
+        container: the job has a root filesystem of its own, in which it may be any user, and sees
+            only what is mounted of the host.
+        host: where the agent, which may be in a container itself, sees the host's root.
+        driver_root: where the agent sees the root of the driver's files.
     """
 
     base: str = "/run/gpupool"
@@ -65,7 +72,7 @@ class JobSeat:
 
 
 @dataclass(frozen=True)
-class Mount:
+class HostMount:
     """A directory or file of the host, and the path at which the job alone sees it."""
 
     source: Path
@@ -75,10 +82,13 @@ class Mount:
 
 @dataclass(frozen=True)
 class AllocationView:
-    """All that a mechanism needs to know of an allocation. `node_devices` are all cards of this node.
+    """All that a mechanism needs to know of an allocation.
 
-    `fence` is false for a job that asked for none. A share of higher `priority` goes first on a card.
-    `machine` is the directory with the simulated cards' file, on a simulated node.
+    Attributes:
+        node_devices: all cards of this node.
+        fence: false for a job that asked for no fence.
+        priority: a share of higher priority goes first on a card.
+        machine: directory with the simulated cards' file, on a simulated node.
     """
 
     pool: str
@@ -96,13 +106,18 @@ class AllocationView:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What a job must be started with. `share_dir` is shown to it read-only at the fixed path, `mounts` beside it.
+class PreparedAllocation:
+    """What a job must be started with.
 
-    Where nothing can be mounted, `library_path` goes before the job's own LD_LIBRARY_PATH and `unmounted` into its
-    environment, and the fence is advisory at best. `notes` say why the fence is what it is, for people.
-    `image_check` is run on the host before a container begins, with its state on standard input (runtime-spec): where
-    it ends with anything but 0, the container does not.
+    Attributes:
+        share_dir: directory shown to the job read-only at the fixed path, `mounts` beside it.
+        notes: why the fence is what it is, for people.
+        library_path: directories before the job's own LD_LIBRARY_PATH where nothing can be mounted;
+            the fence is advisory at best then.
+        unmounted: environment of the job where nothing can be mounted.
+        image_check: command that the runtime runs on the host before a container starts, with the
+            container's state on standard input (OCI runtime-spec). The container starts only if it
+            succeeds.
     """
 
     env: Mapping[str, str]
@@ -111,14 +126,14 @@ class Prepared:
     share_dir: Path
     fence: FenceLevel
     notes: tuple[str, ...] = ()
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[HostMount, ...] = ()
     library_path: tuple[str, ...] = ()
     unmounted: Mapping[str, str] = field(default_factory=dict)
     image_check: tuple[str, ...] = ()
 
 
-class Step(StrEnum):
-    """How far an allocation's preparation had come when last written down."""
+class PreparationStep(StrEnum):
+    """How far the preparation of an allocation had come when it was last written down."""
 
     PREPARING = "preparing"
     PREPARED = "prepared"
@@ -126,18 +141,19 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True)
-class Observed:
-    """What is there now for one allocation. `problem` is empty when it is what was prepared."""
+class ObservedAllocation:
+    """State of one allocation on this node; `problem` is empty when it is what was prepared."""
 
     allocation: str
     generation: int
-    step: Step
+    step: PreparationStep
     problem: str = ""
 
 
 class Mechanism(Protocol):
-    """One way to share a card. `state_dir` belongs to the agent; the mechanism keeps all it must remember
-    there.
+    """One way to share a card.
+
+    `state_dir` belongs to the agent. The mechanism keeps all that it must remember there.
     """
 
     @property
@@ -145,39 +161,44 @@ class Mechanism(Protocol):
 
     def fence_level(self) -> FenceLevel: ...
 
-    def profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
-        """The fixed shapes it can cut this card into; none for a mechanism that takes any size."""
+    def list_profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
+        """Return the profiles it can cut this card into; none where it serves any size."""
         ...
 
-    def refuses(self, view: AllocationView) -> str:
-        """Why it cannot serve this allocation, in words for a person; empty when it can. Changes nothing."""
+    def explain_refusal(self, view: AllocationView) -> str:
+        """Return why it cannot serve this allocation, for people; empty when it can.
+
+        Changes nothing.
+        """
         ...
 
-    def prepare(self, view: AllocationView, state_dir: Path) -> Prepared:
-        """Make the allocation usable. Twice is once; after a crash half-way it is finished.
+    def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation:
+        """Make the allocation usable. Idempotent; finishes what a crash left half-way.
 
-        Raises StaleGeneration when a younger generation is on record, Refused when `refuses` says why.
+        Raises:
+            StaleGeneration: a younger generation is on record.
+            RequestRejection: `explain_refusal` gives a reason.
         """
         ...
 
     def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
-        """Put back what was there before. An allocation that is not on record is done already.
+        """Restore what was there before. Does nothing for an allocation that is not on record.
 
         Raises StaleGeneration when a younger generation is on record; then nothing changes.
         """
         ...
 
     def resize(self, view: AllocationView, state_dir: Path) -> None:
-        """Put the sizes of `view`, of a later generation, in force for the job that runs. Twice is once.
+        """Apply the sizes of `view`, of a later generation, to the running job. Idempotent.
 
         Raises StaleGeneration when a younger generation is on record, NotFound when none is.
         """
         ...
 
-    def held(self, allocation: str, state_dir: Path) -> tuple[FenceLevel, str]:
-        """What really stops the job of an allocation on record, and why not more, in words for a person."""
+    def read_enforcement(self, allocation: str, state_dir: Path) -> tuple[FenceLevel, str]:
+        """Return the enforcement level of an allocation on record, and why it is not higher."""
         ...
 
-    def observe(self, state_dir: Path) -> Mapping[str, Observed]:
-        """Every allocation this mechanism has on record, and whether its state is still what it made."""
+    def observe(self, state_dir: Path) -> Mapping[str, ObservedAllocation]:
+        """Return each allocation on record, and whether its state is still what was prepared."""
         ...

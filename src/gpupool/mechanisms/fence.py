@@ -1,69 +1,84 @@
-"""Shares that hold: the job's CUDA driver is a stand-in which keeps to limits that lie out of the job's reach.
+"""Serves enforced shares: the job's CUDA driver is a stand-in that obeys limits it cannot write.
 
-Beside `share.json` an allocation has the limits page and the grants page, which the job sees read-only, and a usage
-file that belongs to the job (its directory does not): the ledger of all its processes. How the stand-in takes
-the driver's name is `driver_files`; what the files hold is `regions`; who divides the cards' time, and looks
-whether the card says the same as the ledger, is the agent. Here everything is made, changed, compared and removed.
+Beside `share.json` an allocation has the limits page and the grants page, which the job sees
+read-only, and a usage file with the counters of all its processes. That file belongs to the job, but
+its directory does not. `driver_files` makes the stand-in take the driver's name; `regions` holds the
+layouts; the agent divides the cards' time and audits the counters. This module makes, changes,
+compares and removes the files.
 
-What it holds against: `soft` in a root's pool, where neither limits nor stand-in are the job's to change.
-`advisory` in a user's own pool, where job and agent are one user. Never called hard.
+The level is `soft` in a pool of root, where the job can change neither limits nor stand-in, and
+`advisory` in a user's own pool, where job and agent are one user. It is never `hard`.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from gpupool.base.errors import NotFound, RecordDamaged, Refused
+from gpupool.base.errors import DamagedRecord, NotFound, RequestRejection
 from gpupool.mechanisms import regions
-from gpupool.mechanisms.bookkeeping import SHARE_FILE, share_document, share_problem, size_problem
-from gpupool.mechanisms.calibration import calibration_of
-from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, Mount, Observed, Prepared, Step
-from gpupool.mechanisms.driver_files import (
-    Libraries,
-    Sight,
-    installed_driver,
-    simulated_libraries,
-    templates,
+from gpupool.mechanisms.bookkeeping import (
+    SHARE_FILE,
+    build_share_document,
+    find_share_problem,
+    find_size_problem,
 )
-from gpupool.mechanisms.image_check import image_check
-from gpupool.mechanisms.notes import PASSED_THROUGH, Note, NoteBook, replace_file, replace_text
-from gpupool.mechanisms.partition import mode_problem, profiles_of
-from gpupool.mechanisms.regions import DeviceLimit, Limits, RegionDamaged
-from gpupool.mechanisms.simulation import container_sight, machine_sight
-from gpupool.mechanisms.visibility import environment, nodes
+from gpupool.mechanisms.contract import (
+    AllocationView,
+    FenceLevel,
+    HostMount,
+    ObservedAllocation,
+    PreparationStep,
+    PreparedAllocation,
+)
+from gpupool.mechanisms.device_limits import build_device_limit
+from gpupool.mechanisms.driver_files import (
+    DriverLibraries,
+    LibraryMounts,
+    find_simulated_libraries,
+    find_templates,
+)
+from gpupool.mechanisms.fenced_files import FENCE, format_devices, parse_limits
+from gpupool.mechanisms.image_check import build_image_check
+from gpupool.mechanisms.installed_driver import find_installed_driver
+from gpupool.mechanisms.notes import (
+    PASSED_THROUGH,
+    NoteBook,
+    PreparationNote,
+    replace_file,
+    replace_text,
+)
+from gpupool.mechanisms.partition import find_mode_problem, list_stand_in_profiles
+from gpupool.mechanisms.regions import DamagedRegion, DeviceLimit, ShareLimits
+from gpupool.mechanisms.simulation import plan_container_mounts, plan_machine_mounts
+from gpupool.mechanisms.visibility import build_environment, list_device_nodes
 from gpupool.model.device import Device
 from gpupool.model.partition import PartitionProfile
 
-PERIOD_MILLI: Final = 1000
-LEAST_DUTY_MILLI: Final = 10
-"""A best-effort share is promised nothing; without an arbiter it still gets this part, or it would never end."""
-UNPROMISED_WEIGHT: Final = 100
-"""Beside shares that weigh as much as they were promised: as a tenth of a card."""
 
+class FenceMechanism:
+    """Shares of NVIDIA cards and of simulated ones, several on one card. Thread-safe."""
 
-class Fence:
-    """Shares of NVIDIA cards and of simulated ones, several on one card."""
-
-    name = "fence"
+    name = FENCE
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        #: By state directory and allocation; read from the notes once, since there may be
+        #: thousands.
         self._neighbours: dict[Path, dict[str, tuple[DeviceLimit, ...]]] = {}
-        """By state directory and allocation; read from the notes once, since there may be thousands."""
 
     def fence_level(self) -> FenceLevel:
-        """The best it can be; what an allocation has is in its note."""
+        """Return the best level; that of an allocation is in its note."""
         return FenceLevel.SOFT
 
-    def profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
-        return profiles_of(device)
+    def list_profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
+        return list_stand_in_profiles(device)
 
-    def refuses(self, view: AllocationView) -> str:
+    def explain_refusal(self, view: AllocationView) -> str:
         if not view.fence:
             return "the job asked for no fence"
         others = [grant.device.vendor for grant in view.granted if grant.device.vendor != "nvidia"]
@@ -71,281 +86,264 @@ class Fence:
             return f"there is no fence for cards of {others[0]}"
         if len(view.granted) > regions.MAX_DEVICES:
             return f"{len(view.granted)} cards, {regions.MAX_DEVICES} is the most"
-        return mode_problem(view) or size_problem(view) or _missing_parts(view)
+        return find_mode_problem(view) or find_size_problem(view) or _find_missing_part(view)
 
-    def prepare(self, view: AllocationView, state_dir: Path) -> Prepared:
-        if reason := self.refuses(view):
-            raise Refused(f"{self.name} cannot serve allocation {view.allocation}: {reason}")
+    def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation:
+        if reason := self.explain_refusal(view):
+            raise RequestRejection(
+                f"{self.name} cannot serve allocation {view.allocation}: {reason}"
+            )
         book = NoteBook(state_dir)
-        sight = self._sight(view, state_dir)
-        level, why = level_of(view, sight)
+        sight = self._plan_mounts(view, state_dir)
+        level, why = find_level(view, sight)
         if any(grant.profile for grant in view.granted):
             why = f"a simulated partition, held as a share is: {why}"
-        known = book.read(view.allocation)
-        revision = _revision(known) if known and known.mechanism == self.name else 2
-        limits = self._limits(view, book, level, revision)
-        note = book.open(
-            Note(self.name, view.allocation, view.generation, Step.PREPARING, made=_made(view, limits, why))
+        known = book.read_note(view.allocation)
+        revision = _read_revision(known) if known and known.mechanism == self.name else 2
+        limits = self._build_limits(view, book, level, revision)
+        note = book.begin_preparing(
+            PreparationNote(
+                self.name,
+                view.allocation,
+                view.generation,
+                PreparationStep.PREPARING,
+                made=_build_made(view, limits, why),
+            )
         )
-        folder = book.folder(view.allocation)
+        folder = book.locate_folder(view.allocation)
         self._write_share(folder, note.made)
         self._make_usage(folder, view)
-        book.write(replace(note, step=Step.PREPARED))
-        check = image_check(state_dir, simulated=view.machine is not None) if view.seat.container else ()
-        return replace(self._prepared(view, folder, sight, level, why), image_check=check)
+        book.write_note(replace(note, step=PreparationStep.PREPARED))
+        check = (
+            build_image_check(state_dir, simulated=view.machine is not None)
+            if view.seat.container
+            else ()
+        )
+        return replace(
+            self._describe_preparation(view, folder, sight, level, why), image_check=check
+        )
 
     def resize(self, view: AllocationView, state_dir: Path) -> None:
-        """Other limits for processes that run: they see the page change. Twice is once; finished after a crash."""
+        """Write other limits; running processes see the page change. Idempotent.
+
+        Finishes what a crash left half-way.
+        """
         book = NoteBook(state_dir)
-        known = book.read(view.allocation)
+        known = book.read_note(view.allocation)
         if known is None:
             raise NotFound(f"allocation {view.allocation} is not prepared on this node")
         level = FenceLevel(known.made["limits"]["level"])
-        revision = _revision(known) + (2 if known.generation != view.generation else 0)
-        limits = self._limits(view, book, level, revision)
-        made = _made(view, limits, str(known.made["share"]["fence_why"]))
-        note = book.open(Note(self.name, view.allocation, view.generation, Step.PREPARING, made=made))
-        self._write_share(book.folder(view.allocation), made)
-        book.write(replace(note, step=Step.PREPARED))
+        # The page's generation is even and grows by 2 with each change; a repeated call of the same
+        # allocation generation writes the same page.
+        revision = _read_revision(known) + (2 if known.generation != view.generation else 0)
+        limits = self._build_limits(view, book, level, revision)
+        made = _build_made(view, limits, str(known.made["share"]["fence_why"]))
+        note = book.begin_preparing(
+            PreparationNote(
+                self.name, view.allocation, view.generation, PreparationStep.PREPARING, made=made
+            )
+        )
+        self._write_share(book.locate_folder(view.allocation), made)
+        book.write_note(replace(note, step=PreparationStep.PREPARED))
 
     def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
         book = NoteBook(state_dir)
         with self._lock:
             self._neighbours.get(state_dir, {}).pop(allocation, None)
-        if book.close(self.name, allocation, generation) is not None or book.read(allocation) is None:
-            book.forget(allocation)
+        if (
+            book.begin_releasing(self.name, allocation, generation) is not None
+            or book.read_note(allocation) is None
+        ):
+            book.remove_note(allocation)
 
-    def observe(self, state_dir: Path) -> Mapping[str, Observed]:
+    def observe(self, state_dir: Path) -> Mapping[str, ObservedAllocation]:
         book = NoteBook(state_dir)
-        return {note.allocation: _observed(note, book.folder(note.allocation)) for note in book.all(self.name)}
+        observed = {}
+        for note in book.iterate_mechanism(self.name):
+            observed[note.allocation] = _observe_note(note, book.locate_folder(note.allocation))
+        return observed
 
-    def held(self, allocation: str, state_dir: Path) -> tuple[FenceLevel, str]:
+    def read_enforcement(self, allocation: str, state_dir: Path) -> tuple[FenceLevel, str]:
         try:
-            note = NoteBook(state_dir).read(allocation)
-        except RecordDamaged as damaged:
+            note = NoteBook(state_dir).read_note(allocation)
+        except DamagedRecord as damaged:
             return FenceLevel.NONE, str(damaged)
         if note is None:
             return FenceLevel.NONE, ""
         return FenceLevel(note.made["share"]["fence"]), str(note.made["share"]["fence_why"])
 
-    def weaken(self, allocation: str, why: str, state_dir: Path) -> None:
-        """The job runs without the mounts: say so wherever the level is said. Twice is once."""
+    def weaken_level(self, allocation: str, why: str, state_dir: Path) -> None:
+        """Lower the level to advisory, since the job runs without mounts. Idempotent."""
         book = NoteBook(state_dir)
-        note = book.read(allocation)
+        note = book.read_note(allocation)
         if note is None or note.made["share"]["fence_why"] == why:
             return
         made = {
             "share": {**note.made["share"], "fence": str(FenceLevel.ADVISORY), "fence_why": why},
-            "limits": {**note.made["limits"], "level": str(FenceLevel.ADVISORY), "generation": _revision(note) + 2},
+            "limits": {
+                **note.made["limits"],
+                "level": str(FenceLevel.ADVISORY),
+                "generation": _read_revision(note) + 2,
+            },
         }
-        book.write(replace(note, step=Step.PREPARING, made=made))
-        self._write_share(book.folder(allocation), made)
-        book.write(replace(note, made=made))
+        book.write_note(replace(note, step=PreparationStep.PREPARING, made=made))
+        self._write_share(book.locate_folder(allocation), made)
+        book.write_note(replace(note, made=made))
 
-    def _limits(self, view: AllocationView, book: NoteBook, level: FenceLevel, revision: int) -> Limits:
+    def _build_limits(
+        self, view: AllocationView, book: NoteBook, level: FenceLevel, revision: int
+    ) -> ShareLimits:
         with self._lock:
             beside = self._neighbours.setdefault(book.state_dir, {}) or self._read_neighbours(book)
-            others = [one for name, limits in beside.items() if name != view.allocation for one in limits]
-            devices = tuple(_device_limit(grant, view, others, book.state_dir) for grant in view.granted)
-            beside[view.allocation] = devices
-        return Limits(view.allocation, view.job, view.tenant, str(level), devices, revision)
+            others: list[DeviceLimit] = []
+            for name, limits in beside.items():
+                if name != view.allocation:
+                    others += limits
+            devices = []
+            for grant in view.granted:
+                devices.append(build_device_limit(grant, view, others, book.state_dir))
+            beside[view.allocation] = tuple(devices)
+        return ShareLimits(
+            view.allocation, view.job, view.tenant, str(level), tuple(devices), revision
+        )
 
     def _read_neighbours(self, book: NoteBook) -> dict[str, tuple[DeviceLimit, ...]]:
-        known = {note.allocation: _limits_of(note.made).devices for note in book.all(self.name)}
+        known = {}
+        for note in book.iterate_mechanism(self.name):
+            known[note.allocation] = parse_limits(note.made).devices
         self._neighbours[book.state_dir] = known
         return known
 
     def _write_share(self, folder: Path, made: Mapping[str, Any]) -> None:
-        """Everything below `share/`, each file whole or not at all; the grants are the arbiter's once they exist."""
+        """Write everything below `share/`, each file atomically."""
         share = folder / "share"
         replace_file(share / SHARE_FILE, made["share"])
-        limits = _limits_of(made)
+        limits = parse_limits(made)
         regions.write_limits(share / "limits", limits)
-        replace_text(share / "devices", _devices_text(limits))
+        replace_text(share / "devices", format_devices(limits))
+        # Grants that exist are the arbiter's, which has the page mapped.
         try:
             regions.check_grants(share / "grants")
-        except (FileNotFoundError, RegionDamaged):
+        except (FileNotFoundError, DamagedRegion):
             regions.make_file(share / "grants", regions.empty_grants())
 
     def _make_usage(self, folder: Path, view: AllocationView) -> None:
-        """A region that is whole is kept: processes may be using it. A container's belongs to whoever is in there: an
-        image says whom it runs as, and who begins as root may go on as somebody else; nobody else reaches the file.
-        """
+        """Make the usage file unless a whole one exists, which processes may be using."""
         place = folder / "usage"
         place.mkdir(exist_ok=True)
         place.chmod(PASSED_THROUGH)
         try:
             regions.read_usage(place / "region", ())
-        except (FileNotFoundError, RegionDamaged):
+        except (FileNotFoundError, DamagedRegion):
             seat = view.seat
+            # An image chooses its user, and a program that starts as root may change to another.
+            # So a container's file is writable by all; no other container reaches it.
             owner = None if seat.own_pool or seat.container else (seat.uid, seat.gid)
-            content, mode = regions.empty_usage(), 0o666 if seat.container else 0o600
-            regions.make_file(place / "region", content, size=regions.USAGE_FILE_BYTES, mode=mode, owner=owner)
+            content = regions.empty_usage()
+            mode = 0o666 if seat.container else 0o600
+            regions.make_file(
+                place / "region", content, size=regions.USAGE_FILE_BYTES, mode=mode, owner=owner
+            )
 
-    def _sight(self, view: AllocationView, state_dir: Path) -> Sight:
+    def _plan_mounts(self, view: AllocationView, state_dir: Path) -> LibraryMounts:
         if view.seat.container:
-            return container_sight(view, state_dir, fenced=True)
-        simulated = simulated_libraries() if view.granted[0].device.simulated else None
-        return Libraries(state_dir, view.seat.base, installed_driver(), simulated).fenced()
+            return plan_container_mounts(view, state_dir, fenced=True)
+        simulated = find_simulated_libraries() if view.granted[0].device.simulated else None
+        return DriverLibraries(
+            state_dir, view.seat.base, find_installed_driver(), simulated
+        ).plan_fenced()
 
-    def _prepared(self, view: AllocationView, folder: Path, sight: Sight, level: FenceLevel, why: str) -> Prepared:
-        opened, closed = nodes(view)
-        machine = machine_sight(view)
-        return Prepared(
-            environment(view),
+    def _describe_preparation(
+        self, view: AllocationView, folder: Path, sight: LibraryMounts, level: FenceLevel, why: str
+    ) -> PreparedAllocation:
+        opened, closed = list_device_nodes(view)
+        machine = plan_machine_mounts(view)
+        return PreparedAllocation(
+            build_environment(view),
             opened,
             closed,
             folder / "share",
             level,
             (f"fence: {level}", why, f"the driver's names are {sight.way}"),
-            (*_usage_mounts(view, folder), *machine.mounts, *sight.mounts),
+            (*_list_usage_mounts(view, folder), *machine.mounts, *sight.mounts),
             sight.library_path,
             machine.unmounted,
         )
 
 
-def _usage_mounts(view: AllocationView, folder: Path) -> tuple[Mount, ...]:
-    """The directory holds the arbiter's doorbell too; in a container, whose root could write there, it is read-only."""
-    place, base = folder / "usage", f"{view.seat.base}/usage"
+def _list_usage_mounts(view: AllocationView, folder: Path) -> tuple[HostMount, ...]:
+    # The directory holds the arbiter's doorbell too. Root of a container could replace it, so there
+    # only the region is writable.
+    place = folder / "usage"
+    base = f"{view.seat.base}/usage"
     if not view.seat.container:
-        return (Mount(place, base, writable=True),)
-    return Mount(place, base), Mount(place / "region", f"{base}/region", writable=True)
+        return (HostMount(place, base, writable=True),)
+    return HostMount(place, base), HostMount(place / "region", f"{base}/region", writable=True)
 
 
-def level_of(view: AllocationView, sight: Sight) -> tuple[FenceLevel, str]:
-    """How much the fence of an allocation can hold, and why not more, in words for a person."""
+def find_level(view: AllocationView, sight: LibraryMounts) -> tuple[FenceLevel, str]:
+    """Return the level that an allocation's fence reaches, and why it is not higher."""
     if sight.unclassified:
-        several = f"{len(sight.unclassified)} functions that this fence does not know, such as {sight.unclassified[0]}"
+        several = (
+            f"{len(sight.unclassified)} functions that this fence does not know, "
+            f"such as {sight.unclassified[0]}"
+        )
         return FenceLevel.ADVISORY, f"the driver is newer: {several}"
     if view.seat.own_pool:
-        return FenceLevel.ADVISORY, "in your own pool the job could change its limits: it and the pool are one user"
+        return (
+            FenceLevel.ADVISORY,
+            "in your own pool the job could change its limits: it and the pool are one user",
+        )
     return (
         FenceLevel.SOFT,
         "limits and stand-in are root's; who talks to the kernel driver directly is not held",
     )
 
 
-@dataclass(frozen=True)
-class FencedFiles:
-    """Where the files of a fenced allocation are and what they must say."""
-
-    limits: Path
-    grants: Path
-    usage: Path
-    uuids: tuple[str, ...]
-    wanted: Limits
-    simulated: bool
-
-
-def fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
-    """None for an allocation without a fence, and while it is being changed."""
-    book = NoteBook(state_dir)
-    note = book.find(allocation)
-    if note is None or note.mechanism != Fence.name or note.step is not Step.PREPARED:
-        return None
-    folder, limits = book.folder(allocation), _limits_of(note.made)
-    uuids = tuple(device.uuid for device in limits.devices)
-    share, usage = folder / "share", folder / "usage"
-    simulated = any(bool(device["simulated"]) for device in note.made["share"]["devices"])
-    return FencedFiles(share / "limits", share / "grants", usage / "region", uuids, limits, simulated)
-
-
-def shared_directories(allocation: str, state_dir: Path) -> tuple[Path, Path]:
-    """Where the share and the usage files of an allocation lie."""
-    folder = NoteBook(state_dir).folder(allocation)
-    return folder / "share", folder / "usage"
-
-
-def usage_of(allocation: str, state_dir: Path) -> regions.FenceUsage | None:
-    """What the processes of an allocation say they use; None when it has no fence on record. Raises RegionDamaged."""
-    book = NoteBook(state_dir)
-    note = book.find(allocation)
-    if note is None or note.mechanism != Fence.name:
-        return None
-    uuids = [device["uuid"] for device in note.made["limits"]["devices"]]
-    return regions.read_usage(book.folder(allocation) / "usage/region", uuids)
-
-
-def _missing_parts(view: AllocationView) -> str:
-    if templates() is None:
+def _find_missing_part(view: AllocationView) -> str:
+    if find_templates() is None:
         return "gpupool-native has no fence libraries here"
     if any(grant.device.simulated for grant in view.granted):
         if view.machine is None:
             return "its node has no file of its simulated cards"
-        return "" if simulated_libraries() else "gpupool-native has no simulated driver here"
-    return "" if installed_driver(root=view.seat.driver_root).files else "no libcuda.so.1 was found on this host"
+        return "" if find_simulated_libraries() else "gpupool-native has no simulated driver here"
+    return (
+        ""
+        if find_installed_driver(root=view.seat.driver_root).files
+        else "no libcuda.so.1 was found on this host"
+    )
 
 
-def _made(view: AllocationView, limits: Limits, why: str) -> dict[str, Any]:
+def _build_made(view: AllocationView, limits: ShareLimits, why: str) -> dict[str, Any]:
     return {
-        "share": share_document(view, FenceLevel(limits.level), why),
+        "share": build_share_document(view, FenceLevel(limits.level), why),
         "limits": {**asdict(limits), "devices": [asdict(one) for one in limits.devices]},
     }
 
 
-def _limits_of(made: Mapping[str, Any]) -> Limits:
-    known = dict(made["limits"])
-    return Limits(**{**known, "devices": tuple(DeviceLimit(**one) for one in known["devices"])})
-
-
-def _revision(note: Note) -> int:
+def _read_revision(note: PreparationNote) -> int:
     return int(note.made["limits"]["generation"])
 
 
-def _devices_text(limits: Limits) -> str:
-    return "".join(f"{device.uuid}\n" for device in limits.devices)
+def _observe_note(note: PreparationNote, folder: Path) -> ObservedAllocation:
+    problem = "" if note.step is not PreparationStep.PREPARED else _find_problem(note, folder)
+    return ObservedAllocation(note.allocation, note.generation, note.step, problem)
 
 
-def _device_limit(
-    grant: GrantedDevice, view: AllocationView, others: Iterable[DeviceLimit], state_dir: Path
-) -> DeviceLimit:
-    known = calibration_of(grant.device, state_dir)
-    part = max(grant.gpu_milli, LEAST_DUTY_MILLI)
-    return DeviceLimit(
-        grant.device.uuid,
-        grant.memory_bytes,
-        grant.device.memory_bytes,
-        grant.context_bytes if grant.context_bytes is not None else known.context_bytes,
-        grant.granule_bytes if grant.granule_bytes is not None else known.granule_bytes,
-        grant.gpu_milli,
-        view.sharing,
-        grant.gpu_milli or UNPROMISED_WEIGHT,
-        view.priority,
-        _free_offset(part, [one for one in others if one.uuid == grant.device.uuid]),
-    )
-
-
-def _free_offset(part: int, others: Iterable[DeviceLimit]) -> int:
-    """Where in a period this share's part begins when nobody divides the card's time: beside its neighbours'.
-
-    The first gap it fits into; 0 where the neighbours leave none.
-    """
-    taken = sorted((one.duty_offset_milli, max(one.gpu_milli, LEAST_DUTY_MILLI)) for one in others)
-    end = 0
-    for offset, length in [*taken, (PERIOD_MILLI, 0)]:
-        if end + part <= offset:
-            return end
-        end = max(end, offset + length)
-    return 0
-
-
-def _observed(note: Note, folder: Path) -> Observed:
-    problem = "" if note.step is not Step.PREPARED else _problem(note, folder)
-    return Observed(note.allocation, note.generation, note.step, problem)
-
-
-def _problem(note: Note, folder: Path) -> str:
-    """What of an allocation's files is not what was made, in words; empty when all is."""
-    limits = _limits_of(note.made)
+def _find_problem(note: PreparationNote, folder: Path) -> str:
+    """Return which file of an allocation is not what was made; empty when all are."""
+    limits = parse_limits(note.made)
     try:
-        if regions.read_limits(folder / "share/limits") != regions.as_on_page(limits):
+        if regions.read_limits(folder / "share/limits") != regions.cut_to_page(limits):
             return "its limits page was changed"
-        if (folder / "share/devices").read_text(encoding="utf-8", errors="replace") != _devices_text(limits):
+        if (folder / "share/devices").read_text(
+            encoding="utf-8", errors="replace"
+        ) != format_devices(limits):
             return "its list of cards was changed"
         regions.check_grants(folder / "share/grants")
         regions.read_usage(folder / "usage/region", ())
     except FileNotFoundError as error:
         return f"{os.path.basename(error.filename)} is gone"
-    except RegionDamaged as error:
+    except DamagedRegion as error:
         return f"damaged: {error}"
-    return share_problem(folder / "share" / SHARE_FILE, note.made["share"])
+    return find_share_problem(folder / "share" / SHARE_FILE, note.made["share"])

@@ -1,4 +1,4 @@
-"""What a fence could hold on this host, part by part, for `doctor`. Changes nothing."""
+"""Surveys what a fence could enforce on this host, part by part, for `doctor`. Changes nothing."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.mechanisms.contract import FenceLevel
-from gpupool.mechanisms.driver_files import (
+from gpupool.mechanisms.driver_files import LDCONFIG, find_simulated_libraries, find_templates
+from gpupool.mechanisms.installed_driver import (
     CUDA,
-    LDCONFIG,
     LOADER_CACHE,
     NVML,
-    Driver,
-    installed_driver,
-    simulated_libraries,
-    templates,
+    DriverFiles,
+    find_installed_driver,
 )
-from gpupool.mechanisms.standin import NotAStandIn, unclassified
+from gpupool.mechanisms.standin import NotAStandIn, list_unclassified
 
 
 @dataclass(frozen=True)
 class FenceSurvey:
-    """`level` is the best a share gets here and `why` what keeps it from more; `missing` names parts that are not
-    there, `way` says how the driver's names are taken, `unclassified` which functions of the driver pass unseen.
+    """Result of a survey.
+
+    Attributes:
+        level: the best level that a share gets here.
+        why: what keeps it from a higher level.
+        way: how the fence takes the driver's names.
+        missing: parts that are missing.
+        unclassified: functions of the driver that the fence does not know, so they pass.
     """
 
     level: FenceLevel
@@ -34,8 +38,8 @@ class FenceSurvey:
     missing: tuple[str, ...] = ()
     unclassified: tuple[str, ...] = ()
 
-    def facts(self) -> dict[str, Any]:
-        """For a node's facts."""
+    def list_facts(self) -> dict[str, Any]:
+        """Return the survey as facts of a node."""
         return {
             "level": self.level.value,
             "why": self.why,
@@ -46,14 +50,20 @@ class FenceSurvey:
         }
 
 
-def survey(*, own_pool: bool, simulated: bool, driver: Driver | None = None) -> FenceSurvey:
-    """What a share of this host's cards (or of simulated ones) would have."""
-    driver = driver or installed_driver()
-    missing = tuple(_missing(simulated, driver))
-    way = _way(simulated, driver)
-    if f"the fence's {CUDA}" in missing or "a driver" in missing or "the simulated driver" in missing:
+def survey_fence(
+    *, own_pool: bool, simulated: bool, driver: DriverFiles | None = None
+) -> FenceSurvey:
+    """Return the level that a share of this host's cards, or of simulated ones, would have."""
+    driver = driver or find_installed_driver()
+    missing = tuple(_list_missing(simulated, driver))
+    way = _describe_way(simulated, driver)
+    if (
+        f"the fence's {CUDA}" in missing
+        or "a driver" in missing
+        or "the simulated driver" in missing
+    ):
         return FenceSurvey(FenceLevel.NONE, f"missing: {', '.join(missing)}", way, missing)
-    unseen = _unseen(driver) if not simulated else ()
+    unseen = _list_unclassified(driver) if not simulated else ()
     if unseen:
         why = f"the driver is newer than this fence: {len(unseen)} of its functions pass unseen"
         return FenceSurvey(FenceLevel.ADVISORY, why, way, missing, unseen)
@@ -61,11 +71,14 @@ def survey(*, own_pool: bool, simulated: bool, driver: Driver | None = None) -> 
         return FenceSurvey(FenceLevel.ADVISORY, "jobs and pool are one user", way, missing)
     if not can_mount():
         return FenceSurvey(FenceLevel.ADVISORY, "this system refuses private mounts", way, missing)
-    return FenceSurvey(FenceLevel.SOFT, "who talks to the kernel driver directly is not held", way, missing)
+    return FenceSurvey(
+        FenceLevel.SOFT, "who talks to the kernel driver directly is not held", way, missing
+    )
 
 
-def _missing(simulated: bool, driver: Driver) -> Iterator[str]:
-    place, cards = templates(), simulated_libraries()
+def _list_missing(simulated: bool, driver: DriverFiles) -> Iterator[str]:
+    place = find_templates()
+    cards = find_simulated_libraries()
     for name in (CUDA, NVML):
         if place is None or not (place / name).exists():
             yield f"the fence's {name}"
@@ -82,30 +95,35 @@ def _missing(simulated: bool, driver: Driver) -> Iterator[str]:
         yield "gpupool-arbiter"
 
 
-def _way(simulated: bool, driver: Driver) -> str:
+def _describe_way(simulated: bool, driver: DriverFiles) -> str:
     if not simulated:
-        files = [str(path) for name in (CUDA, NVML) for path in driver.files.get(name, ())]
+        files: list[str] = []
+        for name in (CUDA, NVML):
+            files += map(str, driver.files.get(name, ()))
         return f"bound over {', '.join(files)}" if files else "no driver to take the name of"
     if any(os.access(path, os.X_OK) for path in LDCONFIG) and LOADER_CACHE.exists():
         return f"named by a private {LOADER_CACHE}"
     return "named by LD_LIBRARY_PATH alone: there is no ldconfig here"
 
 
-def _unseen(driver: Driver) -> tuple[str, ...]:
-    place = templates()
+def _list_unclassified(driver: DriverFiles) -> tuple[str, ...]:
+    place = find_templates()
     found: list[str] = []
     for name in (CUDA, NVML):
         file = next(iter(driver.files.get(name, ())), None)
         if place is not None and file is not None and (place / name).exists():
             try:
-                found += unclassified(place / name, file)
+                found += list_unclassified(place / name, file)
             except (NotAStandIn, OSError) as problem:
                 found.append(f"{name}: {problem}")
     return tuple(found)
 
 
 def can_mount(proc: Path = Path("/proc")) -> bool:
-    """Whether we have CAP_SYS_ADMIN, which a private mount namespace needs: bit 21 of CapEff, capabilities(7)."""
+    """Whether this process has CAP_SYS_ADMIN, which a private mount namespace needs.
+
+    That is bit 21 of CapEff (capabilities(7)).
+    """
     for line in (proc / "self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> 21 & 1)

@@ -1,7 +1,8 @@
-"""Partitions of simulated cards: the fence holds a job to its piece, as hardware would on a real card.
+"""Checks which partitions a node can serve: those of simulated cards, through the fence.
 
-Cards in partition mode are handed out in pieces alone. On a real card a piece is a GPU instance, which nothing here can
-make yet; so its profiles are not published and whoever is granted one all the same is refused, never run unheld.
+Cards in partition mode are handed out in partitions only. On a real card a partition is a GPU
+instance, which gpupool cannot create yet. So the profiles of real cards are not published, and an
+allocation that has one all the same is refused rather than run without limits.
 """
 
 from __future__ import annotations
@@ -11,27 +12,38 @@ from gpupool.model.device import Device
 from gpupool.model.partition import PartitionProfile
 
 
-def profiles_of(device: Device) -> tuple[PartitionProfile, ...]:
-    """What the fence can stand in for: the profiles of a simulated card in partition mode."""
+def list_stand_in_profiles(device: Device) -> tuple[PartitionProfile, ...]:
+    """Return the profiles that the fence can stand in for: of simulated cards in partition mode."""
     return device.profiles if device.simulated and device.partitioned else ()
 
 
-def mode_problem(view: AllocationView) -> str:
-    """Why what is granted does not go with the mode of its cards; empty where it does."""
-    return next((problem for problem in map(_problem, view.granted) if problem), "")
+def find_mode_problem(view: AllocationView) -> str:
+    """Return why a grant does not fit the mode of its card; empty if every grant fits."""
+    for grant in view.granted:
+        problem = _find_grant_problem(grant)
+        if problem:
+            return problem
+    return ""
 
 
-def _problem(grant: GrantedDevice) -> str:
+def _find_grant_problem(grant: GrantedDevice) -> str:
     device = grant.device
     if grant.profile is None:
-        return f"{device.uuid} is in partition mode and takes partitions alone" if device.partitioned else ""
+        return (
+            f"{device.uuid} is in partition mode and takes partitions alone"
+            if device.partitioned
+            else ""
+        )
     if not device.simulated:
         return f"partitions of real cards cannot be made yet ({grant.profile} of {device.uuid})"
-    known = any(profile.name == grant.profile for profile in profiles_of(device))
+    known = any(profile.name == grant.profile for profile in list_stand_in_profiles(device))
     return "" if known else f"{device.uuid} cannot be cut into {grant.profile} now"
 
 
-def partition_problem(view: AllocationView) -> str:
-    """The same for a mechanism that serves no partitions at all."""
-    cut = next((grant.profile for grant in view.granted if grant.profile is not None), None)
-    return mode_problem(view) or (f"a partition ({cut}) needs a fence that holds it" if cut else "")
+def find_partition_problem(view: AllocationView) -> str:
+    """Return the same for a mechanism that serves no partitions at all."""
+    problem = find_mode_problem(view)
+    for grant in view.granted:
+        if not problem and grant.profile is not None:
+            return f"a partition ({grant.profile}) needs a fence that holds it"
+    return problem

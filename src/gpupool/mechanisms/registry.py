@@ -1,4 +1,4 @@
-"""The mechanisms this gpupool has, in the order they are tried: the first that does not refuse serves.
+"""Lists the mechanisms in the order in which they are tried, and chooses one for an allocation.
 
 A mechanism is removed by deleting its file and its line here.
 """
@@ -9,28 +9,38 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from gpupool.base.errors import Refused
+from gpupool.base.errors import RequestRejection
 from gpupool.mechanisms.contract import AllocationView, Mechanism
-from gpupool.mechanisms.fence import Fence
+from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.notes import NoteBook
-from gpupool.mechanisms.share import Share
-from gpupool.mechanisms.whole import Whole
+from gpupool.mechanisms.share import CountedShare
+from gpupool.mechanisms.whole import WholeCards
 
-MECHANISMS: Mapping[str, Mechanism] = MappingProxyType({m.name: m for m in (Whole(), Fence(), Share())})
+# Whole cards need no limits, so they come first. The counted share stops no program, so it comes
+# last.
+MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
+    {m.name: m for m in (WholeCards(), FenceMechanism(), CountedShare())}
+)
 
 
-def on_record(allocation: str, state_dir: Path) -> Mechanism | None:
-    """The mechanism that prepared an allocation, for undoing it; None where none has, or its note is damaged."""
-    note = NoteBook(state_dir).find(allocation)
+def find_on_record(allocation: str, state_dir: Path) -> Mechanism | None:
+    """Return the mechanism that prepared an allocation; None without a readable note."""
+    note = NoteBook(state_dir).find_note(allocation)
     return None if note is None else MECHANISMS[note.mechanism]
 
 
-def choose(view: AllocationView) -> Mechanism:
-    """The mechanism for an allocation. Raises Refused with every mechanism's reason when none serves it."""
+def choose_mechanism(view: AllocationView) -> Mechanism:
+    """Return the first mechanism that serves an allocation.
+
+    Raises:
+        RequestRejection: none serves it; the message has the reason of each.
+    """
     reasons: list[str] = []
     for mechanism in MECHANISMS.values():
-        reason = mechanism.refuses(view)
+        reason = mechanism.explain_refusal(view)
         if not reason:
             return mechanism
         reasons.append(f"{mechanism.name}: {reason}")
-    raise Refused(f"No mechanism can serve allocation {view.allocation}: {'; '.join(reasons)}")
+    raise RequestRejection(
+        f"No mechanism can serve allocation {view.allocation}: {'; '.join(reasons)}"
+    )

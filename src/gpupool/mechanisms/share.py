@@ -1,25 +1,26 @@
-"""Any piece of a card by bookkeeping: the pool counts what it gave, and nothing stops a program from taking
-more.
+"""Serves shares of any size by bookkeeping: the pool counts them, and stops no program.
 
-It carries the shares that no fence can (other vendors' cards, jobs that asked for none, a missing native part), and
-says so: `fence: none`.
+It serves the shares that no fence can: cards of other vendors, jobs that asked for no fence, a
+missing native part. Each of them reports `fence: none`.
 """
 
 from __future__ import annotations
 
-from gpupool.mechanisms.bookkeeping import Bookkeeping, size_problem
+from gpupool.mechanisms.bookkeeping import BookkeepingMechanism, find_size_problem
 from gpupool.mechanisms.contract import AllocationView
-from gpupool.mechanisms.fence import Fence
-from gpupool.mechanisms.partition import partition_problem
+from gpupool.mechanisms.fence import FenceMechanism
+from gpupool.mechanisms.partition import find_partition_problem
 
 
-class Share(Bookkeeping):
+class CountedShare(BookkeepingMechanism):
     """Shares of any size; several on one card."""
 
     name = "share"
 
-    def refuses(self, view: AllocationView) -> str:
-        return partition_problem(view) or size_problem(view)
+    def explain_refusal(self, view: AllocationView) -> str:
+        return find_partition_problem(view) or find_size_problem(view)
 
-    def why(self, view: AllocationView) -> str:
-        return f"counted only: {Fence().refuses(view) or 'it was placed without one'}"
+    def explain_level(self, view: AllocationView) -> str:
+        return (
+            f"counted only: {FenceMechanism().explain_refusal(view) or 'it was placed without one'}"
+        )

@@ -1,9 +1,10 @@
 """Prepares the fence's stand-in for a driver's library: fills the two placeholders of a copy.
 
-The template is an ELF library with a DT_NEEDED string that no file can have as its name and a base directory that no
-host has. A copy for one driver names the driver's file by its absolute path, so that the loader maps it with the
-stand-in, and the directory below which the stand-in finds its job's limits. Both strings have room and keep their
-place, so no table of the file moves. Knows ELF's names for things and nothing of CUDA.
+The template is an ELF library with a DT_NEEDED string that no file can have as its name and a base
+directory that no host has. A copy for one driver names the driver's file by its absolute path, so
+that the loader maps it with the stand-in, and the directory below which the stand-in finds its
+job's limits. Both strings have room and keep their place, so no table of the file moves. Knows the
+ELF format (elf(5)) and nothing of CUDA.
 """
 
 from __future__ import annotations
@@ -16,30 +17,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+#: Begin of the DT_NEEDED placeholder, the base placeholder, and bytes of the latter with its NUL;
+#: they must match the fence's build (native/fence).
 NEEDED: Final = b"/@GPUPOOL-FENCE-DRIVER@/"
 BASE: Final = b"@GPUPOOL-FENCE-BASE@"
 BASE_ROOM: Final = 256
 
-_PT_LOAD, _PT_DYNAMIC = 1, 2
-_DT_NEEDED, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_SONAME = 1, 5, 6, 10, 14
+# Types of program headers, dynamic entries and sections, and layouts of entries, of elf(5).
+_PT_LOAD = 1
+_PT_DYNAMIC = 2
+_DT_NEEDED = 1
+_DT_STRTAB = 5
+_DT_SYMTAB = 6
+_DT_STRSZ = 10
+_DT_SONAME = 14
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _SHT_DYNSYM = 11
 
 
 class NotAStandIn(Exception):
-    """The template is not a library of the fence, or a path has no room in it; the message says which."""
+    """The template is not a library of the fence, or a path has no room in it."""
 
 
 def make_standin(template: Path, driver: Path, base: str, target: Path) -> None:
-    """Writes a copy of `template` for `driver` to `target`, mode 0644, whole or not at all.
+    """Write a copy of `template` for `driver` to `target` with mode 0644. Atomic and idempotent.
 
-    `driver` is the absolute path by which jobs reach the driver's own file, which need not exist yet; `base` the
-    absolute job directory. Idempotent: a target that already is that copy is left alone, so that a running job's file
-    is not exchanged. Raises NotAStandIn; OSError when a file cannot be read or written.
+    Args:
+        driver: absolute path by which jobs reach the driver's file; it need not exist yet.
+        base: absolute job directory.
+
+    Raises:
+        NotAStandIn: the template cannot be filled.
+        OSError: a file cannot be read or written.
     """
-    content = fill(template.read_bytes(), os.fsencode(driver), os.fsencode(base))
-    if _holds(target, content):
+    content = fill_placeholders(template.read_bytes(), os.fsencode(driver), os.fsencode(base))
+    # A target that already is that copy stays: a running job has it mapped.
+    if _has_content(target, content):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -53,21 +67,25 @@ def make_standin(template: Path, driver: Path, base: str, target: Path) -> None:
         raise
 
 
-def fill(template: bytes, driver: bytes, base: bytes) -> bytes:
-    """The template's bytes with both placeholders filled in; the result names `driver` among what it needs."""
+def fill_placeholders(template: bytes, driver: bytes, base: bytes) -> bytes:
+    """Return the template's bytes with both placeholders filled in; they need `driver` then."""
     if not driver.startswith(b"/") or not base.startswith(b"/"):
-        raise NotAStandIn(f"the driver's path and the base directory must be absolute: {driver!r}, {base!r}")
-    needed = [name for name in Elf(template).needed() if name.startswith(NEEDED)]
+        raise NotAStandIn(
+            f"the driver's path and the base directory must be absolute: {driver!r}, {base!r}"
+        )
+    needed = [name for name in ElfFile(template).list_needed() if name.startswith(NEEDED)]
     if len(needed) != 1:
-        raise NotAStandIn("the library needs no placeholder of the fence: it is no template, or was filled in before")
-    filled = _replace(template, needed[0], len(needed[0]), driver)
-    filled = _replace(filled, BASE, BASE_ROOM - 1, base)
-    if driver not in Elf(filled).needed():
+        raise NotAStandIn(
+            "the library needs no placeholder of the fence: it is no template, or was filled in before"
+        )
+    filled = _replace_placeholder(template, needed[0], len(needed[0]), driver)
+    filled = _replace_placeholder(filled, BASE, BASE_ROOM - 1, base)
+    if driver not in ElfFile(filled).list_needed():
         raise NotAStandIn("the copy does not name the driver it was made for")
     return filled
 
 
-def _replace(content: bytes, placeholder: bytes, room: int, value: bytes) -> bytes:
+def _replace_placeholder(content: bytes, placeholder: bytes, room: int, value: bytes) -> bytes:
     if b"\0" in value or len(value) > room:
         raise NotAStandIn(f"{value!r} has {len(value)} bytes, there is room for {room}")
     ended = placeholder + b"\0"
@@ -77,22 +95,23 @@ def _replace(content: bytes, placeholder: bytes, room: int, value: bytes) -> byt
     return content[:at] + value.ljust(room, b"\0") + content[at + room :]
 
 
-def _holds(path: Path, content: bytes) -> bool:
+def _has_content(path: Path, content: bytes) -> bool:
     try:
         return path.read_bytes() == content
     except FileNotFoundError:
         return False
 
 
-def unclassified(template: Path, driver: Path) -> tuple[str, ...]:
-    """Public functions that the driver's file exports and the fence's table beside the template lacks, in order.
+def list_unclassified(template: Path, driver: Path) -> tuple[str, ...]:
+    """Return public functions that the driver exports and the fence's table lacks, sorted.
 
-    They pass: a program may call them unseen, so a share with any of them is told so and has its level lowered.
+    A program may call them without the fence noticing, so a share with such a driver gets a lower
+    level and says why.
     """
     side, prefix = ("nvml", "nvml") if "nvidia-ml" in template.name else ("driver", "cu")
     rows = (template.parent / f"{side}.tsv").read_text().splitlines()[1:]
     known = {row.partition("\t")[0] for row in rows}
-    exported = Elf(driver.read_bytes()).exports()
+    exported = ElfFile(driver.read_bytes()).list_exports()
     return tuple(sorted(name for name in exported - known if _is_public(name, prefix)))
 
 
@@ -101,8 +120,8 @@ def _is_public(name: str, prefix: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Elf:
-    """A 64-bit little-endian ELF file, as far as these questions go. Raises NotAStandIn for anything else."""
+class ElfFile:
+    """A 64-bit little-endian ELF file; raises NotAStandIn for anything else."""
 
     content: bytes
 
@@ -110,62 +129,65 @@ class Elf:
         if self.content[:6] != b"\x7fELF\x02\x01" or len(self.content) < 64:
             raise NotAStandIn("not a 64-bit little-endian ELF library")
 
-    def needed(self) -> list[bytes]:
-        """The names of DT_NEEDED, in order."""
-        entries = list(self._dynamic())
-        strings = self._offset(next((value for tag, value in entries if tag == _DT_STRTAB), 0))
-        return [self._string(strings + value) for tag, value in entries if tag == _DT_NEEDED]
+    def list_needed(self) -> list[bytes]:
+        """Return the names of DT_NEEDED, in order."""
+        entries = list(self._iterate_dynamic())
+        strings = self._find_offset(dict(reversed(entries)).get(_DT_STRTAB, 0))
+        return [self._read_string(strings + value) for tag, value in entries if tag == _DT_NEEDED]
 
-    def exports(self) -> frozenset[str]:
-        """Names of the functions in .dynsym that the file defines."""
-        return frozenset(
-            self._string(name).decode()
-            for name, info, section in self._symbols()
-            if section and info & 15 in (2, 10) and info >> 4 in (1, 2)
-        )
+    def list_exports(self) -> frozenset[str]:
+        """Return the names of the functions in .dynsym that the file defines."""
+        names = set()
+        for name, info, section in self._iterate_symbols():
+            # STT_FUNC or STT_GNU_IFUNC, STB_GLOBAL or STB_WEAK, and not undefined (section 0).
+            if section and info & 15 in (2, 10) and info >> 4 in (1, 2):
+                names.add(self._read_string(name).decode())
+        return frozenset(names)
 
-    def _symbols(self) -> Iterator[tuple[int, int, int]]:
-        """(file offset of the name, info, section) of each symbol in .dynsym."""
+    def _iterate_symbols(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (file offset of the name, info, section) of each symbol in .dynsym."""
         (start,) = struct.unpack_from("<Q", self.content, 40)
         size, count = struct.unpack_from("<HH", self.content, 58)
-        sections = [self._at(_SECTION, start + size * number) for number in range(count)]
+        sections = [self._unpack_at(_SECTION, start + size * number) for number in range(count)]
         for section in sections:
             if section[1] == _SHT_DYNSYM:
                 strings = sections[section[6]][4]
                 for offset in range(section[4], section[4] + section[5], _SYMBOL.size):
-                    name, info, _, where, _, _ = self._at(_SYMBOL, offset)
+                    name, info, _, where, _, _ = self._unpack_at(_SYMBOL, offset)
                     yield strings + name, info, where
 
-    def _segments(self) -> Iterator[tuple[int, int, int, int]]:
-        """(type, file offset, address, bytes in the file) of each program header."""
+    def _iterate_segments(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (type, file offset, address, bytes in the file) of each program header."""
         (start,) = struct.unpack_from("<Q", self.content, 32)
         size, count = struct.unpack_from("<HH", self.content, 54)
         for number in range(count):
-            kind, _, offset, address, _, length, *_ = self._at(struct.Struct("<IIQQQQQQ"), start + size * number)
+            kind, _, offset, address, _, length, *_ = self._unpack_at(
+                struct.Struct("<IIQQQQQQ"), start + size * number
+            )
             yield kind, offset, address, length
 
-    def _dynamic(self) -> Iterator[tuple[int, int]]:
-        for kind, offset, _, length in self._segments():
+    def _iterate_dynamic(self) -> Iterator[tuple[int, int]]:
+        for kind, offset, _, length in self._iterate_segments():
             if kind == _PT_DYNAMIC:
                 for at in range(offset, offset + length, 16):
-                    tag, value = self._at(struct.Struct("<qQ"), at)
+                    tag, value = self._unpack_at(struct.Struct("<qQ"), at)
                     if tag == 0:
                         return
                     yield tag, value
 
-    def _offset(self, address: int) -> int:
-        for kind, offset, start, length in self._segments():
+    def _find_offset(self, address: int) -> int:
+        for kind, offset, start, length in self._iterate_segments():
             if kind == _PT_LOAD and start <= address < start + length:
                 return offset + address - start
         raise NotAStandIn("the dynamic section points outside of the file")
 
-    def _string(self, offset: int) -> bytes:
+    def _read_string(self, offset: int) -> bytes:
         end = self.content.find(b"\0", offset)
         if not 0 < offset < len(self.content) or end < 0:
             raise NotAStandIn("a name lies outside of the file")
         return self.content[offset:end]
 
-    def _at(self, form: struct.Struct, offset: int) -> tuple[int, ...]:
+    def _unpack_at(self, form: struct.Struct, offset: int) -> tuple[int, ...]:
         try:
             return form.unpack_from(self.content, offset)
         except struct.error:

@@ -1,36 +1,38 @@
-"""Whole cards: the job has them alone, and the node's other cards are hidden from it.
+"""Serves whole cards: the job has them alone, and the node's other cards are hidden from it.
 
-Nothing has to be limited on a card that has one user. That it is `fence: none` speaks of the other cards:
-variables hide them, and only the supervisor's device cgroup, where there is one, keeps a program from
-opening them.
+A card with one user needs no limits. The level `fence: none` is about the other cards: environment
+variables hide them, and only the supervisor's device cgroup, where there is one, closes them.
 """
 
 from __future__ import annotations
 
 from gpupool.base.units import WHOLE
-from gpupool.mechanisms.bookkeeping import Bookkeeping
+from gpupool.mechanisms.bookkeeping import BookkeepingMechanism
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice
-from gpupool.mechanisms.partition import partition_problem
-from gpupool.model.claim import Sharing
+from gpupool.mechanisms.partition import find_partition_problem
+from gpupool.model.claim import SharingKind
 
 
-class Whole(Bookkeeping):
+class WholeCards(BookkeepingMechanism):
     """Cards with all their compute and all their memory, for one job."""
 
     name = "whole"
 
-    def refuses(self, view: AllocationView) -> str:
-        if problem := partition_problem(view):
+    def explain_refusal(self, view: AllocationView) -> str:
+        if problem := find_partition_problem(view):
             return problem
-        if view.sharing == Sharing.BEST_EFFORT:
+        if view.sharing == SharingKind.BEST_EFFORT:
             return "a best-effort share never has a card for itself"
-        parts = [grant.device.uuid for grant in view.granted if not is_whole(grant)]
-        return f"{parts[0]} is granted in part" if parts else "" if view.granted else "it has no card"
+        for grant in view.granted:
+            if not is_whole(grant):
+                return f"{grant.device.uuid} is granted in part"
+        return "" if view.granted else "it has no card"
 
-    def why(self, view: AllocationView) -> str:
+    def explain_level(self, view: AllocationView) -> str:
         return "whole cards: there is nothing to limit"
 
 
 def is_whole(grant: GrantedDevice) -> bool:
-    """All of a card's compute and, counted in whole MiB as claims are, all of its memory."""
+    """Whether all of a card's compute and memory is granted; memory in whole MiB, as in claims."""
+    # A card's memory is seldom a whole number of MiB, and a claim cannot name the rest.
     return grant.gpu_milli == WHOLE and grant.memory_bytes >> 20 == grant.device.memory_bytes >> 20

@@ -1,1 +1,1 @@
-"""The books: who held what, for how many whole seconds, and reports that close."""
+"""Keeps the books: what each tenant held, in whole seconds, and reports that add up exactly."""

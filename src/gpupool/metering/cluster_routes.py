@@ -1,4 +1,4 @@
-"""Where a cluster's meter tells what is held on the cluster's nodes, below /api/v1."""
+"""Serve the routes on which a cluster's meter reports what its nodes hold, below /api/v1."""
 
 from __future__ import annotations
 
@@ -8,33 +8,37 @@ from fastapi import APIRouter, Depends, Request
 
 from gpupool.metering.clusters import ClusterBooks
 from gpupool.model.tenant import Permission, Principal
-from gpupool.tenancy.access import require
+from gpupool.tenancy.access import require_caller
 from gpupool.wire.cluster import ClusterNodeIn, ClusterNodeOut
 
 router = APIRouter(tags=["metering"])
 
 
-def service(request: Request) -> ClusterBooks:
+def get_cluster_books(request: Request) -> ClusterBooks:
     return ClusterBooks(request.app.state.store, request.app.state.metering)
 
 
-Books = Annotated[ClusterBooks, Depends(service)]
-Meter = Annotated[Principal, Depends(require(Permission.TELL_CLUSTER))]
+Books = Annotated[ClusterBooks, Depends(get_cluster_books)]
+Meter = Annotated[Principal, Depends(require_caller(Permission.TELL_CLUSTER))]
 
 
 @router.put("/cluster/nodes/{node}")
-def tell_cluster_node(node: str, body: ClusterNodeIn, books: Books, caller: Meter) -> ClusterNodeOut:
-    """A node's ledger as it is: its cards, what is held of them, and what ended. The same again changes nothing."""
-    return books.tell(node, body, caller.user)
+def tell_cluster_node(
+    node: str, body: ClusterNodeIn, books: Books, caller: Meter
+) -> ClusterNodeOut:
+    """A node's ledger as it is: its cards, what is held of them, and what ended. The same again
+    changes nothing."""
+    return books.record_node(node, body, caller.user)
 
 
 @router.get("/cluster/nodes")
 def list_cluster_nodes(books: Books, caller: Meter) -> list[str]:
-    """Nodes that this caller has told and not ended: those that its cluster has no more are to be ended."""
-    return books.nodes(caller.user)
+    """Nodes that this caller has told and not ended: those that its cluster has no more are to be
+    ended."""
+    return books.list_nodes(caller.user)
 
 
 @router.delete("/cluster/nodes/{node}", status_code=204)
 def end_cluster_node(node: str, books: Books, caller: Meter) -> None:
     """A node that this caller told is no more: what it held ends now. Twice is once."""
-    books.end(node, caller.user)
+    books.end_node(node, caller.user)

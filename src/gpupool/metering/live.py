@@ -13,16 +13,17 @@ import sqlalchemy as sa
 
 from gpupool.base.units import MIB
 from gpupool.fleet.tables import devices, nodes
-from gpupool.fleet.views import Observation, device_name
-from gpupool.metering.samples import Latest
+from gpupool.fleet.views import DeviceObservation, device_name
+from gpupool.metering.samples import LatestSample
 from gpupool.metering.tables import intervals, jobs_view
-from gpupool.metering.use import use_of
+from gpupool.metering.use import compute_job_use
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.fleet import UsageOut
 from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant
 
-CardSample = Callable[[str], Observation | None]
+CardSample = Callable[[str], DeviceObservation | None]
 _OPEN = intervals.c.end_s.is_(None)
+#: What a job's use and a line of the live view call by one name.
 _SAME = (
     "gpu_percent",
     "share_percent",
@@ -36,13 +37,12 @@ _SAME = (
     "launches",
     "refusals",
 )
-"""What a job's use and a line of the live view call by one name."""
 
 
 def read_live(
     connection: sa.Connection,
     at_ns: int,
-    latest: Mapping[str, Latest],
+    latest: Mapping[str, LatestSample],
     card_sample: CardSample,
     *,
     tenant_id: int | None,
@@ -50,28 +50,38 @@ def read_live(
 ) -> LiveOut:
     """Everything, or one tenant's part: its jobs and the cards they are on."""
     mine = _OPEN if tenant_id is None else sa.and_(_OPEN, intervals.c.tenant_id == tenant_id)
-    cards, cards_total = _cards(connection, mine if tenant_id is not None else None, card_sample, limit)
-    jobs_total = connection.execute(sa.select(sa.func.count(intervals.c.job_id.distinct())).where(mine)).scalar_one()
+    cards, cards_total = _read_cards(
+        connection, mine if tenant_id is not None else None, card_sample, limit
+    )
+    jobs_total = connection.execute(
+        sa.select(sa.func.count(intervals.c.job_id.distinct())).where(mine)
+    ).scalar_one()
     return LiveOut(
         at_ns=at_ns,
         cards=cards,
         cards_total=cards_total,
-        tenants=_tenants(connection, mine, tenant_id),
-        jobs=_jobs(connection, mine, latest, limit),
+        tenants=_read_tenants(connection, mine, tenant_id),
+        jobs=_read_jobs(connection, mine, latest, limit),
         jobs_total=jobs_total,
     )
 
 
-def _cards(connection: sa.Connection, mine: Any, card_sample: CardSample, limit: int) -> tuple[list[LiveCard], int]:
-    query = sa.select(devices, nodes.c.name.label("node")).join(nodes, nodes.c.id == devices.c.node_id)
+def _read_cards(
+    connection: sa.Connection, mine: Any, card_sample: CardSample, limit: int
+) -> tuple[list[LiveCard], int]:
+    query = sa.select(devices, nodes.c.name.label("node")).join(
+        nodes, nodes.c.id == devices.c.node_id
+    )
     if mine is not None:
         query = query.where(devices.c.id.in_(sa.select(intervals.c.device_id).where(mine)))
-    total = connection.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one()
+    total = connection.execute(
+        sa.select(sa.func.count()).select_from(query.subquery())
+    ).scalar_one()
     rows = connection.execute(query.order_by(devices.c.node_id, devices.c.idx).limit(limit))
-    return [_card(row, card_sample(row.uuid)) for row in rows], total
+    return [_build_card(row, card_sample(row.uuid)) for row in rows], total
 
 
-def _card(row: Any, seen: Observation | None) -> LiveCard:
+def _build_card(row: Any, seen: DeviceObservation | None) -> LiveCard:
     return LiveCard(
         device=device_name(row.node, row.idx),
         uuid=row.uuid,
@@ -88,30 +98,40 @@ def _card(row: Any, seen: Observation | None) -> LiveCard:
     )
 
 
-def _tenants(connection: sa.Connection, mine: Any, tenant_id: int | None) -> list[LiveTenant]:
+def _read_tenants(connection: sa.Connection, mine: Any, tenant_id: int | None) -> list[LiveTenant]:
     i = intervals.c
     of_pods = i.allocation_id < 0  # of a cluster, whose quotas are not kept here
     grouped = sa.select(
         i.tenant_id,
         sa.func.count(i.job_id.distinct()).label("jobs"),
-        sa.cast(sa.func.sum(sa.case((of_pods, i.gpu_milli), else_=0)), sa.BigInteger).label("milli"),
+        sa.cast(sa.func.sum(sa.case((of_pods, i.gpu_milli), else_=0)), sa.BigInteger).label(
+            "milli"
+        ),
         sa.cast(sa.func.sum(sa.case((of_pods, i.memory_mib), else_=0)), sa.BigInteger).label("mib"),
     ).where(mine)
     found = {row.tenant_id: row for row in connection.execute(grouped.group_by(i.tenant_id))}
-    query = sa.select(tenants).where(tenants.c.id.in_([tenant_id] if tenant_id is not None else list(found)))
-    return [
-        LiveTenant(
-            tenant=row.name,
-            held_milli=row.held_milli + (found[row.id].milli if row.id in found else 0),
-            held_bytes=row.held_memory_bytes + (found[row.id].mib * MIB if row.id in found else 0),
-            jobs=found[row.id].jobs if row.id in found else 0,
+    query = sa.select(tenants).where(
+        tenants.c.id.in_([tenant_id] if tenant_id is not None else list(found))
+    )
+    rows: list[LiveTenant] = []
+    for row in connection.execute(query.order_by(tenants.c.name)):
+        # A tenant without open intervals is shown where it is the caller's own.
+        sums = found.get(row.id)
+        rows.append(
+            LiveTenant(
+                tenant=row.name,
+                held_milli=row.held_milli + (sums.milli if sums else 0),
+                held_bytes=row.held_memory_bytes + (sums.mib * MIB if sums else 0),
+                jobs=sums.jobs if sums else 0,
+            )
         )
-        for row in connection.execute(query.order_by(tenants.c.name))
-    ]
+    return rows
 
 
-def _jobs(connection: sa.Connection, mine: Any, latest: Mapping[str, Latest], limit: int) -> list[LiveJob]:
-    """The newest jobs first."""
+def _read_jobs(
+    connection: sa.Connection, mine: Any, latest: Mapping[str, LatestSample], limit: int
+) -> list[LiveJob]:
+    """Read the newest jobs first."""
     i = intervals.c
     newest = sa.select(i.job_id).where(mine).distinct().order_by(i.job_id.desc()).limit(limit)
     ids = connection.execute(newest).scalars().all()
@@ -125,25 +145,34 @@ def _jobs(connection: sa.Connection, mine: Any, latest: Mapping[str, Latest], li
     )
     for row in connection.execute(query):
         seats[row.job_id].append(row)
-    who = (
+    owners = (
         sa.select(jobs_view, tenants.c.name.label("tenant"), users.c.name.label("user"))
         .join(tenants, tenants.c.id == jobs_view.c.tenant_id)
         .join(users, users.c.id == jobs_view.c.user_id)
         .where(jobs_view.c.id.in_(ids))
         .order_by(jobs_view.c.id.desc())
     )
-    return [_job(row, seats[row.id], latest.get(row.public_id)) for row in connection.execute(who)]
+    jobs: list[LiveJob] = []
+    for row in connection.execute(owners):
+        jobs.append(_build_job(row, seats[row.id], latest.get(row.public_id)))
+    return jobs
 
 
-def _job(row: Any, seats: Sequence[Any], seen: Latest | None) -> LiveJob:
-    held_milli, held_bytes = sum(seat.gpu_milli for seat in seats), sum(seat.memory_mib for seat in seats) * MIB
-    use = use_of(seen, held_milli, held_bytes) if seen else None
+def _build_job(row: Any, seats: Sequence[Any], seen: LatestSample | None) -> LiveJob:
+    held_milli = 0
+    held_bytes = 0
+    names: list[str] = []
+    for seat in seats:
+        held_milli += seat.gpu_milli
+        held_bytes += seat.memory_mib * MIB
+        names.append(device_name(seat.node, seat.idx))
+    use = compute_job_use(seen, held_milli, held_bytes) if seen else None
     return LiveJob(
         job=row.public_id,
         name=row.name,
         tenant=row.tenant,
         user=row.user,
-        devices=[device_name(seat.node, seat.idx) for seat in seats],
+        devices=names,
         held_milli=held_milli,
         held_bytes=held_bytes,
         since_ns=row.placed_ns or 0,

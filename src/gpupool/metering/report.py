@@ -1,6 +1,6 @@
-"""Reports: the books of a range of time by tenant, project, user or job, with the rest of each card and its costs.
+"""Make reports: the books of a range by tenant, project, user or job, with idle time and costs.
 
-Reads only. Knows no clock: the range comes in, cut already where the books can be cut.
+Reads only. Knows no clock: the range comes in, already cut where the books can be cut.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.units import format_instant
-from gpupool.metering.books import REMAINDER_OF, WHOLE_MILLI, ZERO, Amount, remainders
-from gpupool.metering.prices import apportion
+from gpupool.base.units import NANOS_PER_SECOND, format_instant
+from gpupool.metering.books import REMAINDER_OF, WHOLE_MILLI, ZERO, UsageAmount, compute_remainders
+from gpupool.metering.prices import round_to_total
 from gpupool.metering.reading import (
-    Ask,
-    Holding,
-    Names,
+    GroupHolding,
+    NameIndex,
+    ReportQuery,
     read_capacity,
     read_delivered,
     read_holdings,
@@ -29,13 +29,12 @@ from gpupool.metering.starts import read_starts
 from gpupool.wire.report import Kind, ReportOut, ReportRow
 
 _KINDS: Sequence[Kind] = ("tenant", "idle", "overhead", "unmanaged")
-_NS = 10**9
 OTHERS = "others"
 
 
 @dataclass(frozen=True)
-class Label:
-    """Who or what a row is about."""
+class RowLabel:
+    """What a row is about: an owner, or a rest of the cards."""
 
     kind: Kind
     tenant: str | None = None
@@ -48,48 +47,69 @@ class Label:
 
 
 @dataclass
-class Sum:
-    amount: Amount = ZERO
+class RowSum:
+    amount: UsageAmount = ZERO
     cost: Fraction = Fraction(0)
     gpu: int | None = None
     cpu: int | None = None
 
 
-def make_report(connection: sa.Connection, ask: Ask) -> ReportOut:
-    """The whole report. The connection must see one moment of the database. Raises BadOption (prices)."""
+def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
+    """Make the whole report. The connection must see one instant of the database.
+
+    Raises:
+        BadOption: if a model in the report has no price.
+    """
     holdings = list(read_holdings(connection, ask))
     used = list(read_delivered(connection, ask)) if "card" not in ask.by else []
     spans = read_capacity(connection, ask) if ask.tenant_id is None else {}
     names = read_names(connection, holdings, used, spans)
-    sums: dict[Label, Sum] = defaultdict(Sum)
+    sums: dict[RowLabel, RowSum] = defaultdict(RowSum)
     for holding in holdings:
-        _enter(sums[_label(ask, names, holding.ids, holding.device_id)], ask, names, holding)
+        _add_holding(
+            sums[_build_label(ask, names, holding.ids, holding.device_id)], ask, names, holding
+        )
     for ids, gpu, cpu in used:
-        entry = sums[_label(ask, names, ids, None)]
-        entry.gpu, entry.cpu = _known(entry.gpu, gpu), _known(entry.cpu, cpu)
+        entry = sums[_build_label(ask, names, ids, None)]
+        entry.gpu = _add_known(entry.gpu, gpu)
+        entry.cpu = _add_known(entry.cpu, cpu)
     if ask.tenant_id is None:
-        _enter_rest(sums, ask, names, holdings, spans)
-    return _out(ask, names, sums, spans).model_copy(update={"starts": read_starts(connection)})
+        _add_remainders(sums, ask, names, holdings, spans)
+    return _build_report(ask, names, sums, spans).model_copy(
+        update={"starts": read_starts(connection)}
+    )
 
 
-def _enter(entry: Sum, ask: Ask, names: Names, holding: Holding) -> None:
+def _add_holding(entry: RowSum, ask: ReportQuery, names: NameIndex, holding: GroupHolding) -> None:
     entry.amount += holding.amount
     if ask.prices:
         card = names.cards[holding.device_id]
-        entry.cost += ask.prices.of(card.model) * ask.prices.cards(holding.amount, card.memory_mib)
+        entry.cost += ask.prices.get_price(card.model) * ask.prices.count_card_seconds(
+            holding.amount, card.memory_mib
+        )
 
 
-def _known(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else one + other
+def _add_known(one: int | None, other: int | None) -> int | None:
+    """Add two figures of which each may be unknown; None only if both are."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
 
 
-def _label(ask: Ask, names: Names, ids: Mapping[str, int | None], device_id: int | None) -> Label:
+def _build_label(
+    ask: ReportQuery, names: NameIndex, ids: Mapping[str, int | None], device_id: int | None
+) -> RowLabel:
     card = names.cards[device_id] if "card" in ask.by and device_id is not None else None
-    user_id, job_id = ids.get("user_id"), ids.get("job_id")
+    user_id = ids.get("user_id")
+    job_id = ids.get("job_id")
+    # A user sees itself by name and the rest of its tenant as one row: neither names nor jobs of
+    # others, but their sum, so that the rows still add up.
     hidden = ask.named_user_id is not None and user_id is not None and user_id != ask.named_user_id
-    job = names.jobs.get(job_id or 0, (f"#{job_id}", None)) if job_id and not hidden else (None, None)
+    job = (
+        names.jobs.get(job_id or 0, (f"#{job_id}", None)) if job_id and not hidden else (None, None)
+    )
     project_id = None if hidden and "project" not in ask.by else ids.get("project_id")
-    return Label(
+    return RowLabel(
         kind="tenant",
         tenant=names.tenants.get(ids.get("tenant_id") or 0),
         project=names.projects.get(project_id or 0),
@@ -101,75 +121,101 @@ def _label(ask: Ask, names: Names, ids: Mapping[str, int | None], device_id: int
     )
 
 
-def _enter_rest(
-    sums: dict[Label, Sum],
-    ask: Ask,
-    names: Names,
-    holdings: Iterable[Holding],
-    spans: Mapping[int, Mapping[Any, Amount]],
+def _add_remainders(
+    sums: dict[RowLabel, RowSum],
+    ask: ReportQuery,
+    names: NameIndex,
+    holdings: Iterable[GroupHolding],
+    spans: Mapping[int, Mapping[Any, UsageAmount]],
 ) -> None:
-    """Idle, overhead and unmanaged: per card, its capacity less what was held of it."""
-    taken: dict[int, dict[Any, Amount]] = defaultdict(lambda: defaultdict(lambda: ZERO))
+    """Add idle, overhead and unmanaged: for each card, its capacity less what was held of it."""
+    taken: dict[int, dict[Any, UsageAmount]] = defaultdict(lambda: defaultdict(lambda: ZERO))
     charged: dict[tuple[int, Any], Fraction] = defaultdict(Fraction)
     for holding in holdings:
         taken[holding.device_id][holding.under] += holding.amount
         if ask.prices:
             memory_mib = names.cards[holding.device_id].memory_mib
-            charged[holding.device_id, holding.under] += ask.prices.cards(holding.amount, memory_mib)
+            charged[holding.device_id, holding.under] += ask.prices.count_card_seconds(
+                holding.amount, memory_mib
+            )
+    # Rows of zeros too: that nothing was idle is an answer.
     for kind in _KINDS[1:] if "card" not in ask.by else ():
-        sums[Label(kind)] = Sum()
+        sums[RowLabel(kind)] = RowSum()
     for device_id, total in spans.items():
         card = names.cards[device_id]
         shown = {"device": card.name, "model": card.model} if "card" in ask.by else {}
-        rest = remainders(total, taken[device_id])
+        rest = compute_remainders(total, taken[device_id])
         for under, kind in REMAINDER_OF.items():
-            entry = sums[Label(kind, **shown)]
+            entry = sums[RowLabel(kind, **shown)]
             entry.amount += rest[kind]
             if ask.prices and under in total:
                 seconds = Fraction(total[under].card_milliseconds, WHOLE_MILLI)
-                entry.cost += ask.prices.of(card.model) * (seconds - charged[device_id, under])
+                entry.cost += ask.prices.get_price(card.model) * (
+                    seconds - charged[device_id, under]
+                )
 
 
 # Writing it out ------------------------------------------------------------------------------
 
 
-def _out(ask: Ask, names: Names, sums: Mapping[Label, Sum], spans: Mapping[int, Mapping[Any, Amount]]) -> ReportOut:
-    entries = sorted(((label, entry) for label, entry in sums.items() if _worth(ask, label, entry)), key=_order)
-    rows_sum = sum((entry.amount for _, entry in entries), ZERO)
-    whole = sum((amount for total in spans.values() for amount in total.values()), ZERO)
-    capacity = whole if ask.tenant_id is None else rows_sum
-    costs, total_cost = apportion([entry.cost for _, entry in entries])
-    priced = zip(entries, costs if ask.prices else [None] * len(entries), strict=True)
-    rows = [_row(label, entry, cost) for (label, entry), cost in priced]
+def _build_report(
+    ask: ReportQuery,
+    names: NameIndex,
+    sums: Mapping[RowLabel, RowSum],
+    spans: Mapping[int, Mapping[Any, UsageAmount]],
+) -> ReportOut:
+    entries = [item for item in sums.items() if _has_content(ask, *item)]
+    entries.sort(key=_get_sort_key)
+    costs, total_cost = round_to_total([entry.cost for _, entry in entries])
+    rows: list[ReportRow] = []
+    rows_sum = ZERO
+    for (label, entry), cost in zip(entries, costs, strict=True):
+        rows_sum += entry.amount
+        rows.append(_build_row(label, entry, cost if ask.prices else None))
+    # A tenant's report has no capacity of its own: its rows are the whole.
+    capacity = rows_sum
+    if ask.tenant_id is None:
+        capacity = ZERO
+        for total in spans.values():
+            capacity = sum(total.values(), capacity)
     return ReportOut(
-        since_ns=ask.since_s * _NS,
-        until_ns=ask.until_s * _NS,
+        since_ns=ask.since_s * NANOS_PER_SECOND,
+        until_ns=ask.until_s * NANOS_PER_SECOND,
         by=list(ask.by),
         capacity_card_milliseconds=capacity.card_milliseconds,
         capacity_memory_mib_seconds=capacity.memory_mib_seconds,
         rows=rows,
-        closes=_closes(rows, capacity),
-        simulated=_simulated(names),
+        closes=_rows_close(rows, capacity),
+        simulated=_is_simulated(names),
         currency=ask.prices.currency if ask.prices else None,
         total_cost=total_cost if ask.prices else None,
-        rule=_rule(ask),
-        resolution_seconds=ask.marks.resolution(ask.since_s) if ask.since_s < ask.until_s else 1,
+        rule=_describe_rule(ask),
+        resolution_seconds=ask.marks.get_resolution(ask.since_s)
+        if ask.since_s < ask.until_s
+        else 1,
     )
 
 
-def _worth(ask: Ask, label: Label, entry: Sum) -> bool:
+def _has_content(ask: ReportQuery, label: RowLabel, entry: RowSum) -> bool:
     """Whether a row says anything: one of zeros does only as the total of its kind."""
     always = label.kind != "tenant" and "card" not in ask.by
     return always or entry.amount != ZERO or (entry.gpu, entry.cpu) != (None, None)
 
 
-def _order(item: tuple[Label, Sum]) -> tuple[Any, ...]:
+def _get_sort_key(item: tuple[RowLabel, RowSum]) -> tuple[Any, ...]:
     label, entry = item
-    who = (label.tenant, label.project, label.user, label.job, label.device)
-    return (_KINDS.index(label.kind), -entry.amount.card_milliseconds, *(part or "" for part in who))
+    return (
+        _KINDS.index(label.kind),
+        -entry.amount.card_milliseconds,
+        label.tenant or "",
+        label.project or "",
+        label.user or "",
+        label.job or "",
+        label.device or "",
+    )
 
 
-def _row(label: Label, entry: Sum, cost: str | None) -> ReportRow:
+def _build_row(label: RowLabel, entry: RowSum, cost: str | None) -> ReportRow:
     return ReportRow(
         kind=label.kind,
         tenant=label.tenant,
@@ -187,28 +233,38 @@ def _row(label: Label, entry: Sum, cost: str | None) -> ReportRow:
     )
 
 
-def _closes(rows: Sequence[ReportRow], capacity: Amount) -> bool:
-    """Whether the rows add up to the capacity in both columns, and none of them is below nothing."""
-    compute = sum(row.card_milliseconds for row in rows) == capacity.card_milliseconds
-    memory = sum(row.memory_mib_seconds for row in rows) == capacity.memory_mib_seconds
-    return compute and memory and all(row.card_milliseconds >= 0 and row.memory_mib_seconds >= 0 for row in rows)
+def _rows_close(rows: Sequence[ReportRow], capacity: UsageAmount) -> bool:
+    """Whether the rows add up to the capacity in both columns, and none of them is below 0."""
+    compute = 0
+    memory = 0
+    for row in rows:
+        # Two faults may cancel each other in the sum: a card held twice has a negative rest.
+        if row.card_milliseconds < 0 or row.memory_mib_seconds < 0:
+            return False
+        compute += row.card_milliseconds
+        memory += row.memory_mib_seconds
+    return compute == capacity.card_milliseconds and memory == capacity.memory_mib_seconds
 
 
-def _simulated(names: Names) -> bool | None:
+def _is_simulated(names: NameIndex) -> bool | None:
     kinds = {card.simulated for card in names.cards.values()}
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _rule(ask: Ask) -> str:
-    """How it was counted, in sentences for people."""
-    said = ["whole seconds of the ledger's clock, times thousandths of a card"]
+def _describe_rule(ask: ReportQuery) -> str:
+    """Describe how the report was counted, in sentences for people."""
+    parts = ["whole seconds of the ledger's clock, times thousandths of a card"]
     if ask.since_s < ask.marks.fine_s:
-        said.append(f"kept by the hour before {format_instant(ask.marks.fine_s * _NS)}")
+        parts.append(
+            f"kept by the hour before {format_instant(ask.marks.fine_s * NANOS_PER_SECOND)}"
+        )
     if ask.since_s < ask.marks.coarse_s:
         without = " and without jobs" if "job" in ask.by else ""
-        said.append(f"by the day{without} before {format_instant(ask.marks.coarse_s * _NS)}")
+        parts.append(
+            f"by the day{without} before {format_instant(ask.marks.coarse_s * NANOS_PER_SECOND)}"
+        )
     if ask.tenant_id is not None:
-        said.append("one tenant's part of the books, whose sum stands for the capacity")
+        parts.append("one tenant's part of the books, whose sum stands for the capacity")
     if ask.prices:
-        said.append(ask.prices.says)
-    return "; ".join(said)
+        parts.append(ask.prices.description)
+    return "; ".join(parts)

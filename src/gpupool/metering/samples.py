@@ -1,8 +1,8 @@
-"""What jobs really use: the latest word in memory, running sums in the books now and then.
+"""Keep what jobs really use: latest samples in memory, running sums in the books now and then.
 
-A sample tells what a job used since it started. The books keep only what was new since
-the last one they took in, so a sample that comes twice, late or after a restart of the
-server counts once; a sum that went back counts nothing until it is past where it was.
+A sample has what a job used since it started. The books add only what is new since the last sample
+they have, so a sample that comes twice, late or after a restart of the server counts once. A sum
+that went back counts nothing until it is past where it was.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.metering.tables import add_rows, delivered, intervals, job_usage, jobs_view
-from gpupool.store.database import Write
+from gpupool.store.database import WriteTransaction
 from gpupool.wire.fleet import CardUse, JobSample
 
 SLOT_S = 300
+#: What of a card's use only grows.
 SUMMED = ("gpu_nanoseconds", "wait_nanoseconds", "throttled_nanoseconds", "launches", "refusals")
-"""What of a card's use only grows."""
 WRITE_EVERY_S = 300
-_NS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class LatestSample:
     """A job's newest sample, the one before it, and when it was last due to be written."""
 
     sample: JobSample
@@ -38,28 +38,41 @@ class Latest:
     written_ns: int | None = None
 
 
-class Samples:
-    """The newest sample of every job that is heard of. Thread-safe; lost with the server, as news may be."""
+class SampleCache:
+    """The newest sample of every running job. Thread-safe.
+
+    Lost with the server: the next samples of the agents fill it again.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._latest: dict[str, Latest] = {}
+        self._latest: dict[str, LatestSample] = {}
         self._sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
-    def put(self, samples: Iterable[JobSample], now_ns: int, tenants: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Take them in; `tenants` says whose each job is, for the sums."""
+    def add_samples(
+        self,
+        samples: Iterable[JobSample],
+        now_ns: int,
+        tenants: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Add samples; `tenants` says whose each job is, for the sums by tenant."""
         with self._lock:
             for sample in samples:
                 old = self._latest.get(sample.job)
                 if sample.job in tenants:
-                    self._add(tenants[sample.job], sample, old.sample if old else None)
+                    self._add_sums(tenants[sample.job], sample, old.sample if old else None)
                 if old is None:
-                    self._latest[sample.job] = Latest(sample, now_ns)
+                    self._latest[sample.job] = LatestSample(sample, now_ns)
                 else:
-                    self._latest[sample.job] = Latest(sample, now_ns, old.sample, old.at_ns, old.written_ns)
+                    self._latest[sample.job] = LatestSample(
+                        sample, now_ns, old.sample, old.at_ns, old.written_ns
+                    )
 
-    def _add(self, tenant: str, sample: JobSample, old: JobSample | None) -> None:
-        """What is new since the job's last sample; the sums never fall, also when a job's own do."""
+    def _add_sums(self, tenant: str, sample: JobSample, old: JobSample | None) -> None:
+        """Add what is new since the job's last sample.
+
+        The sums are Prometheus counters, which must never fall, though a restarted job's own do.
+        """
         before = {card.uuid: card for card in (old.cards if old else None) or ()}
         for card in sample.cards or ():
             was = before.get(card.uuid, CardUse(uuid=card.uuid))
@@ -67,57 +80,64 @@ class Samples:
             for name in SUMMED:
                 sums[name] += max(0, getattr(card, name) - getattr(was, name))
 
-    def sums(self) -> dict[tuple[str, str], Mapping[str, int]]:
-        """By (tenant, card's uuid): what all its jobs used since this server began, as far as it was told."""
+    def get_sums(self) -> dict[tuple[str, str], Mapping[str, int]]:
+        """Return what the jobs used since this server started, by (tenant, card's uuid)."""
         with self._lock:
             return {key: dict(sums) for key, sums in self._sums.items()}
 
     def note_memory(self, job: str, used_bytes: int) -> None:
-        """A word on a job's memory between two samples."""
+        """Update a job's memory between two samples."""
         with self._lock:
             entry = self._latest.get(job)
             if entry is not None:
                 sample = entry.sample.model_copy(update={"gpu_memory_bytes": used_bytes})
                 self._latest[job] = replace(entry, sample=sample)
 
-    def latest(self) -> Mapping[str, Latest]:
+    def get_latest(self) -> Mapping[str, LatestSample]:
         with self._lock:
             return dict(self._latest)
 
-    def find(self, job: str) -> Latest | None:
+    def find_latest(self, job: str) -> LatestSample | None:
         with self._lock:
             return self._latest.get(job)
 
-    def of(self, job: str) -> JobSample | None:
-        found = self.find(job)
+    def find_sample(self, job: str) -> JobSample | None:
+        found = self.find_latest(job)
         return found.sample if found else None
 
-    def due(self, now_ns: int) -> list[JobSample]:
-        """Samples never written, or last written long enough ago and newer than that."""
+    def list_due(self, now_ns: int) -> list[JobSample]:
+        """List samples that were never written, or that are newer than a long ago last write."""
         with self._lock:
             return [entry.sample for entry in self._latest.values() if _is_due(entry, now_ns)]
 
-    def written(self, jobs: Iterable[str], now_ns: int) -> None:
+    def mark_written(self, jobs: Iterable[str], now_ns: int) -> None:
         with self._lock:
             for job in jobs:
                 entry = self._latest.get(job)
                 if entry is not None:
-                    self._latest[job] = Latest(entry.sample, entry.at_ns, entry.before, entry.before_ns, now_ns)
+                    self._latest[job] = LatestSample(
+                        entry.sample, entry.at_ns, entry.before, entry.before_ns, now_ns
+                    )
 
-    def forget(self, jobs: Iterable[str]) -> None:
+    def forget_jobs(self, jobs: Iterable[str]) -> None:
         with self._lock:
             for job in jobs:
                 self._latest.pop(job, None)
 
 
-def _is_due(entry: Latest, now_ns: int) -> bool:
+def _is_due(entry: LatestSample, now_ns: int) -> bool:
     if entry.written_ns is None:
         return True
-    return entry.at_ns > entry.written_ns and now_ns - entry.written_ns >= WRITE_EVERY_S * _NS
+    return (
+        entry.at_ns > entry.written_ns
+        and now_ns - entry.written_ns >= WRITE_EVERY_S * NANOS_PER_SECOND
+    )
 
 
 def rate_percent(new: int | None, old: int | None, new_ns: int, old_ns: int) -> float | None:
-    """Percent of one processor (or card) between two running sums of milliseconds; None: not known.
+    """Compute the percent of one processor (or card) between two running sums of milliseconds.
+
+    None if it is unknown, as after a restart, when a sum has gone back.
 
     >>> rate_percent(1500, 1000, 2_000_000_000, 1_000_000_000)
     50.0
@@ -130,36 +150,51 @@ def rate_percent(new: int | None, old: int | None, new_ns: int, old_ns: int) -> 
 # Into the books ------------------------------------------------------------------------------
 
 
-def write_samples(write: Write, samples: Collection[JobSample]) -> set[str]:
-    """Take in what is new in these samples; the jobs (public ids) that hold nothing any more."""
+def write_samples(write: WriteTransaction, samples: Collection[JobSample]) -> set[str]:
+    """Add what is new in these samples; return the jobs (public ids) that hold nothing any more."""
     by_job = {sample.job: sample for sample in samples}
-    columns = (jobs_view.c.id, jobs_view.c.public_id, *_owner())
+    columns = (jobs_view.c.id, jobs_view.c.public_id, *_list_owner_columns())
     rows = write.execute(sa.select(*columns).where(jobs_view.c.public_id.in_(list(by_job)))).all()
-    sums = {row.id: (by_job[row.public_id].gpu_milliseconds, by_job[row.public_id].cpu_milliseconds) for row in rows}
-    take_in(write, rows, sums)
-    open_seats = sa.select(intervals.c.job_id).where(intervals.c.end_s.is_(None), intervals.c.job_id.in_(list(sums)))
+    sums: dict[int, tuple[int | None, int | None]] = {}
+    for row in rows:
+        sample = by_job[row.public_id]
+        sums[row.id] = sample.gpu_milliseconds, sample.cpu_milliseconds
+    add_running_sums(write, rows, sums)
+    open_seats = sa.select(intervals.c.job_id).where(
+        intervals.c.end_s.is_(None), intervals.c.job_id.in_(list(sums))
+    )
     held = set(write.execute(open_seats).scalars())
-    return set(by_job) - {row.public_id for row in rows if row.id in held}
+    over = set(by_job)
+    for row in rows:
+        if row.id in held:
+            over.discard(row.public_id)
+    return over
 
 
-def _owner() -> tuple[Any, ...]:
+def _list_owner_columns() -> tuple[Any, ...]:
     return jobs_view.c.tenant_id, jobs_view.c.project_id, jobs_view.c.user_id
 
 
-def take_in(write: Write, owners: Collection[Any], sums: Mapping[int, tuple[int | None, int | None]]) -> None:
+def add_running_sums(
+    write: WriteTransaction,
+    owners: Collection[Any],
+    sums: Mapping[int, tuple[int | None, int | None]],
+) -> None:
     """Add what is new in each job's running (gpu, cpu) milliseconds to the slot of now.
 
     `owners` are rows with the job's id, tenant_id, project_id and user_id.
     """
-    known = {
-        row.job_id: (row.gpu_milliseconds, row.cpu_milliseconds)
-        for row in write.execute(sa.select(job_usage).where(job_usage.c.job_id.in_(list(sums))))
-    }
-    now_s = write.now_ns // _NS
-    more, totals = [], []
+    known: dict[int, tuple[int | None, int | None]] = {}
+    stored = sa.select(job_usage).where(job_usage.c.job_id.in_(list(sums)))
+    for row in write.execute(stored):
+        known[row.job_id] = row.gpu_milliseconds, row.cpu_milliseconds
+    now_s = write.now_ns // NANOS_PER_SECOND
+    more = []
+    totals = []
     for row in owners:
-        old, new = known.get(row.id, (None, None)), sums[row.id]
-        added = _new(new[0], old[0]), _new(new[1], old[1])
+        old = known.get(row.id, (None, None))
+        new = sums[row.id]
+        added = _compute_new_use(new[0], old[0]), _compute_new_use(new[1], old[1])
         if added == (None, None):
             continue
         more.append(
@@ -177,31 +212,33 @@ def take_in(write: Write, owners: Collection[Any], sums: Mapping[int, tuple[int 
         totals.append(
             {
                 "job_id": row.id,
-                "gpu_milliseconds": _largest(new[0], old[0]),
-                "cpu_milliseconds": _largest(new[1], old[1]),
+                "gpu_milliseconds": _compute_largest(new[0], old[0]),
+                "cpu_milliseconds": _compute_largest(new[1], old[1]),
                 "at_s": now_s,
             }
         )
-    _replace(write, totals)
+    _replace_sums(write, totals)
     add_rows(write.connection, delivered, more)
 
 
-def forget_sums(write: Write, job_ids: Collection[int]) -> None:
+def forget_sums(write: WriteTransaction, job_ids: Collection[int]) -> None:
     """The next sample of these jobs counts from 0."""
     write.execute(job_usage.delete().where(job_usage.c.job_id.in_(job_ids)))
 
 
-def _new(now: int | None, before: int | None) -> int | None:
+def _compute_new_use(now: int | None, before: int | None) -> int | None:
     if now is None:
         return None
     return now if before is None else max(0, now - before)
 
 
-def _largest(now: int | None, before: int | None) -> int | None:
+def _compute_largest(now: int | None, before: int | None) -> int | None:
     return max((value for value in (now, before) if value is not None), default=None)
 
 
-def _replace(write: Write, totals: list[dict[str, Any]]) -> None:
+def _replace_sums(write: WriteTransaction, totals: list[dict[str, Any]]) -> None:
     if totals:
-        write.execute(job_usage.delete().where(job_usage.c.job_id.in_([row["job_id"] for row in totals])))
+        write.execute(
+            job_usage.delete().where(job_usage.c.job_id.in_([row["job_id"] for row in totals]))
+        )
         write.execute(job_usage.insert(), totals)

@@ -1,7 +1,7 @@
-"""The meter: seats open and close in it, samples come in, reports come out.
+"""Serve metering: open and close seats in the books, take samples, make reports.
 
-Its time is the ledger's, as each transaction says it, and nothing else. Decides nothing
-about who may have what; a caller's scope is where every report starts.
+Its time is the ledger's, as each transaction names it. It decides nothing about access to cards;
+every report is limited to the caller's scope.
 """
 
 from __future__ import annotations
@@ -14,92 +14,127 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.errors import BadDuration, BadOption, UnknownTenant
-from gpupool.base.units import format_instant
+from gpupool.base.units import NANOS_PER_SECOND, format_instant
 from gpupool.metering.live import CardSample, read_live
-from gpupool.metering.prices import Prices
-from gpupool.metering.reading import BY, Ask
+from gpupool.metering.prices import PriceList
+from gpupool.metering.reading import BY, ReportQuery
 from gpupool.metering.report import make_report
 from gpupool.metering.rollup import read_marks, roll_up
-from gpupool.metering.samples import Latest, Samples, forget_sums, take_in, write_samples
+from gpupool.metering.samples import (
+    LatestSample,
+    SampleCache,
+    add_running_sums,
+    forget_sums,
+    write_samples,
+)
 from gpupool.metering.tables import intervals, jobs_view
-from gpupool.metering.use import use_of
-from gpupool.model.tenant import Principal, Role
-from gpupool.store.database import Store, Write
+from gpupool.metering.use import compute_job_use
+from gpupool.model.tenant import Principal, UserRole
+from gpupool.store.database import Store, WriteTransaction
 from gpupool.store.tables import pool
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.fleet import JobSample
 from gpupool.wire.jobs import JobUse
 from gpupool.wire.report import LiveOut, ReportOut
 
-_NS = 10**9
-ROLL_UP_EVERY_NS = 3600 * _NS
+#: The books fold by whole hours, so looking more often finds nothing.
+ROLL_UP_EVERY_NS = 3600 * NANOS_PER_SECOND
+#: Short transactions in one heartbeat: a long backlog is folded over several of them.
 STEPS_PER_HEARTBEAT = 20
+#: Jobs in one transaction, so that others that write wait only for a moment.
 JOBS_PER_WRITE = 500
+#: Rows of a live view, of cards and of jobs.
 LIVE_LIMIT = 200
 
-_OPEN = sa.and_(intervals.c.allocation_id.in_(sa.bindparam("ids", expanding=True)), intervals.c.end_s.is_(None))
-_JOBS_OF_OPEN = sa.select(jobs_view).join_from(intervals, jobs_view, jobs_view.c.id == intervals.c.job_id).where(_OPEN)
+_OPEN = sa.and_(
+    intervals.c.allocation_id.in_(sa.bindparam("ids", expanding=True)), intervals.c.end_s.is_(None)
+)
+_JOBS_OF_OPEN = (
+    sa.select(jobs_view)
+    .join_from(intervals, jobs_view, jobs_view.c.id == intervals.c.job_id)
+    .where(_OPEN)
+)
 _FORGET_EMPTY = intervals.delete().where(_OPEN, intervals.c.start_s >= sa.bindparam("now_s"))
 _END_OPEN = intervals.update().where(_OPEN).values(end_s=sa.bindparam("now_s"))
 
 
-class Metering:
+class MeteringService:
     """Thread-safe. One per pool's server."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._samples = Samples()
+        self._samples = SampleCache()
         self._upkeep = threading.Lock()
         self._rolled_ns = 0
 
     # The ledger ----------------------------------------------------------------------------
 
-    def open_seats(self, write: Write, rows: Sequence[Mapping[str, Any]], at_ns: int | None = None) -> None:
+    def open_seats(
+        self, write: WriteTransaction, rows: Sequence[Mapping[str, Any]], at_ns: int | None = None
+    ) -> None:
         """Start counting seats from this transaction's second on; a cluster says from which.
 
         Each row: allocation_id, device_id, tenant_id, project_id, user_id, job_id, gpu_milli
         (what is held: 0 for best effort), memory_mib.
         """
         if rows:
-            start_s = (write.now_ns if at_ns is None else at_ns) // _NS
-            write.execute(intervals.insert(), [{**row, "start_s": start_s, "end_s": None} for row in rows])
+            start_s = (write.now_ns if at_ns is None else at_ns) // NANOS_PER_SECOND
+            write.execute(
+                intervals.insert(), [{**row, "start_s": start_s, "end_s": None} for row in rows]
+            )
 
-    def close_allocation(self, write: Write, allocation_id: int) -> None:
+    def close_allocation(self, write: WriteTransaction, allocation_id: int) -> None:
         """Stop counting one allocation's seats. Idempotent."""
         self.close_allocations(write, [allocation_id])
 
-    def close_allocations(self, write: Write, allocation_ids: Collection[int], at_ns: int | None = None) -> None:
-        """Stop counting allocations' seats; what their jobs were measured to use goes into the books. Idempotent."""
-        ids, now_s = {"ids": list(allocation_ids)}, (write.now_ns if at_ns is None else at_ns) // _NS
+    def close_allocations(
+        self, write: WriteTransaction, allocation_ids: Collection[int], at_ns: int | None = None
+    ) -> None:
+        """Stop counting allocations' seats, and book what their jobs were measured to use.
+
+        Idempotent.
+        """
+        ids = {"ids": list(allocation_ids)}
+        now_s = (write.now_ns if at_ns is None else at_ns) // NANOS_PER_SECOND
         jobs = {row.id: row for row in write.execute(_JOBS_OF_OPEN, ids)}
         write.execute(_FORGET_EMPTY, {**ids, "now_s": now_s})
         write.execute(_END_OPEN, {**ids, "now_s": now_s})
-        sums = {key: sums for key, job in jobs.items() if (sums := self._last_of(job)) != (None, None)}
+        sums: dict[int, tuple[int | None, int | None]] = {}
+        for key, job in jobs.items():
+            last = self._find_last_sums(job)
+            if last != (None, None):
+                sums[key] = last
         if sums:
-            take_in(write, [jobs[key] for key in sums], sums)
+            add_running_sums(write, [jobs[key] for key in sums], sums)
 
-    def begin_anew(self, write: Write, job_ids: Collection[int]) -> None:
-        """These jobs will run again, and their running sums with them; what they used so far stays in the books."""
+    def restart_sums(self, write: WriteTransaction, job_ids: Collection[int]) -> None:
+        """Start the running sums of jobs again, which will run again; the books keep their use."""
         if job_ids:
             forget_sums(write, job_ids)
 
     def forget_samples(self, jobs: Iterable[str]) -> None:
-        """Their latest samples are an earlier run's."""
-        self._samples.forget(jobs)
+        """Forget samples of jobs that start again: they are of an earlier run."""
+        self._samples.forget_jobs(jobs)
 
-    def _last_of(self, job: Any) -> tuple[int | None, int | None]:
-        """A job's GPU and processor milliseconds: the latest sample, and the supervisor's last word."""
-        sample = self._samples.of(job.public_id)
+    def _find_last_sums(self, job: Any) -> tuple[int | None, int | None]:
+        """Find a job's GPU and processor milliseconds.
+
+        The supervisor reports processor time at the job's end, which is newer than any sample.
+        """
+        sample = self._samples.find_sample(job.public_id)
         gpu, cpu = (sample.gpu_milliseconds, sample.cpu_milliseconds) if sample else (None, None)
         return gpu, cpu if job.cpu_milliseconds is None else job.cpu_milliseconds
 
-    def resize_seats(self, write: Write, allocation_id: int, sizes: Mapping[int, tuple[int, int]]) -> None:
-        """Count an allocation's seats anew from this second on; `sizes` is (held milli, MiB) by device.
+    def resize_seats(
+        self, write: WriteTransaction, allocation_id: int, sizes: Mapping[int, tuple[int, int]]
+    ) -> None:
+        """Count an allocation's seats anew from this second on; `sizes` is (held milli, MiB) by
+        device.
 
         What was held up to now stays in the books as it was. The second in which it happens belongs
         to the new size, as a second in which a share ends belongs to the next holder.
         """
-        now_s = write.now_ns // _NS
+        now_s = write.now_ns // NANOS_PER_SECOND
         ids = {"ids": [allocation_id], "now_s": now_s}
         rows = [dict(row._mapping) for row in write.execute(sa.select(intervals).where(_OPEN), ids)]
         write.execute(_FORGET_EMPTY, ids)
@@ -112,42 +147,52 @@ class Metering:
 
     # Samples -------------------------------------------------------------------------------
 
-    def record(self, samples: Iterable[JobSample], tenants: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Take in what an agent measured of its jobs; writes at most every five minutes. Rolls up when due.
+    def record_samples(
+        self, samples: Iterable[JobSample], tenants: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Take in what an agent measured of its jobs; writes at most every five minutes. Rolls up
+        when due.
 
         `tenants` says whose each job is.
         """
-        self.note(samples, tenants)
-        self.keep_up()
+        self.note_samples(samples, tenants)
+        self.write_and_fold()
 
-    def note(self, samples: Iterable[JobSample], tenants: Mapping[str, str] = MappingProxyType({})) -> None:
+    def note_samples(
+        self, samples: Iterable[JobSample], tenants: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Take them in and write nothing: what closes the books next finds them."""
-        self._samples.put(samples, self._store.clock.now_ns(), tenants)
+        self._samples.add_samples(samples, self._store.clock.now_ns(), tenants)
 
     def note_memory(self, job: str, used_bytes: int) -> None:
         """A word on a job's memory between two samples."""
         self._samples.note_memory(job, used_bytes)
 
-    def keep_up(self) -> None:
+    def write_and_fold(self) -> None:
         """Write what is due, fold what is old."""
         self.write_due_samples()
-        self.keep_small()
+        self.fold_old_rows()
 
     def write_due_samples(self) -> None:
-        """Put running sums into the books: a job's first at once, then at most every five minutes."""
-        due = self._samples.due(self._store.clock.now_ns())
+        """Put running sums into the books: a job's first at once, then at most every five
+        minutes."""
+        due = self._samples.list_due(self._store.clock.now_ns())
         for start in range(0, len(due), JOBS_PER_WRITE):
             chunk = due[start : start + JOBS_PER_WRITE]
             with self._store.write() as write:
                 over = write_samples(write, chunk)
                 now_ns = write.now_ns
-            self._samples.written([sample.job for sample in chunk], now_ns)
-            self._samples.forget(over)
+            # After the commit: a server that dies in between writes the samples again, of which
+            # the books take nothing new.
+            self._samples.mark_written([sample.job for sample in chunk], now_ns)
+            self._samples.forget_jobs(over)
 
-    def keep_small(self) -> bool:
-        """Fold what is old, at most once an hour and a little at a time; True when nothing is left for now.
+    def fold_old_rows(self) -> bool:
+        """Fold what is old, at most once an hour and a little at a time; True when nothing is left
+        for now.
 
-        Called with every heartbeat, so that it needs no wake-ups of its own. May be called at any time.
+        Called with every heartbeat, so that it needs no wake-ups of its own. May be called at any
+        time.
         """
         now_ns = self._store.clock.now_ns()
         if now_ns - self._rolled_ns < ROLL_UP_EVERY_NS or not self._upkeep.acquire(blocking=False):
@@ -159,31 +204,39 @@ class Metering:
         finally:
             self._upkeep.release()
 
-    def latest(self) -> Mapping[str, Latest]:
+    def get_latest_samples(self) -> Mapping[str, LatestSample]:
         """The newest sample of every job that is heard of, by its public id."""
-        return self._samples.latest()
+        return self._samples.get_latest()
 
-    def use_of(self, job: str, held_milli: int, held_bytes: int, *, processes: bool = False) -> JobUse | None:
-        """What a job that holds so much uses, by its newest sample; None: nothing was heard of it."""
-        seen = self._samples.find(job)
-        return None if seen is None else use_of(seen, held_milli, held_bytes, processes=processes)
+    def compute_use(
+        self, job: str, held_milli: int, held_bytes: int, *, processes: bool = False
+    ) -> JobUse | None:
+        """What a job that holds so much uses, by its newest sample; None: nothing was heard of
+        it."""
+        seen = self._samples.find_latest(job)
+        return (
+            None
+            if seen is None
+            else compute_job_use(seen, held_milli, held_bytes, processes=processes)
+        )
 
-    def sums(self) -> dict[tuple[str, str], Mapping[str, int]]:
-        """By (tenant, card's uuid): what the fences counted since this server began. It only grows."""
-        return self._samples.sums()
+    def get_fence_sums(self) -> dict[tuple[str, str], Mapping[str, int]]:
+        """By (tenant, card's uuid): what the fences counted since this server began. It only
+        grows."""
+        return self._samples.get_sums()
 
     # Reports -------------------------------------------------------------------------------
 
-    def now_ns(self) -> int:
+    def read_now_ns(self) -> int:
         """The ledger's now: the end of the latest report that can be made."""
         with self._store.read() as connection:
-            return self._now_ns(connection)
+            return self._read_now_ns(connection)
 
-    def _now_ns(self, connection: sa.Connection) -> int:
+    def _read_now_ns(self, connection: sa.Connection) -> int:
         written: int = connection.execute(sa.select(pool.c.ledger_ns)).scalar_one()
         return max(written, self._store.clock.now_ns())
 
-    def report(
+    def make_report(
         self,
         principal: Principal,
         since_ns: int,
@@ -191,39 +244,42 @@ class Metering:
         by: Sequence[str] = ("tenant",),
         *,
         tenant: str | None = None,
-        prices: Prices | None = None,
+        prices: PriceList | None = None,
     ) -> ReportOut:
-        """Who held what between two instants, and for an admin what became of the rest. Reads only.
+        """Report what was held between two instants, and for an admin what became of the rest.
 
         The range is widened to what the books still tell apart (the hour after two days, the day
         after 35) and ends at the ledger's now. An admin sees the pool; a tenant-admin or viewer
         the own tenant; a user itself by name and the rest of the tenant as one row.
         Raises BadDuration, BadOption, UnknownTenant.
         """
-        grouping = check_by(by)
+        grouping = check_grouping(by)
         with self._store.read() as connection:
-            now_ns = self._now_ns(connection)
-            since_s, until_s = _range(since_ns, until_ns, now_ns)
+            now_ns = self._read_now_ns(connection)
+            since_s, until_s = _compute_range(since_ns, until_ns, now_ns)
             marks = read_marks(connection)
-            since_s, until_s = marks.align(since_s, until_s)
-            tenant_id, named = _scope(connection, principal, tenant)
-            ask = Ask(since_s, until_s, grouping, marks, tenant_id, named, prices)
+            since_s, until_s = marks.align_range(since_s, until_s)
+            tenant_id, named = _find_scope(connection, principal, tenant)
+            ask = ReportQuery(since_s, until_s, grouping, marks, tenant_id, named, prices)
             return make_report(connection, ask)
 
-    def usage(self, principal: Principal, card_sample: CardSample, limit: int = LIVE_LIMIT) -> LiveOut:
-        """What is held and used now, in the caller's scope. `card_sample` is fleet's latest word on a card."""
+    def read_usage(
+        self, principal: Principal, card_sample: CardSample, limit: int = LIVE_LIMIT
+    ) -> LiveOut:
+        """What is held and used now, in the caller's scope. `card_sample` is fleet's latest word on
+        a card."""
         with self._store.read() as connection:
             return read_live(
                 connection,
-                self._now_ns(connection),
-                self._samples.latest(),
+                self._read_now_ns(connection),
+                self._samples.get_latest(),
                 card_sample,
                 tenant_id=None if principal.sees_all else principal.tenant_id,
                 limit=limit,
             )
 
 
-def check_by(by: Sequence[str]) -> tuple[str, ...]:
+def check_grouping(by: Sequence[str]) -> tuple[str, ...]:
     """Grouping words, each once, in the books' order. Raises BadOption."""
     unknown = [word for word in by if word not in BY]
     if unknown:
@@ -231,7 +287,7 @@ def check_by(by: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for word in BY if word in by)
 
 
-def _range(since_ns: int, until_ns: int, now_ns: int) -> tuple[int, int]:
+def _compute_range(since_ns: int, until_ns: int, now_ns: int) -> tuple[int, int]:
     if since_ns > until_ns:
         raise BadDuration(
             f"the report would end ({format_instant(until_ns)}) before it begins ({format_instant(since_ns)})",
@@ -243,26 +299,35 @@ def _range(since_ns: int, until_ns: int, now_ns: int) -> tuple[int, int]:
             f"{format_instant(now_ns)}",
             hint="give an earlier --since",
         )
-    return max(0, since_ns) // _NS, max(0, min(until_ns, now_ns)) // _NS
+    return max(0, since_ns) // NANOS_PER_SECOND, max(0, min(until_ns, now_ns)) // NANOS_PER_SECOND
 
 
-def _scope(connection: sa.Connection, principal: Principal, tenant: str | None) -> tuple[int | None, int | None]:
-    """(tenant whose rows, user who is named); None: all. Another's tenant is as unknown as a missing one."""
+def _find_scope(
+    connection: sa.Connection, principal: Principal, tenant: str | None
+) -> tuple[int | None, int | None]:
+    """Return (tenant whose rows are read, user whose name is shown); None means all.
+
+    Another tenant is as unknown as a missing one, so that names of tenants do not leak.
+    """
     if principal.sees_all:
-        return (None if tenant is None else _tenant_id(connection, tenant)), None
+        return (None if tenant is None else _find_tenant_id(connection, tenant)), None
     if tenant is not None and tenant != principal.tenant:
-        raise _unknown(tenant)
-    return principal.tenant_id, principal.user_id if principal.role is Role.USER else None
+        raise _refuse_tenant(tenant)
+    return principal.tenant_id, principal.user_id if principal.role is UserRole.USER else None
 
 
-def _tenant_id(connection: sa.Connection, name: str) -> int:
+def _find_tenant_id(connection: sa.Connection, name: str) -> int:
     found = None
     if name.isprintable():
-        found = connection.execute(sa.select(tenants.c.id).where(tenants.c.name == name)).scalar_one_or_none()
+        found = connection.execute(
+            sa.select(tenants.c.id).where(tenants.c.name == name)
+        ).scalar_one_or_none()
     if found is None:
-        raise _unknown(name)
+        raise _refuse_tenant(name)
     return int(found)
 
 
-def _unknown(name: str) -> UnknownTenant:
-    return UnknownTenant(f"no tenant is named {name[:80]!r}", hint="gpupool tenant list shows those you can see")
+def _refuse_tenant(name: str) -> UnknownTenant:
+    return UnknownTenant(
+        f"no tenant is named {name[:80]!r}", hint="gpupool tenant list shows those you can see"
+    )

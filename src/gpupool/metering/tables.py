@@ -46,7 +46,7 @@ intervals = sa.Table(
 )
 
 
-def _amounts() -> list[sa.Column[int]]:
+def _build_amount_columns() -> list[sa.Column[int]]:
     return [
         sa.Column("card_milliseconds", sa.BigInteger, nullable=False),
         sa.Column("memory_mib_seconds", sa.BigInteger, nullable=False),
@@ -65,7 +65,7 @@ usage_hours = sa.Table(
     sa.Column("user_id", sa.ForeignKey("users.id"), primary_key=True),
     sa.Column("job_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("under", sa.String(16), primary_key=True),
-    *_amounts(),
+    *_build_amount_columns(),
     sqlite_with_rowid=False,
 )
 
@@ -79,7 +79,7 @@ usage_days = sa.Table(
     sa.Column("project_id", sa.ForeignKey("projects.id"), primary_key=True),
     sa.Column("user_id", sa.ForeignKey("users.id"), primary_key=True),
     sa.Column("under", sa.String(16), primary_key=True),
-    *_amounts(),
+    *_build_amount_columns(),
     sqlite_with_rowid=False,
 )
 
@@ -112,7 +112,7 @@ job_usage = sa.Table(
 ledger_marks = sa.Table(
     "ledger_marks",
     metadata,
-    # How far the rollup has come; see metering.books.Marks.
+    # How far the rollup has come; see metering.books.RollupMarks.
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("fine_s", sa.BigInteger, nullable=False),
     sa.Column("coarse_s", sa.BigInteger, nullable=False),
@@ -122,8 +122,9 @@ ledger_marks = sa.Table(
 cluster_holds = sa.Table(
     "cluster_holds",
     metadata,
-    # On nodes of a cluster: one row per container's seats, from when they are held to when another size, tenant or
-    # nobody holds them. As job and as allocation its intervals name it by the negative of its id.
+    # On nodes of a cluster: one row per container's seats, from when they are held to when another
+    # size or tenant holds them, or none. As job and as allocation its intervals name it by the
+    # negative of its id.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("node_id", sa.ForeignKey("nodes.id"), nullable=False),
     sa.Column("uid", sa.String(253), nullable=False),
@@ -134,7 +135,7 @@ cluster_holds = sa.Table(
     sa.UniqueConstraint("node_id", "uid", "container", "held_ns"),
 )
 
-# The room above keeps the jobs; the books read who a job is and what it used in the end.
+# `allocations` keeps the jobs; the books read the owner of a job and what it used in the end.
 jobs_view = sa.table(
     "jobs",
     sa.column("id", sa.BigInteger),
@@ -151,7 +152,8 @@ jobs_view = sa.table(
 start_tallies = sa.Table(
     "start_tallies",
     metadata,
-    # Starts that claims were told, by sort (a promise, or an estimate of some kind), and what came of them.
+    # Starts that claims were told, by sort (a promise, or an estimate of some kind), and what came
+    # of them.
     sa.Column("sort", sa.String(63), primary_key=True),
     sa.Column("kept", sa.BigInteger, nullable=False),
     sa.Column("missed", sa.BigInteger, nullable=False),
@@ -159,25 +161,32 @@ start_tallies = sa.Table(
 
 
 def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows, adding their numbers to rows of the same key that are there. Null plus a number is the number."""
+    """Insert rows, adding their numbers to rows of the same key that are there. Null plus a number
+    is the number."""
     if rows:
-        connection.execute(adding(connection, table).values({c.name: sa.bindparam(c.name) for c in table.c}), rows)
+        connection.execute(
+            insert_or_add(connection, table).values(
+                {c.name: sa.bindparam(c.name) for c in table.c}
+            ),
+            rows,
+        )
 
 
-def adding(connection: sa.Connection, table: sa.Table) -> Any:
+def insert_or_add(connection: sa.Connection, table: sa.Table) -> Any:
     """An insert into a table of sums that adds up where the key is there already."""
-    return _adding(connection.dialect.name, table)
+    return _build_insert_or_add(connection.dialect.name, table)
 
 
 @cache
-def _adding(dialect: str, table: sa.Table) -> Any:
+def _build_insert_or_add(dialect: str, table: sa.Table) -> Any:
     insert = (postgresql if dialect == "postgresql" else sqlite).insert(table)
     keys = list(table.primary_key.columns)
     sums = [column for column in table.c if column not in set(keys)]
     return insert.on_conflict_do_update(
-        index_elements=keys, set_={column.name: _plus(column, insert.excluded[column.name]) for column in sums}
+        index_elements=keys,
+        set_={column.name: _add_columns(column, insert.excluded[column.name]) for column in sums},
     )
 
 
-def _plus(old: Any, new: Any) -> Any:
+def _add_columns(old: Any, new: Any) -> Any:
     return sa.func.coalesce(old + new, old, new) if old.nullable else old + new

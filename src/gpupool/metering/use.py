@@ -1,4 +1,4 @@
-"""A job's latest samples as figures: its use of its share, in percent and in sums. What was not measured is None.
+"""Compute a job's use of its share from its latest samples. What was not measured is None.
 
 Knows no table and no clock; times of samples are the server's, in nanoseconds.
 """
@@ -7,50 +7,65 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpupool.metering.samples import Latest, rate_percent
+from gpupool.metering.samples import LatestSample, rate_percent
 from gpupool.wire.fleet import CardUse, JobSample
 from gpupool.wire.jobs import JobUse
 
+#: Nanoseconds of a millisecond.
 _MS = 10**6
 
 
-def use_of(seen: Latest, held_milli: int, held_bytes: int, *, processes: bool = False) -> JobUse:
-    """The figures of a job that holds so much over all its cards; `held_milli` is 0 for best effort."""
-    new, old, between = seen.sample, seen.before, (seen.at_ns, seen.before_ns)
+def compute_job_use(
+    seen: LatestSample, held_milli: int, held_bytes: int, *, processes: bool = False
+) -> JobUse:
+    """Compute the figures of a job that holds `held_milli` and `held_bytes` over all its cards.
+
+    `held_milli` is 0 for best effort, whose use has no share to be a percentage of.
+    """
+    new = seen.sample
+    old = seen.before
+    between = (seen.at_ns, seen.before_ns)
     gpu = rate_percent(new.gpu_milliseconds, old.gpu_milliseconds if old else None, *between)
     cards = new.cards
     return JobUse(
         sampled_ns=seen.at_ns,
         gpu_percent=gpu,
         share_percent=None if gpu is None or not held_milli else round(gpu * 1000 / held_milli, 1),
-        cpu_percent=rate_percent(new.cpu_milliseconds, old.cpu_milliseconds if old else None, *between),
-        memory_percent=_percent(new.gpu_memory_bytes, held_bytes),
+        cpu_percent=rate_percent(
+            new.cpu_milliseconds, old.cpu_milliseconds if old else None, *between
+        ),
+        memory_percent=_compute_percent(new.gpu_memory_bytes, held_bytes),
         memory_bytes=new.gpu_memory_bytes,
-        reserved_bytes=total(cards, "reserved_bytes"),
-        unaccounted_bytes=unaccounted(new),
+        reserved_bytes=sum_over_cards(cards, "reserved_bytes"),
+        unaccounted_bytes=sum_unaccounted(new),
         gpu_milliseconds=new.gpu_milliseconds,
-        wait_milliseconds=_milliseconds(total(cards, "wait_nanoseconds")),
-        throttled_milliseconds=_milliseconds(total(cards, "throttled_nanoseconds")),
-        launches=total(cards, "launches"),
-        refusals=total(cards, "refusals"),
+        wait_milliseconds=_convert_to_milliseconds(sum_over_cards(cards, "wait_nanoseconds")),
+        throttled_milliseconds=_convert_to_milliseconds(
+            sum_over_cards(cards, "throttled_nanoseconds")
+        ),
+        launches=sum_over_cards(cards, "launches"),
+        refusals=sum_over_cards(cards, "refusals"),
         processes=new.processes if processes else [],
     )
 
 
-def total(cards: Sequence[CardUse] | None, name: str) -> int | None:
-    """One figure over all cards; None without a fence's ledger."""
+def sum_over_cards(cards: Sequence[CardUse] | None, name: str) -> int | None:
+    """Add up one figure over all cards; None if no fence counts."""
     return None if cards is None else sum(getattr(card, name) for card in cards)
 
 
-def unaccounted(sample: JobSample) -> int | None:
-    """Over the cards that say; None when none does."""
-    known = [card.unaccounted_bytes for card in sample.cards or () if card.unaccounted_bytes is not None]
-    return sum(known) if known else None
+def sum_unaccounted(sample: JobSample) -> int | None:
+    """Add up what no process of the job accounts for, over the cards that know; None if none does."""
+    total: int | None = None
+    for card in sample.cards or ():
+        if card.unaccounted_bytes is not None:
+            total = (total or 0) + card.unaccounted_bytes
+    return total
 
 
-def _percent(used: int | None, held: int) -> float | None:
+def _compute_percent(used: int | None, held: int) -> float | None:
     return None if used is None or not held else round(used * 100 / held, 1)
 
 
-def _milliseconds(nanoseconds: int | None) -> int | None:
+def _convert_to_milliseconds(nanoseconds: int | None) -> int | None:
     return None if nanoseconds is None else nanoseconds // _MS

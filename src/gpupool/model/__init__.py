@@ -1,5 +1,6 @@
-"""What exists and what was granted: frozen facts, shared by the deciding and the doing rooms.
+"""The facts that deciding and acting packages share: what exists and what was granted.
 
-Nothing here reads a clock, a file or a card. A lifecycle is a table (`TRANSITIONS`), numbers are integers
-whose unit is in the name, and a type says what was seen or granted, never how it is stored or shown.
+Frozen and pure: nothing here reads a clock, a file or a card. A lifecycle is a table
+(`TRANSITIONS`). Numbers are integers with their unit in the name. A type describes what was seen or
+granted, never how that is stored or shown.
 """

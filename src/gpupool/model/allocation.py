@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpupool.model.partition import Placement
+from gpupool.model.partition import PartitionSlot
 
 
 class AllocationState(StrEnum):
@@ -17,24 +17,27 @@ class AllocationState(StrEnum):
 
 
 TRANSITIONS: Mapping[AllocationState, frozenset[AllocationState]] = {
-    AllocationState.GRANTED: frozenset({AllocationState.PREPARED, AllocationState.RELEASING, AllocationState.RELEASED}),
+    AllocationState.GRANTED: frozenset(
+        {AllocationState.PREPARED, AllocationState.RELEASING, AllocationState.RELEASED}
+    ),
     AllocationState.PREPARED: frozenset({AllocationState.RELEASING, AllocationState.RELEASED}),
     AllocationState.RELEASING: frozenset({AllocationState.RELEASED}),
     AllocationState.RELEASED: frozenset(),
 }
 
+#: States in which the seats are taken and the meter runs.
 HELD = frozenset(AllocationState) - {AllocationState.RELEASED}
-"""States in which the seats are taken and the meter runs."""
 
 
 @dataclass(frozen=True)
 class Seat:
-    """One card's part of an allocation: compute that is held, and memory; of a card in partition mode, which piece."""
+    """One card's part of an allocation: compute that is held, and memory; of a card in partition
+    mode, which piece."""
 
     device: str
     gpu_milli: int
     memory_bytes: int
-    partition: Placement | None = None
+    partition: PartitionSlot | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 from gpupool.base.units import WHOLE, format_percent, format_share
 
 
-class Sharing(StrEnum):
+class SharingKind(StrEnum):
     """How a share behaves beside its neighbours."""
 
     FIXED = "fixed"
@@ -19,34 +19,36 @@ class Sharing(StrEnum):
     BEST_EFFORT = "best-effort"
 
 
+#: Words for priorities; integers from -1000 to 1000 are understood as well.
 PRIORITIES: Mapping[str, int] = {"low": -100, "normal": 0, "high": 100}
-"""Words for priorities; integers from -1000 to 1000 are understood as well."""
 
 
 @dataclass(frozen=True)
-class Within:
-    """How near together the parts of a claim must be (`required`) or should be (`preferred`), by the name of a level.
+class TopologyConstraint:
+    """How near together the parts of a claim must be (`required`) or should be (`preferred`), by
+    the name of a level.
 
-    Inside a node the levels are `nvlink`, `nvswitch`, `pcie-switch`, `host-bridge` and `numa`; `node` itself; above it
-    whatever the pool's nodes are labelled with (`rack`, `block`, ...).
+    Inside a node the levels are `nvlink`, `nvswitch`, `pcie-switch`, `host-bridge` and `numa`;
+    `node` itself; above it whatever the pool's nodes are labelled with (`rack`, `block`, ...).
     """
 
     required: str | None = None
     preferred: str | None = None
 
 
-ANYWHERE = Within()
+ANYWHERE = TopologyConstraint()
 
 
 @dataclass(frozen=True)
 class CardSelector:
-    """Which cards a claim may use, beside their model: one vendor, and cards that are named or excluded by UUID.
+    """Which cards a claim may use, beside their model: one vendor, and cards that are named or
+    excluded by UUID.
 
     `not_models` excludes models by name, in the form of `Shape.model`.
     """
 
+    #: None: of any vendor.
     vendor: str | None = None
-    """None: of any vendor."""
     not_models: tuple[str, ...] = ()
     uuids: tuple[str, ...] = ()
     not_uuids: tuple[str, ...] = ()
@@ -59,11 +61,12 @@ ANY_CARD = CardSelector()
 class Shape:
     """The part of a claim that decides where it can go. Equal shapes get equal answers.
 
-    `gpu_milli` and `memory_bytes` are per card, `count` cards on one node; `memory_bytes`
-    None means `memory_milli` thousandths of the card's memory, and where that is None too, the same part of its memory
-    as of its compute. `cpu_milli` and `host_bytes` are processors and
-    main memory of the node for the whole claim, 0 for no particular amount. `model` may name several, joined by `|`.
-    A `count` of 0 is a claim to the node's processors and memory alone: traces have them, the pool takes none in.
+    `gpu_milli` and `memory_bytes` are per card, `count` cards on one node; `memory_bytes` None
+    means `memory_milli` thousandths of the card's memory, and where that is None too, the same part
+    of its memory as of its compute. `cpu_milli` and `host_bytes` are processors and main memory of
+    the node for the whole claim, 0 for no particular amount. `model` may name several, joined by
+    `|`. A `count` of 0 is a claim to the node's processors and memory alone: traces have them, the
+    pool takes none in.
     """
 
     gpu_milli: int
@@ -71,13 +74,13 @@ class Shape:
     count: int = 1
     model: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
-    sharing: Sharing = Sharing.FIXED
+    sharing: SharingKind = SharingKind.FIXED
     cpu_milli: int = 0
     host_bytes: int = 0
-    within: Within = ANYWHERE
+    within: TopologyConstraint = ANYWHERE
+    #: A partition of that published profile instead of a share (`1g.18gb`); `gpu_milli` is then the
+    #: profile's, and `memory_bytes` None: each card says how much memory a partition of it has.
     profile: str | None = None
-    """A partition of that published profile instead of a share (`1g.18gb`); `gpu_milli` is then the profile's, and
-    `memory_bytes` None: each card says how much memory a partition of it has."""
     memory_milli: int | None = None
     selector: CardSelector = ANY_CARD
 
@@ -96,27 +99,38 @@ class Shape:
     @property
     def held_milli(self) -> int:
         """Compute that is held per card: best effort holds none."""
-        return 0 if self.sharing is Sharing.BEST_EFFORT else self.gpu_milli
+        return 0 if self.sharing is SharingKind.BEST_EFFORT else self.gpu_milli
 
     @property
-    def whole(self) -> bool:
-        return self.gpu_milli == WHOLE and self.sharing is not Sharing.BEST_EFFORT and self.profile is None
+    def is_whole(self) -> bool:
+        return (
+            self.gpu_milli == WHOLE
+            and self.sharing is not SharingKind.BEST_EFFORT
+            and self.profile is None
+        )
 
     def memory_on(self, card_memory_bytes: int) -> int:
-        """Bytes needed on a card of that size, in whole MiB, rounded down for a proportional claim."""
+        """Bytes needed on a card of that size, in whole MiB, rounded down for a proportional
+        claim."""
         if self.memory_bytes is not None:
             return self.memory_bytes
         part = self.gpu_milli if self.memory_milli is None else self.memory_milli
         return card_memory_bytes * part // WHOLE >> 20 << 20
 
     def __str__(self) -> str:
-        best_effort = self.sharing is Sharing.BEST_EFFORT
+        best_effort = self.sharing is SharingKind.BEST_EFFORT
         text = format_share(
-            self.gpu_milli, self.memory_bytes, self.count, best_effort=best_effort, profile=self.profile
+            self.gpu_milli,
+            self.memory_bytes,
+            self.count,
+            best_effort=best_effort,
+            profile=self.profile,
         )
         if self.memory_milli is None or self.memory_bytes is not None:
             return text
-        return text.replace("its part of the memory", f"{format_percent(self.memory_milli)} % of the memory")
+        return text.replace(
+            "its part of the memory", f"{format_percent(self.memory_milli)} % of the memory"
+        )
 
 
 @dataclass(frozen=True)
@@ -133,7 +147,7 @@ class Claim:
     submitted_ns: int = 0
 
 
-class Reason(StrEnum):
+class RejectionReason(StrEnum):
     """Why a card, a node or the pool cannot take a claim (now, or ever)."""
 
     VENDOR = "wrong vendor"
@@ -169,9 +183,9 @@ class Rejection:
     """
 
     sentence: str
-    dominant: Reason
-    cards: Mapping[Reason, int] = field(default_factory=dict)
-    nodes: Mapping[Reason, int] = field(default_factory=dict)
+    dominant: RejectionReason
+    cards: Mapping[RejectionReason, int] = field(default_factory=dict)
+    nodes: Mapping[RejectionReason, int] = field(default_factory=dict)
     fits_ever: bool = True
     nearest: Shape | None = None
     hint: str = ""

@@ -1,7 +1,7 @@
-"""One physical card as a probe saw it, and what it was doing then.
+"""Describes one physical device as a probe read it, and what it was doing at that moment.
 
-These are facts only: nothing here knows how they were read, stored or shown, nor who uses the card. A
-number that could not be read is None, never 0: a card whose load is unknown must not look idle.
+Facts only. Must not know how they are read, stored or shown, nor which job uses the device.
+A number that could not be read is None, never 0: a card whose load is unknown must not look idle.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from gpupool.model.partition import Partition, PartitionProfile
 
 
-class Health(StrEnum):
+class DeviceHealth(StrEnum):
     """Whether a card can be trusted with work; UNKNOWN when nothing could be read."""
 
     OK = "ok"
@@ -36,17 +36,23 @@ class DeviceState(StrEnum):
 TRANSITIONS: Mapping[DeviceState, frozenset[DeviceState]] = MappingProxyType(
     {
         DeviceState.OBSERVED: frozenset({DeviceState.ADOPTED, DeviceState.LOST}),
-        DeviceState.ADOPTED: frozenset({DeviceState.DRAINING, DeviceState.OBSERVED, DeviceState.LOST}),
-        DeviceState.DRAINING: frozenset({DeviceState.ADOPTED, DeviceState.OBSERVED, DeviceState.LOST}),
-        DeviceState.LOST: frozenset({DeviceState.OBSERVED, DeviceState.ADOPTED, DeviceState.DRAINING}),
+        DeviceState.ADOPTED: frozenset(
+            {DeviceState.DRAINING, DeviceState.OBSERVED, DeviceState.LOST}
+        ),
+        DeviceState.DRAINING: frozenset(
+            {DeviceState.ADOPTED, DeviceState.OBSERVED, DeviceState.LOST}
+        ),
+        DeviceState.LOST: frozenset(
+            {DeviceState.OBSERVED, DeviceState.ADOPTED, DeviceState.DRAINING}
+        ),
     }
 )
 
 
-def may_become(state: DeviceState, wanted: DeviceState) -> bool:
+def is_device_transition(state: DeviceState, wanted: DeviceState) -> bool:
     """Whether the lifecycle leads from `state` to `wanted` in one step; staying is always allowed.
 
-    >>> may_become(DeviceState.OBSERVED, DeviceState.DRAINING)
+    >>> is_device_transition(DeviceState.OBSERVED, DeviceState.DRAINING)
     False
     """
     return state == wanted or wanted in TRANSITIONS[state]
@@ -54,8 +60,12 @@ def may_become(state: DeviceState, wanted: DeviceState) -> bool:
 
 @dataclass(frozen=True)
 class Device:
-    """One card. `model` is the short name used in claims (H200, A100-40G), `product` the driver's own
-    words.
+    """One device.
+
+    Attributes:
+        model: the short name used in claims (H200, A100-40G).
+        product: the name that the driver reports.
+        partitioned: whether MIG mode is on now; None for a card without such a mode.
     """
 
     uuid: str
@@ -68,7 +78,7 @@ class Device:
     numa_node: int | None = None
     simulated: bool = False
     device_paths: tuple[str, ...] = ()
-    health: Health = Health.UNKNOWN
+    health: DeviceHealth = DeviceHealth.UNKNOWN
     health_reason: str = ""
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     architecture: str | None = None
@@ -76,32 +86,36 @@ class Device:
     multiprocessors: int | None = None
     driver_version: str | None = None
     ecc_enabled: bool | None = None
-    partitioned: bool | None = None  # MIG mode is on now; None when the card has no such mode
+    partitioned: bool | None = None
     profiles: tuple[PartitionProfile, ...] = ()
     partitions: tuple[Partition, ...] = ()
 
 
 @dataclass(frozen=True)
-class Process:
-    """A process seen on a card. `uid`, `name` and `started_at_ns` are None when it was gone before we
-    looked.
+class DeviceProcess:
+    """A process on a device.
+
+    `uid`, `name` and `started_at_ns` are None if the process had ended before they were read.
     """
 
     pid: int
     uid: int | None = None
     name: str | None = None
     memory_bytes: int | None = None
-    started_at_ns: int | None = None  # UTC, since the epoch: tells a reused pid from the process first seen
+    #: UTC, since the epoch. The kernel reuses pids: without it a later process with the same number
+    #: would be taken for this one.
+    started_at_ns: int | None = None
 
 
 @dataclass(frozen=True)
 class DeviceUsage:
-    """What a card was doing at one moment. None is unknown; `processes` is None where they cannot be
-    listed.
+    """What a device was doing at one moment.
+
+    None is unknown; `processes` is None where the driver cannot list them.
     """
 
     utilization_percent: int | None = None
     memory_used_bytes: int | None = None
     power_watts: int | None = None
     temperature_celsius: int | None = None
-    processes: tuple[Process, ...] | None = None
+    processes: tuple[DeviceProcess, ...] | None = None

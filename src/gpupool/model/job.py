@@ -19,8 +19,8 @@ class JobState(StrEnum):
 _ENDED = frozenset({JobState.DONE, JobState.FAILED, JobState.STOPPED, JobState.LOST})
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    # A job goes back from starting to pending when its node proved that the command never ran, and from running when
-    # it was preempted, or lost and asked to start again.
+    # A job goes back from starting to pending when its node proved that the command never ran, and
+    # from running when it was preempted, or lost and asked to start again.
     JobState.PENDING: frozenset({JobState.STARTING, JobState.STOPPED, JobState.FAILED}),
     JobState.STARTING: frozenset({JobState.PENDING, JobState.RUNNING}) | _ENDED,
     JobState.RUNNING: frozenset({JobState.PENDING}) | _ENDED,
@@ -31,6 +31,6 @@ LIVE = frozenset(TRANSITIONS) - _ENDED
 ENDED = _ENDED
 
 
-def may(old: JobState, new: JobState) -> bool:
+def is_job_transition(old: JobState, new: JobState) -> bool:
     """Whether the lifecycle allows the step; a state does not follow itself."""
     return new in TRANSITIONS[old]

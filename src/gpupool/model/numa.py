@@ -1,4 +1,5 @@
-"""NUMA nodes of one host: which processors and how much main memory are near each other. Pure facts.
+"""NUMA nodes of one host: which processors and how much main memory are near each other. Pure
+facts.
 
 Lists of processors are written as the kernel writes them (`0-3,8`); see cpuset(7), "List format".
 """
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+#: No host has a processor of a higher number; a list that names one is no list.
 MOST_CPUS = 1 << 16
-"""No host has a processor of a higher number; a list that names one is no list."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in text.strip().split(",") if text.strip() else ():
         first, dash, last = part.partition("-")
-        low, high = int(first), int(last) if dash else int(first)
+        low = int(first)
+        high = int(last) if dash else int(first)
         if not 0 <= low <= high < MOST_CPUS:
             raise ValueError(f"{part!r} is no range of processors")
         found.update(range(low, high + 1))
@@ -54,10 +56,13 @@ def format_cpus(cpus: Collection[int]) -> str:
     >>> format_cpus((8, 0, 1, 2))
     '0-2,8'
     """
-    return ",".join(f"{low}-{high}" if high > low else str(low) for low, high in _runs(sorted(cpus)))
+    texts = []
+    for low, high in _list_ranges(sorted(cpus)):
+        texts.append(f"{low}-{high}" if high > low else str(low))
+    return ",".join(texts)
 
 
-def _runs(cpus: Iterable[int]) -> list[tuple[int, int]]:
+def _list_ranges(cpus: Iterable[int]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
     for cpu in cpus:
         if runs and runs[-1][1] == cpu - 1:
@@ -67,44 +72,57 @@ def _runs(cpus: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def evenly(numbers: Collection[int], cpu_count: int, memory_bytes: int) -> tuple[NumaNode, ...]:
-    """A host of which only the whole is known, cut into such NUMA nodes: processors in blocks, in their order.
+def divide_evenly(
+    numbers: Collection[int], cpu_count: int, memory_bytes: int
+) -> tuple[NumaNode, ...]:
+    """Divide a host whose NUMA nodes are unknown in even parts: processors in blocks, in order.
 
-    >>> [node.cpus for node in evenly((0, 1), 4, 64)]
+    >>> [node.cpus for node in divide_evenly((0, 1), 4, 64)]
     [(0, 1), (2, 3)]
     """
     count = len(numbers)
-    return tuple(
-        NumaNode(number, tuple(range(cpu_count * n // count, cpu_count * (n + 1) // count)), memory_bytes // count)
-        for n, number in enumerate(sorted(numbers))
-    )
+    found = []
+    for n, number in enumerate(sorted(numbers)):
+        found.append(
+            NumaNode(
+                number,
+                tuple(range(cpu_count * n // count, cpu_count * (n + 1) // count)),
+                memory_bytes // count,
+            )
+        )
+    return tuple(found)
 
 
 # What an agent tells of its host, in the facts of the node.
 
 
-def to_facts(nodes: Iterable[NumaNode]) -> list[dict[str, Any]] | None:
+def write_numa_nodes(nodes: Iterable[NumaNode]) -> list[dict[str, Any]] | None:
     """Ready for JSON; None where nothing is known."""
-    return [
-        {"number": node.number, "cpus": format_cpus(node.cpus), "memory_bytes": node.memory_bytes} for node in nodes
-    ] or None
+    written = []
+    for node in nodes:
+        cpus = format_cpus(node.cpus)
+        written.append({"number": node.number, "cpus": cpus, "memory_bytes": node.memory_bytes})
+    return written or None
 
 
-def numa_of(facts: Mapping[str, Any]) -> tuple[NumaNode, ...]:
-    """What `to_facts` told of a node, by number; empty where it told nothing."""
-    told = facts.get("numa") or ()
-    found = (NumaNode(one["number"], parse_cpus(one["cpus"]), one["memory_bytes"]) for one in told)
-    return tuple(sorted(found, key=lambda node: node.number))
+def read_numa_nodes(facts: Mapping[str, Any]) -> tuple[NumaNode, ...]:
+    """Read the NUMA nodes that `write_numa_nodes` wrote, by number; empty if there are none."""
+    nodes = []
+    for one in facts.get("numa") or ():
+        nodes.append(NumaNode(one["number"], parse_cpus(one["cpus"]), one["memory_bytes"]))
+    return tuple(sorted(nodes, key=lambda node: node.number))
 
 
-def host_of(facts: Mapping[str, Any]) -> tuple[int, int] | None:
+def read_host_capacity(facts: Mapping[str, Any]) -> tuple[int, int] | None:
     """A node's processors (in thousandths) and main memory; None where it says neither.
 
-    Those of its NUMA nodes where they are known: what is free of the host is so never more than of them together.
+    Those of its NUMA nodes where they are known: what is free of the host is so never more than of
+    them together.
     """
-    nodes = numa_of(facts)
+    nodes = read_numa_nodes(facts)
     if nodes:
-        return 1000 * sum(len(node.cpus) for node in nodes), sum(node.memory_bytes for node in nodes)
+        cpu_count = sum(len(node.cpus) for node in nodes)
+        return 1000 * cpu_count, sum(node.memory_bytes for node in nodes)
     if "cpu_count" not in facts and "memory_bytes" not in facts:
         return None
     return 1000 * int(facts.get("cpu_count") or 0), int(facts.get("memory_bytes") or 0)
@@ -113,19 +131,25 @@ def host_of(facts: Mapping[str, Any]) -> tuple[int, int] | None:
 # What is held, as it is kept in the ledger: [number, cpu_milli, host_bytes] of each NUMA node.
 
 
-def parts_of(rows: Iterable[Iterable[int]] | None) -> tuple[NumaPart, ...]:
+def read_numa_parts(rows: Iterable[Iterable[int]] | None) -> tuple[NumaPart, ...]:
     """From the ledger's JSON."""
     return tuple(NumaPart(*row) for row in rows or ())
 
 
-def added(some: Iterable[NumaPart], more: Iterable[NumaPart], sign: int = 1) -> tuple[NumaPart, ...]:
+def add_numa_parts(
+    some: Iterable[NumaPart], more: Iterable[NumaPart], sign: int = 1
+) -> tuple[NumaPart, ...]:
     """Both together, by number; what is nothing then is left out.
 
-    >>> added([NumaPart(0, 500, 8), NumaPart(1, 100, 0)], [NumaPart(1, 100, 0)], -1)
+    >>> add_numa_parts([NumaPart(0, 500, 8), NumaPart(1, 100, 0)], [NumaPart(1, 100, 0)], -1)
     (NumaPart(numa=0, cpu_milli=500, host_bytes=8),)
     """
     total = {part.numa: part for part in some}
     for numa, cpu, size in more:
         before = total.get(numa, NumaPart(numa, 0, 0))
         total[numa] = NumaPart(numa, before.cpu_milli + sign * cpu, before.host_bytes + sign * size)
-    return tuple(part for _, part in sorted(total.items()) if part.cpu_milli or part.host_bytes)
+    found = []
+    for _, part in sorted(total.items()):
+        if part.cpu_milli or part.host_bytes:
+            found.append(part)
+    return tuple(found)

@@ -1,10 +1,10 @@
 """The shapes a card can be cut into, where each may sit, and which of them fit together.
 
-A card is a row of memory units (8 on A100 to B300, 4 on A30, 12 on RTX PRO 6000). A profile takes `size` of
-them side by side from one of its `starts`. Two partitions may stand together when their units are disjoint,
-no profile is used more than `max_count` times, and at most one of them holds the media engines. This room
-knows geometry; it does not know how a partition is made (mechanisms) nor which one is wise to take
-(scheduling).
+A card is a row of memory units (8 on A100 to B300, 4 on A30, 12 on RTX PRO 6000). A profile takes
+`size` of them side by side from one of its `starts`. Two partitions may stand together when their
+units are disjoint, no profile is used more than `max_count` times, and at most one of them holds
+the media engines. This room knows geometry; it does not know how a partition is made (mechanisms)
+nor which one is wise to take (scheduling).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PartitionProfile:
-    """A shape: `1g.18gb` and so on. `gpu_milli` is its part of the card's compute in thousandths."""
+    """A shape: `1g.18gb` and so on. `gpu_milli` is its part of the card's compute in
+    thousandths."""
 
     name: str
     size: int
@@ -30,7 +31,7 @@ class PartitionProfile:
 
 
 @dataclass(frozen=True, order=True)
-class Placement:
+class PartitionSlot:
     """`size` units from `start` on, for one profile."""
 
     start: int
@@ -44,27 +45,30 @@ class Placement:
 
 @dataclass(frozen=True)
 class Partition:
-    """A piece that exists on a card now. `uuid` is the driver's (`MIG-…`), None until it has one."""
+    """A piece that exists on a card now. `uuid` is the driver's (`MIG-…`), None until it has
+    one."""
 
     device_uuid: str
-    placement: Placement
+    slot: PartitionSlot
     uuid: str | None = None
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
 
-def placements(profiles: Iterable[PartitionProfile]) -> tuple[Placement, ...]:
+def list_slots(profiles: Iterable[PartitionProfile]) -> tuple[PartitionSlot, ...]:
     """Every place any of the profiles may take on an empty card, lowest start first."""
-    return tuple(sorted(Placement(s, p.size, p.name) for p in profiles for s in p.starts))
+    return tuple(sorted(PartitionSlot(s, p.size, p.name) for p in profiles for s in p.starts))
 
 
-def fits(profiles: Sequence[PartitionProfile], taken: Iterable[Placement], wanted: Placement) -> bool:
+def can_add_slot(
+    profiles: Sequence[PartitionProfile], taken: Iterable[PartitionSlot], wanted: PartitionSlot
+) -> bool:
     """Whether `wanted` can stand beside `taken`, which is itself a valid set.
 
     >>> half = PartitionProfile("3g", 4, 0, (0, 4), 2, 428)
-    >>> fits([half], [Placement(0, 4, "3g")], Placement(4, 4, "3g"))
+    >>> can_add_slot([half], [PartitionSlot(0, 4, "3g")], PartitionSlot(4, 4, "3g"))
     True
-    >>> fits([half], [Placement(0, 4, "3g")], Placement(0, 4, "3g"))
+    >>> can_add_slot([half], [PartitionSlot(0, 4, "3g")], PartitionSlot(0, 4, "3g"))
     False
     """
     by_name = {p.name: p for p in profiles}
@@ -72,71 +76,89 @@ def fits(profiles: Sequence[PartitionProfile], taken: Iterable[Placement], wante
     beside = tuple(taken)
     if shape is None or wanted.start not in shape.starts or wanted.size != shape.size:
         return False
-    if any(_overlap(wanted, other) for other in beside):
+    if any(_do_overlap(wanted, other) for other in beside):
         return False
     if sum(other.profile == wanted.profile for other in beside) >= shape.max_count:
         return False
-    return not (shape.media and any(by_name[o.profile].media for o in beside if o.profile in by_name))
+    if not shape.media:
+        return True
+    # A card has one set of media engines; a second partition with them cannot be made.
+    return not any(by_name[other.profile].media for other in beside if other.profile in by_name)
 
 
-def is_valid_set(profiles: Sequence[PartitionProfile], chosen: Iterable[Placement]) -> bool:
-    """Whether all of `chosen` can exist together; the order in which they are made does not matter."""
-    standing: list[Placement] = []
+def is_valid_set(profiles: Sequence[PartitionProfile], chosen: Iterable[PartitionSlot]) -> bool:
+    """Whether all of `chosen` can exist together; the order in which they are made does not
+    matter."""
+    standing: list[PartitionSlot] = []
     for one in chosen:
-        if not fits(profiles, standing, one):
+        if not can_add_slot(profiles, standing, one):
             return False
         standing.append(one)
     return True
 
 
-def free_placements(profiles: Sequence[PartitionProfile], taken: Iterable[Placement]) -> tuple[Placement, ...]:
+def list_free_slots(
+    profiles: Sequence[PartitionProfile], taken: Iterable[PartitionSlot]
+) -> tuple[PartitionSlot, ...]:
     """Every place that is still open beside `taken`: what a choice leaves, and so what it costs."""
     beside = tuple(taken)
-    return tuple(p for p in placements(profiles) if fits(profiles, beside, p))
+    found = []
+    for p in list_slots(profiles):
+        if can_add_slot(profiles, beside, p):
+            found.append(p)
+    return tuple(found)
 
 
-def most(profiles: Sequence[PartitionProfile], taken: Sequence[Placement], profile: PartitionProfile) -> int:
+def count_fitting(
+    profiles: Sequence[PartitionProfile], taken: Sequence[PartitionSlot], profile: PartitionProfile
+) -> int:
     """How many of one profile could be cut beside `taken`, all at once.
 
     Pieces of one size on a row: taking each as low as it goes is the best that can be done.
     """
     standing = list(taken)
     for start in sorted(profile.starts):
-        wanted = Placement(start, profile.size, profile.name)
-        if fits(profiles, standing, wanted):
+        wanted = PartitionSlot(start, profile.size, profile.name)
+        if can_add_slot(profiles, standing, wanted):
             standing.append(wanted)
     return len(standing) - len(taken)
 
 
-def mix_text(taken: Iterable[Placement]) -> str:
+def format_mix(taken: Iterable[PartitionSlot]) -> str:
     """The mix in words, as people write it: `2 x 1g.18gb + 3g.71gb`.
 
-    >>> mix_text([Placement(0, 4, "3g"), Placement(4, 1, "1g"), Placement(5, 1, "1g")])
+    >>> format_mix([PartitionSlot(0, 4, "3g"), PartitionSlot(4, 1, "1g"), PartitionSlot(5, 1, "1g")])
     '3g + 2 x 1g'
     """
     counts = Counter(p.profile for p in sorted(taken))
-    return " + ".join(name if n == 1 else f"{n} x {name}" for name, n in counts.items())
+    texts = []
+    for name, count in counts.items():
+        texts.append(name if count == 1 else f"{count} x {name}")
+    return " + ".join(texts)
 
 
-def _overlap(one: Placement, other: Placement) -> bool:
+def _do_overlap(one: PartitionSlot, other: PartitionSlot) -> bool:
     return one.start < other.start + other.size and other.start < one.start + one.size
 
 
-def profile_facts(profiles: Iterable[PartitionProfile]) -> list[dict[str, Any]]:
+def write_profiles(profiles: Iterable[PartitionProfile]) -> list[dict[str, Any]]:
     """Profiles ready for JSON, as an agent publishes them."""
     return [asdict(one) | {"starts": list(one.starts)} for one in profiles]
 
 
 def read_profiles(facts: Iterable[Mapping[str, Any]]) -> tuple[PartitionProfile, ...]:
-    """What `profile_facts` wrote."""
-    return tuple(PartitionProfile(**{**one, "starts": tuple(one["starts"])}) for one in facts)
+    """What `write_profiles` wrote."""
+    profiles = []
+    for one in facts:
+        profiles.append(PartitionProfile(**{**one, "starts": tuple(one["starts"])}))
+    return tuple(profiles)
 
 
-def pieces_json(taken: Iterable[Placement]) -> list[list[Any]]:
+def write_partition_slots(taken: Iterable[PartitionSlot]) -> list[list[Any]]:
     """Pieces ready for JSON, lowest start first."""
     return [[one.start, one.size, one.profile] for one in sorted(taken)]
 
 
-def read_pieces(listed: Iterable[Sequence[Any]] | None) -> tuple[Placement, ...]:
-    """What `pieces_json` wrote; None is none."""
-    return tuple(Placement(*one) for one in listed or ())
+def read_partition_slots(listed: Iterable[Sequence[Any]] | None) -> tuple[PartitionSlot, ...]:
+    """What `write_partition_slots` wrote; None is none."""
+    return tuple(PartitionSlot(*one) for one in listed or ())

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gpupool.model.catalogue import find_model
 
 
-class Watts(NamedTuple):
+class PowerDraw(NamedTuple):
     """Of one card or one processor package."""
 
     idle: int
@@ -26,10 +26,19 @@ class Watts(NamedTuple):
         return self.full - self.idle
 
 
-# Full power: board power of the vendors' data sheets, of the variant with the highest where a name has several.
-# Idle power of T4, A10, P100, V100 and A100: the values of Lettich et al., from their published simulator. Elsewhere
-# no vendor says what a card draws idle; a tenth of full power is assumed (those five draw 10 to 20 %).
-_MEASURED_IDLE = {"T4": 10, "A10": 30, "P100-16G": 25, "V100-16G": 30, "V100-32G": 30, "A100-40G": 50, "A100-80G": 50}
+# Full power: board power of the vendors' data sheets, of the variant with the highest where a name
+# has several. Idle power of T4, A10, P100, V100 and A100: the values of Lettich et al., from their
+# published simulator. Elsewhere no vendor says what a card draws idle; a tenth of full power is
+# assumed (those five draw 10 to 20 %).
+_MEASURED_IDLE = {
+    "T4": 10,
+    "A10": 30,
+    "P100-16G": 25,
+    "V100-16G": 30,
+    "V100-32G": 30,
+    "A100-40G": 50,
+    "A100-80G": 50,
+}
 
 _FULL = {
     "P4": 75,
@@ -71,29 +80,36 @@ _FULL = {
     "MI300X": 750,
 }
 
-#: Names of the openb trace. G2 and G3 are not disclosed; A10 and A100 are the nearest by the trace's card memory.
-_OPENB = {"P100": "P100-16G", "V100M16": "V100-16G", "V100M32": "V100-32G", "G2": "A10", "G3": "A100-40G"}
+#: Names of the openb trace. G2 and G3 are not disclosed; A10 and A100 are the nearest by the
+#: trace's card memory.
+_OPENB = {
+    "P100": "P100-16G",
+    "V100M16": "V100-16G",
+    "V100M32": "V100-32G",
+    "G2": "A10",
+    "G3": "A100-40G",
+}
 
-UNKNOWN_CARD = Watts(25, 250)
-"""Of a model that is not listed."""
+#: Of a model that is not listed.
+UNKNOWN_CARD = PowerDraw(25, 250)
 
-PROCESSOR = Watts(15, 120)
-"""Of one package of 16 cores: Intel Xeon E5-2682 v4 (120 W by its data sheet), the one that Lettich et al. assume where
-the trace does not say."""
+#: Of one package of 16 cores: Intel Xeon E5-2682 v4 (120 W by its data sheet), the one that Lettich
+#: et al. assume where the trace does not say.
+PROCESSOR = PowerDraw(15, 120)
 
+#: Logical processors of that package, in thousandths: 16 cores of two threads.
 PACKAGE_MILLI = 32_000
-"""Logical processors of that package, in thousandths: 16 cores of two threads."""
 
-CARD_WATTS: Mapping[str, Watts] = MappingProxyType(
-    {model: Watts(_MEASURED_IDLE.get(model, full // 10), full) for model, full in _FULL.items()}
+CARD_WATTS: Mapping[str, PowerDraw] = MappingProxyType(
+    {model: PowerDraw(_MEASURED_IDLE.get(model, full // 10), full) for model, full in _FULL.items()}
 )
 
 
-def card_watts(model: str) -> Watts:
+def find_power_draw(model: str) -> PowerDraw:
     """What a card of that model draws; of unknown ones UNKNOWN_CARD.
 
-    >>> card_watts("T4"), card_watts("V100M16"), card_watts("G2")
-    (Watts(idle=10, full=70), Watts(idle=30, full=300), Watts(idle=30, full=150))
+    >>> find_power_draw("T4"), find_power_draw("V100M16"), find_power_draw("G2")
+    (PowerDraw(idle=10, full=70), PowerDraw(idle=30, full=300), PowerDraw(idle=30, full=150))
     """
     name = _OPENB.get(model, model)
     known = CARD_WATTS.get(name)

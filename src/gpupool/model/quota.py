@@ -1,8 +1,10 @@
-"""How much a tenant may hold: a guaranteed part, how far over it, and what others may use of the guaranteed part.
+"""How much a tenant may hold: a guaranteed part, how far over it, and what others may use of the
+guaranteed part.
 
-What is counted is a resource: compute and memory over all cards, compute on the cards of one model or vendor, and
-whole cells (nodes, NVLink domains). A resource is a word (`gpu`, `memory`, `gpu:H200`, `gpu:AMD`, `node`,
-`nvlink:H100`), the same in tables, on the wire and in text. `catalogue.VENDORS` says which names are vendors.
+What is counted is a resource: compute and memory over all cards, compute on the cards of one model
+or vendor, and whole cells (nodes, NVLink domains). A resource is a word (`gpu`, `memory`,
+`gpu:H200`, `gpu:AMD`, `node`, `nvlink:H100`), the same in tables, on the wire and in text.
+`catalogue.VENDORS` says which names are vendors.
 """
 
 from __future__ import annotations
@@ -11,25 +13,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-GPU, MEMORY, NODE, NVLINK = "gpu", "memory", "node", "nvlink"
+GPU = "gpu"
+MEMORY = "memory"
+NODE = "node"
+NVLINK = "nvlink"
 KINDS = (GPU, MEMORY, NODE, NVLINK)
+#: Kinds that are counted in whole cells: a tenant holds one when it is alone on it.
 CELLS = (NODE, NVLINK)
-"""Kinds that are counted in whole cells: a tenant holds one when it is alone on it."""
 
 Resource = str
+#: A weight of 1, in thousandths.
 WEIGHT = 1000
-"""A weight of 1, in thousandths."""
 
 
-def of_model(kind: str, model: str | None) -> Resource:
+def name_resource(kind: str, model: str | None) -> Resource:
     """`gpu:H200`, or `gpu` where no model is meant."""
     return f"{kind}:{model}" if model else kind
 
 
-def parts(resource: Resource) -> tuple[str, str | None]:
+def split_resource(resource: Resource) -> tuple[str, str | None]:
     """(kind, model or None).
 
-    >>> parts("gpu:H200"), parts("node")
+    >>> split_resource("gpu:H200"), split_resource("node")
     (('gpu', 'H200'), ('node', None))
     """
     kind, _, model = resource.partition(":")
@@ -37,25 +42,29 @@ def parts(resource: Resource) -> tuple[str, str | None]:
 
 
 @dataclass(frozen=True)
-class Amount:
+class ResourceAmount:
     """Compute in milli-devices and memory in bytes, added up over cards."""
 
     gpu_milli: int = 0
     memory_bytes: int = 0
 
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.gpu_milli + other.gpu_milli, self.memory_bytes + other.memory_bytes)
+    def __add__(self, other: ResourceAmount) -> ResourceAmount:
+        return ResourceAmount(
+            self.gpu_milli + other.gpu_milli, self.memory_bytes + other.memory_bytes
+        )
 
-    def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.gpu_milli - other.gpu_milli, self.memory_bytes - other.memory_bytes)
+    def __sub__(self, other: ResourceAmount) -> ResourceAmount:
+        return ResourceAmount(
+            self.gpu_milli - other.gpu_milli, self.memory_bytes - other.memory_bytes
+        )
 
 
 @dataclass(frozen=True)
-class Limit:
+class QuotaLimit:
     """Of one resource, in milli-devices, bytes or cells.
 
-    `nominal` is guaranteed (None: no limit), `borrowing` how far over it (None: any), `lending` how much of what is not
-    used of the nominal others may use (None: all of it).
+    `nominal` is guaranteed (None: no limit), `borrowing` how far over it (None: any), `lending` how
+    much of what is not used of the nominal others may use (None: all of it).
     """
 
     nominal: int | None = None
@@ -67,17 +76,21 @@ class Limit:
         return _sum(self.nominal, self.borrowing)
 
     @property
-    def kept(self) -> int:
+    def unlent(self) -> int:
         """The part that is never lent: held or not, it counts as taken for all other tenants."""
-        return 0 if self.nominal is None or self.lending is None else max(0, self.nominal - self.lending)
+        return (
+            0
+            if self.nominal is None or self.lending is None
+            else max(0, self.nominal - self.lending)
+        )
 
 
 @dataclass(frozen=True)
 class Quota:
     """The limits of one node of the quota tree; None means no limit of that kind.
 
-    Compute and memory have fields of their own, since every pool counts them; `others` holds the limits of single card
-    models and of whole cells.
+    Compute and memory have fields of their own, since every pool counts them; `others` holds the
+    limits of single card models and of whole cells.
     """
 
     nominal_milli: int | None = None
@@ -86,13 +99,16 @@ class Quota:
     borrowing_memory_bytes: int | None = 0
     lending_milli: int | None = None
     lending_memory_bytes: int | None = None
-    others: tuple[tuple[Resource, Limit], ...] = ()
+    others: tuple[tuple[Resource, QuotaLimit], ...] = ()
 
     @classmethod
-    def of(cls, limits: Mapping[Resource, Limit]) -> Quota:
+    def from_limits(cls, limits: Mapping[Resource, QuotaLimit]) -> Quota:
         """The quota with these limits and no other."""
-        gpu, memory = limits.get(GPU, Limit()), limits.get(MEMORY, Limit())
-        others = tuple(sorted((name, limit) for name, limit in limits.items() if name not in (GPU, MEMORY)))
+        gpu = limits.get(GPU, QuotaLimit())
+        memory = limits.get(MEMORY, QuotaLimit())
+        others = tuple(
+            sorted((name, limit) for name, limit in limits.items() if name not in (GPU, MEMORY))
+        )
         return cls(
             gpu.nominal,
             gpu.borrowing,
@@ -104,19 +120,32 @@ class Quota:
         )
 
     @cached_property
-    def limits(self) -> Mapping[Resource, Limit]:
+    def limits(self) -> Mapping[Resource, QuotaLimit]:
         """Every resource that has a nominal part."""
         every = (
-            (GPU, Limit(self.nominal_milli, self.borrowing_milli, self.lending_milli)),
-            (MEMORY, Limit(self.nominal_memory_bytes, self.borrowing_memory_bytes, self.lending_memory_bytes)),
+            (GPU, QuotaLimit(self.nominal_milli, self.borrowing_milli, self.lending_milli)),
+            (
+                MEMORY,
+                QuotaLimit(
+                    self.nominal_memory_bytes,
+                    self.borrowing_memory_bytes,
+                    self.lending_memory_bytes,
+                ),
+            ),
             *self.others,
         )
-        return {name: limit for name, limit in every if limit.nominal is not None}
+        found = {}
+        for name, limit in every:
+            if limit.nominal is not None:
+                found[name] = limit
+        return found
 
     @cached_property
-    def unlent(self) -> Quota:
+    def without_lending(self) -> Quota:
         """The same with nothing of it lent."""
-        return Quota.of({name: replace(limit, lending=0) for name, limit in self.limits.items()})
+        return Quota.from_limits(
+            {name: replace(limit, lending=0) for name, limit in self.limits.items()}
+        )
 
     @property
     def maximum_milli(self) -> int | None:
@@ -126,24 +155,29 @@ class Quota:
     def maximum_memory_bytes(self) -> int | None:
         return _sum(self.nominal_memory_bytes, self.borrowing_memory_bytes)
 
-    def allows(self, total: Amount) -> bool:
+    def allows_total(self, total: ResourceAmount) -> bool:
         """Whether a tenant may hold that much in all."""
-        return _within(total.gpu_milli, self.maximum_milli) and _within(total.memory_bytes, self.maximum_memory_bytes)
+        return _within(total.gpu_milli, self.maximum_milli) and _within(
+            total.memory_bytes, self.maximum_memory_bytes
+        )
 
-    def guarantees(self, total: Amount) -> bool:
+    def guarantees_total(self, total: ResourceAmount) -> bool:
         """Whether that much is inside the nominal part."""
-        return _within(total.gpu_milli, self.nominal_milli) and _within(total.memory_bytes, self.nominal_memory_bytes)
+        return _within(total.gpu_milli, self.nominal_milli) and _within(
+            total.memory_bytes, self.nominal_memory_bytes
+        )
 
 
 UNLIMITED = Quota(None, None, None, None)
 
 
 @dataclass(frozen=True)
-class Branch:
-    """A node of the quota tree as it is written down: its parent's name (None: right below the pool) and its part.
+class QuotaBranch:
+    """A node of the quota tree as it is written down: its parent's name (None: right below the
+    pool) and its part.
 
-    Inner nodes are cohorts, leaves are tenants. `weight_milli` says how much of what its siblings and itself compete
-    for is its due, beside theirs.
+    Inner nodes are cohorts, leaves are tenants. `weight_milli` says how much of what its siblings
+    and itself compete for is its due, beside theirs.
     """
 
     parent: str | None = None
@@ -151,8 +185,9 @@ class Branch:
     weight_milli: int = WEIGHT
 
 
-def lineage(name: str | None, cohorts: Mapping[str, Branch]) -> list[str]:
-    """The cohort of that name and all above it, nearest first; a loop or an unknown name ends it."""
+def list_cohorts_above(name: str | None, cohorts: Mapping[str, QuotaBranch]) -> list[str]:
+    """The cohort of that name and all above it, nearest first; a loop or an unknown name ends
+    it."""
     found: list[str] = []
     while name is not None and name in cohorts and name not in found:
         found.append(name)
@@ -160,9 +195,14 @@ def lineage(name: str | None, cohorts: Mapping[str, Branch]) -> list[str]:
     return found
 
 
-def promised(children: Iterable[Branch], resource: Resource) -> int:
+def sum_nominals(children: Iterable[QuotaBranch], resource: Resource) -> int:
     """What the nominal parts of these nodes add up to."""
-    return sum(child.quota.limits[resource].nominal or 0 for child in children if resource in child.quota.limits)
+    total = 0
+    for child in children:
+        limit = child.quota.limits.get(resource)
+        if limit is not None:
+            total += limit.nominal or 0
+    return total
 
 
 def _sum(nominal: int | None, borrowing: int | None) -> int | None:

@@ -24,10 +24,12 @@ TRANSITIONS: Mapping[ReservationState, frozenset[ReservationState]] = {
 
 @dataclass(frozen=True)
 class Reservation:
-    """`replicas` times `shape` are held for `tenant` from start to end (ledger nanoseconds; end None: until ended).
+    """`replicas` times `shape` are held for `tenant` from start to end (ledger nanoseconds; end
+    None: until ended).
 
-    With `every_ns` it comes again and again, as long each time, until `until_ns` (None: for ever). `name` is how people
-    call it and how a job asks for it; None is a reservation that the scheduler made for itself.
+    With `every_ns` it comes again and again, as long each time, until `until_ns` (None: for ever).
+    `name` is how people call it and how a job asks for it; None is a reservation that the scheduler
+    made for itself.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Who owns what: tenant > project > user, and what each role may do."""
+"""Ownership and rights: tenant > project > user, and what each role may do."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Role(StrEnum):
+class UserRole(StrEnum):
     ADMIN = "admin"
     TENANT_ADMIN = "tenant-admin"
     USER = "user"
     VIEWER = "viewer"
+    #: A node's agent: may publish its node and work on its allocations, nothing else.
     AGENT = "agent"
-    """A node's agent: may publish its node and work on its allocations, nothing else."""
+    #: A metrics collector: may read /metrics, nothing else.
     SCRAPE = "scrape"
-    """A metrics collector: may read /metrics, nothing else."""
+    #: A cluster's meter: may tell what is held on the cluster's nodes, nothing else.
     METER = "meter"
-    """A cluster's meter: may tell what is held on the cluster's nodes, nothing else."""
 
 
 class Permission(StrEnum):
+    #: See what lies in the caller's scope (own tenant; everything for an admin).
     READ = "read"
-    """See what lies in the caller's scope (own tenant; everything for an admin)."""
+    #: Submit jobs, and stop one's own.
     RUN = "run"
-    """Submit jobs, and stop one's own."""
+    #: Users, tokens and every job of one's own tenant.
     MANAGE_TENANT = "manage-tenant"
-    """Users, tokens and every job of one's own tenant."""
+    #: Cards, tenants, quotas, every user's jobs.
     MANAGE_POOL = "manage-pool"
-    """Cards, tenants, quotas, every user's jobs."""
     SERVE_NODE = "serve-node"
     SCRAPE = "scrape"
     TELL_CLUSTER = "tell-cluster"
 
 
-PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
-    Role.ADMIN: frozenset(Permission),
-    Role.TENANT_ADMIN: frozenset({Permission.READ, Permission.RUN, Permission.MANAGE_TENANT}),
-    Role.USER: frozenset({Permission.READ, Permission.RUN}),
-    Role.VIEWER: frozenset({Permission.READ}),
-    Role.AGENT: frozenset({Permission.SERVE_NODE}),
-    Role.SCRAPE: frozenset({Permission.SCRAPE}),
-    Role.METER: frozenset({Permission.TELL_CLUSTER}),
+PERMISSIONS: Mapping[UserRole, frozenset[Permission]] = {
+    UserRole.ADMIN: frozenset(Permission),
+    UserRole.TENANT_ADMIN: frozenset({Permission.READ, Permission.RUN, Permission.MANAGE_TENANT}),
+    UserRole.USER: frozenset({Permission.READ, Permission.RUN}),
+    UserRole.VIEWER: frozenset({Permission.READ}),
+    UserRole.AGENT: frozenset({Permission.SERVE_NODE}),
+    UserRole.SCRAPE: frozenset({Permission.SCRAPE}),
+    UserRole.METER: frozenset({Permission.TELL_CLUSTER}),
 }
 
 DEFAULT_TENANT = "default"
@@ -59,25 +59,28 @@ class UnixIdentity:
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is asking. Built by the server from peer credentials or a token, never from a body."""
+    """The caller of a request, as the server authenticated it.
+
+    Built from peer credentials (SO_PEERCRED) or a token, never from a body.
+    """
 
     user_id: int
     user: str
     tenant_id: int
     tenant: str
-    role: Role
+    role: UserRole
+    #: The Unix account that this caller's jobs run as; None: no account is bound.
     unix: UnixIdentity | None = None
-    """The Unix account that this caller's jobs run as; None: no account is bound."""
+    #: Came over the pool's own Unix socket.
     local: bool = False
-    """Came over the pool's own Unix socket."""
+    #: Id of the token that the caller came with; None: the kernel named the caller.
     token: str | None = None
-    """Id of the token that the caller came with; None: the kernel named the caller."""
+    #: May make tokens: a caller over the Unix socket may, a token only with `may_mint`.
     may_mint: bool = True
-    """May make tokens: a caller over the Unix socket may, a token only with `may_mint`."""
 
-    def may(self, permission: Permission) -> bool:
+    def has_permission(self, permission: Permission) -> bool:
         return permission in PERMISSIONS[self.role]
 
     @property
     def sees_all(self) -> bool:
-        return self.role is Role.ADMIN
+        return self.role is UserRole.ADMIN

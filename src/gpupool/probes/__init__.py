@@ -1,5 +1,5 @@
-"""What hardware is here, and is it well.
+"""Finds out what hardware a node has and whether it is well.
 
-One file per way to find out. A probe reads; it never changes a card, never decides who may use it, and
-answers "unknown" where it cannot read.
+One module or package per source. A probe reads: it never changes a card, decides nothing about its
+use, and answers "unknown" where it cannot read.
 """

@@ -1,8 +1,7 @@
-"""What every probe answers, whatever it asks: which cards, how they are joined, what they do, what befell
-them.
+"""Defines what every probe answers: which cards a host has, how they are joined, used and damaged.
 
-A probe that cannot work here says so in `available()` and raises nothing. A single reading that fails is
-None in the answer. This module knows no vendor.
+A probe that cannot work here says so in `available()` and raises nothing. A single reading that
+fails is None in the answer. Imports no vendor's library.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from gpupool.model.device import Device, DeviceUsage, Health
+from gpupool.model.device import Device, DeviceHealth, DeviceUsage
 from gpupool.model.numa import NumaNode
 from gpupool.model.topology import Topology
 
 
 @dataclass(frozen=True)
-class Availability:
-    """Whether a probe can work here; `reason` says why not, and what would help, in words for a person."""
+class ProbeAvailability:
+    """Whether a probe can work here; `reason` says why not and what would help, for people."""
 
     ok: bool
     reason: str = ""
@@ -36,36 +35,44 @@ class Machine:
     driver_version: str | None = None
     cuda_version: str | None = None
     simulated: bool = False
+    #: Empty where nothing is known of the host's processors and memory.
     numa: tuple[NumaNode, ...] = ()
-    """Empty where nothing is known of the host's processors and memory."""
 
 
 @dataclass(frozen=True)
 class HealthEvent:
-    """Something that happened to a card. `health` is what the card is after it; `xid` the driver's number,
-    if any.
+    """Something that happened to a card.
 
-    `uuid` is None when the driver did not say which card.
+    Attributes:
+        uuid: the card; None when the driver did not name it.
+        health: state of the card after it.
+        xid: the driver's error number, if any.
     """
 
     uuid: str | None
-    health: Health
+    health: DeviceHealth
     reason: str
     xid: int | None = None
 
 
+# The following are optional: callers test for them with `isinstance`.
 @runtime_checkable
-class TimesProcesses(Protocol):
-    """A probe that can say how much of a card's time a process had."""
+class ProcessTimeProbe(Protocol):
+    """A probe that reports how much of a card's time each process used."""
 
     def process_times(self, uuids: Collection[str]) -> Mapping[str, Mapping[int, int]]:
-        """Nanoseconds in which something of the process ran since it came, by card and pid."""
+        """Return nanoseconds of GPU time since the process came, by card and pid."""
         ...
 
 
 @dataclass(frozen=True)
 class EndedProcess:
-    """What a card says of a process that has ended. `start_ns`: of CLOCK_BOOTTIME; `gpu_ns`: what it had, at least."""
+    """A process that has ended, as a card reports it.
+
+    Attributes:
+        start_ns: start of the process by CLOCK_BOOTTIME.
+        gpu_ns: GPU time that it used at least.
+    """
 
     pid: int
     start_ns: int
@@ -74,60 +81,65 @@ class EndedProcess:
 
 @dataclass(frozen=True)
 class EndedTimes:
-    """Of one card. `reason` says why it tells of no ended process, empty where it does."""
+    """Ended processes of one card; `reason` says why it cannot report any, else it is empty."""
 
     processes: tuple[EndedProcess, ...] = ()
     reason: str = ""
 
 
 @runtime_checkable
-class TimesEnded(Protocol):
-    """A probe that can say how much of a card's time a process had that has ended."""
+class EndedTimeProbe(Protocol):
+    """A probe that reports how much of a card's time ended processes used."""
 
-    def ended_times(self, uuids: Collection[str], pids: Collection[int]) -> Mapping[str, EndedTimes]:
-        """Of these pids, those that a process of the card had which has ended, by card. A pid that came round again
-        may be told of with either of its processes: compare the start.
+    def ended_times(
+        self, uuids: Collection[str], pids: Collection[int]
+    ) -> Mapping[str, EndedTimes]:
+        """Return the ended processes with these pids, by card.
+
+        A reused pid may stand for either of its processes: compare the start.
         """
         ...
 
 
 @runtime_checkable
-class HeldUp(Protocol):
-    """A probe whose cards a stopped process can hold up for everybody else."""
+class LockReleaseProbe(Protocol):
+    """A probe whose cards a stopped process can block for all others."""
 
-    def let_out(self, stopped: Collection[int]) -> None:
-        """These processes were just stopped (SIGSTOP): see to it that none of them keeps the cards from others."""
+    def release_lock(self, stopped: Collection[int]) -> None:
+        """Make processes that were just stopped (SIGSTOP) release the lock of their cards."""
         ...
 
 
 class Probe(Protocol):
-    """One source of truth about the cards of this host. Calls may block for as long as the driver does."""
+    """One source of truth about the cards of this host. Calls block as long as the driver does."""
 
     @property
     def name(self) -> str: ...
 
-    def available(self) -> Availability:
-        """Whether the other calls can work. Cheap enough to ask each time the agent starts."""
+    def available(self) -> ProbeAvailability:
+        """Return whether the other calls can work. Cheap enough for each start of the agent."""
         ...
 
     def scan(self) -> Machine:
-        """Every card and how they are joined. Raises `Unavailable` where `available()` is not ok."""
-        ...
+        """Return every card and how they are joined.
 
-    def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
-        """What these cards do now. A card that is gone is absent from the answer."""
-        ...
-
-    def health(self) -> Mapping[str, tuple[Health, str]]:
-        """The state of each card and the reason, read anew."""
-        ...
-
-    def wait_events(self, timeout_seconds: float) -> tuple[HealthEvent, ...]:
-        """Block in the caller's thread until something befalls a card or time is up; then what it was, or
-        ().
+        Raises:
+            ServiceUnavailable: `available()` is not ok.
         """
         ...
 
+    def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
+        """Return what these cards do now; a card that is gone is left out."""
+        ...
+
+    def health(self) -> Mapping[str, tuple[DeviceHealth, str]]:
+        """Return the state of each card and the reason, read anew."""
+        ...
+
+    def wait_events(self, timeout_seconds: float) -> tuple[HealthEvent, ...]:
+        """Block the caller's thread until an event of a card or the timeout; return the events."""
+        ...
+
     def close(self) -> None:
-        """Let go of everything and wake a waiting `wait_events`. The probe is of no use afterwards."""
+        """Release everything and wake a waiting `wait_events`. The probe cannot be used again."""
         ...

@@ -1,6 +1,7 @@
-"""The simulated machine's file as Python sees it: native/simgpu/model/model.h and engine.h, field by field.
+"""Describes the layout of the simulated machine's file.
 
-A test compares every offset with what a C compiler makes of the headers. Knows no file and no meaning.
+It is that of native/simgpu/model/machine/machine.h and engine/engine.h; a test compares every
+offset with what a C compiler makes of the headers.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
+# Names and values are those of the headers.
 MAGIC: Final = int.from_bytes(b"PSIMMAC1", "little")
 LAYOUT: Final = 1
 CARDS: Final = 128
@@ -32,10 +34,24 @@ FAULT_ECC_UNCORRECTED: Final = 3
 FAULT_LOST: Final = 4
 FAULT_HEALED: Final = 5
 
-_u8, _u16, _u32, _i32, _u64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64
+#: NVIDIA's XID catalogue, and what cuda.h calls what a program then sees; the same table as in
+#: machine_faults.c.
+XID_ERRORS: Final = {
+    **dict.fromkeys((13, 43, 45, 69, 109), 719),
+    31: 700,
+    **dict.fromkeys((48, 94, 95), 214),
+    74: 220,
+    **dict.fromkeys((62, 79, 119, 120), 999),
+}
+
+_u8 = ctypes.c_uint8
+_u16 = ctypes.c_uint16
+_u32 = ctypes.c_uint32
+_i32 = ctypes.c_int32
+_u64 = ctypes.c_uint64
 
 
-class Card(ctypes.LittleEndianStructure):
+class SimCard(ctypes.LittleEndianStructure):
     """struct sim_card."""
 
     _fields_ = (
@@ -74,7 +90,7 @@ class Card(ctypes.LittleEndianStructure):
     )
 
 
-class Fault(ctypes.LittleEndianStructure):
+class SimFault(ctypes.LittleEndianStructure):
     """struct sim_fault."""
 
     _fields_ = (
@@ -88,13 +104,19 @@ class Fault(ctypes.LittleEndianStructure):
     )
 
 
-class Ended(ctypes.LittleEndianStructure):
+class SimEnded(ctypes.LittleEndianStructure):
     """struct sim_ended."""
 
-    _fields_ = (("owner", _u64), ("pid_namespace", _u64), ("gpu_ns", _u64), ("card", _u32), ("unused", _u32))
+    _fields_ = (
+        ("owner", _u64),
+        ("pid_namespace", _u64),
+        ("gpu_ns", _u64),
+        ("card", _u32),
+        ("unused", _u32),
+    )
 
 
-class Header(ctypes.LittleEndianStructure):
+class SimHeader(ctypes.LittleEndianStructure):
     """struct sim_header."""
 
     _fields_ = (
@@ -121,14 +143,14 @@ class Header(ctypes.LittleEndianStructure):
         ("repairs", _u32),
         ("unsupported", _u64),
         ("unused", _u64 * 2),
-        ("fault", Fault * FAULTS),
+        ("fault", SimFault * FAULTS),
         ("ended", _u64),
-        ("ended_context", Ended * ENDED),
+        ("ended_context", SimEnded * ENDED),
         ("rest", _u8 * (4096 - 248 - 32 * FAULTS - 32 * ENDED)),
     )
 
 
-class Process(ctypes.LittleEndianStructure):
+class SimProcess(ctypes.LittleEndianStructure):
     """struct sim_process."""
 
     _fields_ = (
@@ -144,13 +166,13 @@ class Process(ctypes.LittleEndianStructure):
     )
 
 
-class Sample(ctypes.LittleEndianStructure):
+class SimSample(ctypes.LittleEndianStructure):
     """struct engine_sample."""
 
     _fields_ = (("number", _u64), ("busy_ns", _u64))
 
 
-class Context(ctypes.LittleEndianStructure):
+class SimContext(ctypes.LittleEndianStructure):
     """struct engine_context."""
 
     _fields_ = (
@@ -174,14 +196,14 @@ class Context(ctypes.LittleEndianStructure):
         ("events_fresh", _u32),
         ("linked", _u64 * (STREAMS // 64)),
         ("unused", _u64 * 4),
-        ("sample", Sample * SAMPLES),
+        ("sample", SimSample * SAMPLES),
         ("stream", _u64 * 8 * STREAMS),
         ("item", _u64 * 8 * ITEMS),
         ("event", _u64 * 2 * EVENTS),
     )
 
 
-class EngineCard(ctypes.LittleEndianStructure):
+class SimEngineCard(ctypes.LittleEndianStructure):
     """struct engine_card."""
 
     _fields_ = (
@@ -195,11 +217,11 @@ class EngineCard(ctypes.LittleEndianStructure):
         ("launches", _u64),
         ("waiting", _u64 * (CONTEXTS // 64)),
         ("spare", _u64),
-        ("sample", Sample * SAMPLES),
+        ("sample", SimSample * SAMPLES),
     )
 
 
-class Engine(ctypes.LittleEndianStructure):
+class SimEngine(ctypes.LittleEndianStructure):
     """struct engine; its struct engine_config is `mode` to `switch_ns`."""
 
     _fields_ = (
@@ -212,8 +234,8 @@ class Engine(ctypes.LittleEndianStructure):
         ("ready", _u32),
         ("active", _u64 * (CARDS // 64)),
         ("unused", _u64 * 24),
-        ("card", EngineCard * CARDS),
-        ("context", Context * CONTEXTS),
+        ("card", SimEngineCard * CARDS),
+        ("context", SimContext * CONTEXTS),
     )
 
 
@@ -221,8 +243,8 @@ class MachineFile(ctypes.LittleEndianStructure):
     """struct sim_machine: the whole file."""
 
     _fields_ = (
-        ("header", Header),
-        ("card", Card * CARDS),
-        ("process", Process * PROCESSES),
-        ("engine", Engine),
+        ("header", SimHeader),
+        ("card", SimCard * CARDS),
+        ("process", SimProcess * PROCESSES),
+        ("engine", SimEngine),
     )

@@ -1,121 +1,128 @@
-"""Machines without hardware: for trying gpupool out, for tests, and for planning what to buy.
+"""Probes machines without hardware, for trying gpupool out, for tests, and for planning purchases.
 
-`parse_sim` reads what people type after `--sim`; `SimulatedProbe` answers for one such machine as a real
-probe would. Every machine and card says that it is simulated. With a machine file (`probes.simgpu`) jobs really
-use the cards, and their memory, processes and load are told; without one nobody computes on them, so their load is
-unknown, not zero. A file `health.json` in the control directory makes cards fail: `{"3": {"health":
-"failed", "reason": "fell off the bus", "xid": 79}}`, by index or uuid; `set_health` writes it. The machine file's cards
-then fail with them: XID 79 loses the card, another failure makes it refuse new work, an XID fails what runs.
+`parse_sim` reads what users type after `--sim`; `SimulatedProbe` answers for one such machine as a
+real probe would. Every machine and card says that it is simulated. With a machine file
+(`probes.simgpu`) jobs really use the cards, and the probe reports memory, processes and load.
+Without one no process computes on them, so their load is unknown, not zero. A file `health.json` in
+the control directory makes cards fail: `{"3": {"health": "failed", "reason": "fell off the bus",
+"xid": 79}}`, by index or uuid; `set_health` writes it. The machine file's cards then fail too: XID
+79 loses the card, another failure makes it refuse new work, an XID fails what runs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import re
 import select
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import BadMachine
-from gpupool.model.device import DeviceUsage, Health
-from gpupool.probes.contract import Availability, EndedTimes, HealthEvent, Machine
-from gpupool.probes.document import check_size, known_model, read_machine, read_machines
-from gpupool.probes.mig_tables import boards_text, mig_profiles
-from gpupool.probes.simgpu import LOST_XID, SimulatedCard, SimulatedMachine, ensure_machine, stop_without_lock, usages
-
-CONTROL_FILE = "health.json"
+from gpupool.model.device import DeviceHealth, DeviceUsage
+from gpupool.probes.contract import EndedTimes, HealthEvent, Machine, ProbeAvailability
+from gpupool.probes.document import check_size, find_known_model, read_machine, read_machines
+from gpupool.probes.mig_tables import format_boards, list_mig_profiles
+from gpupool.probes.preset_files import EXAMPLES, list_presets, load_json, load_preset
+from gpupool.probes.simgpu import SimulatedMachine, ensure_machine, read_usages
+from gpupool.probes.simgpu_file import SimulatedCard
+from gpupool.probes.simgpu_lock import stop_without_lock
+from gpupool.probes.simulated_health import (
+    CONTROL_FILE,
+    ReachedHealth,
+    apply_health,
+    list_ill,
+    parse_state,
+)
 
 # Boards on which these models are sold in sets join all their cards through NVSwitch.
-_SWITCHED = frozenset({"A100-40G", "A100-80G", "A800-80G", "H100", "H800", "H20", "H200", "B200", "B300"})
-_COUNT = re.compile(r"\s*(-?\d{1,9})\s*[xX×*]\s*")
-_EXAMPLES = (
-    "4xL40S (one node), 2x8xH200 (nodes x cards x model), 4xL40S+2xT4 (mixed), 2xH200:mig (in partition mode), "
-    "a preset, a .json file"
+_SWITCHED = frozenset(
+    {"A100-40G", "A100-80G", "A800-80G", "H100", "H800", "H20", "H200", "B200", "B300"}
 )
+#: A count before a model; users also type the multiplication sign and an asterisk.
+_COUNT = re.compile(r"\s*(-?\d{1,9})\s*[xX×*]\s*")
+#: Ending of a model for cards in partition mode.
 _PARTITIONED = ":mig"
 
 
-def preset_names() -> tuple[str, ...]:
-    """The machines shipped with gpupool, by name."""
-    found = (entry.name for entry in resources.files("gpupool.probes").joinpath("presets").iterdir())
-    return tuple(sorted(name.removesuffix(".json") for name in found if name.endswith(".json")))
-
-
 def parse_sim(spec: str, seed: str = "") -> tuple[Machine, ...]:
-    """The machines that `spec` asks for. `seed` (the pool's own) makes the uuids of two pools differ.
+    """Return the machines that `spec` describes; `seed` makes the uuids of two pools differ.
 
-    `4xL40S` is one node with four cards, `2x8xH200` two nodes with eight each, `4xL40S+2xT4` one node with
-    both, and a comma puts nodes beside each other: `8xH100,4xL40S`. `2xH200:mig` are cards in partition
-    mode. A preset's name or the path of a machine file does as well.
+    `4xL40S` is one node with four cards, `2x8xH200` two nodes with eight each, `4xL40S+2xT4` one
+    node with both, and a comma puts nodes beside each other: `8xH100,4xL40S`. `2xH200:mig` are
+    cards in partition mode. A preset's name or the path of a machine file does as well.
 
     >>> [(m.name, len(m.devices)) for m in parse_sim("2x8xH200,T4")]
     [('sim-0', 8), ('sim-1', 8), ('sim-2', 1)]
 
-    Raises BadMachine or UnknownModel; both say what would have been understood.
+    Raises:
+        BadMachine: the text is not understood; the message has examples.
+        UnknownModel: a model is unknown.
     """
     text = spec.strip()
     if text.endswith(".json") or "/" in text:
-        return read_machines(_load(Path(text)), seed)
-    presets = {name.lower(): name for name in preset_names()}
+        return read_machines(load_json(Path(text)), seed)
+    presets = {name.lower(): name for name in list_presets()}
     if text.lower() in presets:
-        return read_machines(_preset(presets[text.lower()]), seed)
-    entries = [entry for group in text.split(",") for entry in _nodes(group.strip(), spec)]
-    totals = [sum(card.get("count", 1) for card in entry["cards"]) for entry in entries]
+        return read_machines(load_preset(presets[text.lower()]), seed)
+    entries: list[dict[str, Any]] = []
+    for group in text.split(","):
+        entries += _parse_group(group.strip(), spec)
+    totals = []
+    for entry in entries:
+        totals.append(sum(card.get("count", 1) for card in entry["cards"]))
+    # Checked before the machines are made: a typing error must not take all memory.
     check_size(len(totals), max(totals), sum(totals))
     return tuple(read_machine(entry, seed, f"sim-{i}") for i, entry in enumerate(entries))
 
 
-def set_health(control_dir: Path, card: str | int, health: Health, reason: str = "", xid: int | None = None) -> None:
-    """Make a simulated card well or ill from now on. Atomic; the other cards keep what was set for them."""
-    path = control_dir / CONTROL_FILE
-    entries = _load(path) if path.exists() else {}
-    entries[str(card)] = {"health": str(health), "reason": reason, "xid": xid}
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(entries), encoding="utf-8")
-    os.replace(temporary, path)
-
-
 class SimulatedProbe:
-    """Answers for one simulated machine. `control_dir` is where `health.json` is looked for; None: nothing
-    fails. `machine_file` is what the machine's jobs map; it may be made, or made anew, at any time.
+    """Answers for one simulated machine.
+
+    Args:
+        control_dir: directory of `health.json`; None if no card is to fail.
+        machine_file: file that the machine's jobs map. It may be created, or created anew, at any
+            time.
     """
 
     name = "simulated"
 
-    def __init__(self, machine: Machine, control_dir: Path | None = None, machine_file: Path | None = None) -> None:
+    def __init__(
+        self, machine: Machine, control_dir: Path | None = None, machine_file: Path | None = None
+    ) -> None:
         self._machine = machine
         self._file = machine_file
-        self._reached: dict[str, tuple[Health, str, int | None]] = {}
+        self._reached: dict[str, ReachedHealth] = {}
         self._control = control_dir
         self._told = {d.uuid: (d.health, d.health_reason) for d in machine.devices}
+        # `close` writes to it, so that `wait_events` in another thread returns at once.
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._watch = _watch_directory(control_dir)
         self._waiting = threading.Lock()
         self._closed = False
 
-    def available(self) -> Availability:
-        return Availability(True, "simulated machines need nothing")
+    def available(self) -> ProbeAvailability:
+        return ProbeAvailability(True, "simulated machines need nothing")
 
     def scan(self) -> Machine:
         state = self.health()
-        devices = tuple(
-            replace(d, health=state[d.uuid][0], health_reason=state[d.uuid][1]) for d in self._machine.devices
-        )
-        return replace(self._machine, devices=devices)
+        devices = []
+        for device in self._machine.devices:
+            health, reason = state[device.uuid]
+            devices.append(replace(device, health=health, health_reason=reason))
+        return replace(self._machine, devices=tuple(devices))
 
     def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
         present = {d.uuid for d in self._machine.devices}
+        # Without a machine file no process computes: use is unknown rather than zero.
         known = {uuid: DeviceUsage() for uuid in uuids if uuid in present}
         if self._file is not None:
             with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
-                known |= usages(cards, known)
+                known |= read_usages(cards, known)
         return known
 
     @property
@@ -123,7 +130,7 @@ class SimulatedProbe:
         return self._file
 
     def machine_cards(self) -> tuple[SimulatedCard, ...]:
-        """What the machine's file says of its cards; the file is made if it is not there. None without a file."""
+        """Return the cards of the machine's file, created if missing; () without a file."""
         if self._file is None:
             return ()
         ensure_machine(self._file, self._machine)
@@ -132,40 +139,45 @@ class SimulatedProbe:
             return cards.cards
 
     def process_times(self, uuids: Collection[str]) -> Mapping[str, Mapping[int, int]]:
-        """Nanoseconds in which a kernel of a process ran, by card and pid."""
+        """Return nanoseconds in which a kernel of a process ran, by card and pid."""
         if self._file is None:
             return {}
         with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
             known = {card.uuid for card in cards.cards}
-            return {uuid: _times(cards, uuid) for uuid in uuids if uuid in known}
+            return {uuid: _read_times(cards, uuid) for uuid in uuids if uuid in known}
         return {}
 
-    def ended_times(self, uuids: Collection[str], pids: Collection[int]) -> Mapping[str, EndedTimes]:
-        """Of processes in this pid namespace; the machine remembers the last contexts only."""
+    def ended_times(
+        self, uuids: Collection[str], pids: Collection[int]
+    ) -> Mapping[str, EndedTimes]:
+        """Return the last ended processes of this pid namespace, as far as remembered."""
         if self._file is not None:
             with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
-                known = {card.uuid for card in cards.cards}
-                return {uuid: EndedTimes(cards.ended(uuid, pids)) for uuid in uuids if uuid in known}
+                times = {}
+                for card in cards.cards:
+                    if card.uuid in uuids:
+                        times[card.uuid] = EndedTimes(cards.list_ended(card.uuid, pids))
+                return times
         return {uuid: EndedTimes(reason="nobody computes on this simulated card") for uuid in uuids}
 
-    def let_out(self, stopped: Collection[int]) -> None:
-        """Who was stopped while it held the machine's lock runs on until it has given it back."""
+    def release_lock(self, stopped: Collection[int]) -> None:
+        """Resume a stopped process that holds the machine's lock until it releases the lock."""
         if self._file is not None:
             with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
                 stop_without_lock(cards, stopped)
 
-    def health(self) -> Mapping[str, tuple[Health, str]]:
-        return {uuid: (health, reason) for uuid, (health, reason, _) in self._read().items()}
+    def health(self) -> Mapping[str, tuple[DeviceHealth, str]]:
+        return {uuid: (health, reason) for uuid, (health, reason, _) in self._read_health().items()}
 
     def wait_events(self, timeout_seconds: float) -> tuple[HealthEvent, ...]:
         with self._waiting:
-            events = () if self._closed else self._changes()
+            events = () if self._closed else self._take_changes()
             if events or self._closed:
                 return events
             readable, _, _ = select.select([self._wake, self._watch], [], [], timeout_seconds)
             if self._watch in readable:
                 os.read(self._watch, 65536)
-            return () if self._wake in readable else self._changes()
+            return () if self._wake in readable else self._take_changes()
 
     def close(self) -> None:
         if self._closed:
@@ -176,175 +188,143 @@ class SimulatedProbe:
             os.close(self._wake)
             os.close(self._watch)
 
-    def _changes(self) -> tuple[HealthEvent, ...]:
-        """What differs from what was told last time, and remember it as told."""
-        now = self._read()
-        events = tuple(
-            HealthEvent(uuid, health, reason, xid)
-            for uuid, (health, reason, xid) in now.items()
-            if self._told[uuid] != (health, reason)
-        )
-        self._told = {uuid: (health, reason) for uuid, (health, reason, _) in now.items()}
-        return events
+    def _take_changes(self) -> tuple[HealthEvent, ...]:
+        """Return what changed since the last call."""
+        events = []
+        for uuid, (health, reason, xid) in self._read_health().items():
+            if self._told[uuid] != (health, reason):
+                events.append(HealthEvent(uuid, health, reason, xid))
+                self._told[uuid] = (health, reason)
+        return tuple(events)
 
-    def _read(self) -> dict[str, tuple[Health, str, int | None]]:
-        entries = self._control_entries()
-        state: dict[str, tuple[Health, str, int | None]] = {}
+    def _read_health(self) -> dict[str, ReachedHealth]:
+        entries = self._read_control()
+        state: dict[str, ReachedHealth] = {}
         for device in self._machine.devices:
             entry = entries.get(device.uuid, entries.get(str(device.index)))
             own = (device.health, device.health_reason, None)
-            state[device.uuid] = own if entry is None else _state(entry)
+            state[device.uuid] = own if entry is None else parse_state(entry)
         if self._file is not None:
             with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:
-                news = {uuid: told for uuid, told in state.items() if self._reached.get(uuid) != told}
-                _reach(cards, news)
+                news = {}
+                for uuid, wanted in state.items():
+                    if self._reached.get(uuid) != wanted:
+                        news[uuid] = wanted
+                apply_health(cards, news)
                 self._reached |= news
-                state |= _ill(cards, state)
+                state |= list_ill(cards, state)
         return state
 
-    def _control_entries(self) -> dict[str, Any]:
+    def _read_control(self) -> dict[str, Any]:
         if self._control is None or not (self._control / CONTROL_FILE).exists():
             return {}
-        entries = _load(self._control / CONTROL_FILE)
+        entries = load_json(self._control / CONTROL_FILE)
         if not isinstance(entries, dict):
             raise BadMachine(f"{CONTROL_FILE} must be an object from card to health")
         return entries
 
 
-def _state(entry: object) -> tuple[Health, str, int | None]:
-    if not isinstance(entry, dict) or entry.get("health") not in list(Health):
-        raise BadMachine(f"{CONTROL_FILE}: {entry!r} has no health among {', '.join(Health)}")
-    xid = entry.get("xid")
-    reason = str(entry.get("reason") or "") + (f" (XID {xid})" if xid is not None else "")
-    return Health(entry["health"]), reason.strip(), xid
-
-
-def _reach(machine: SimulatedMachine, news: Mapping[str, tuple[Health, str, int | None]]) -> None:
-    """Make the machine's cards fail, or well again, as was newly said. What they are already is left alone, so that
-    nothing befalls them twice.
-    """
-    for card in machine.cards:
-        health, _, xid = news.get(card.uuid, (Health.UNKNOWN, "", None))
-        lost, refuses, last_xid = machine.condition(card.uuid)
-        failed = health is Health.FAILED
-        if health is Health.OK and (lost or refuses):
-            machine.heal(card.uuid)
-        elif failed and xid == LOST_XID and not lost:
-            machine.lose(card.uuid)
-        elif xid is not None and xid not in (last_xid, LOST_XID):
-            machine.inject_xid(card.uuid, xid, needs_reset=failed)
-        elif failed and not (lost or refuses):
-            machine.refuse_contexts(card.uuid)
-
-
-def _ill(
-    machine: SimulatedMachine, state: Mapping[str, tuple[Health, str, int | None]]
-) -> dict[str, tuple[Health, str, int | None]]:
-    """Cards that nobody called ill and that are: made to fail in the machine's file."""
-    found = {}
-    for card in machine.cards:
-        lost, refuses, xid = machine.condition(card.uuid)
-        if (lost or refuses) and card.uuid in state and state[card.uuid][0] is not Health.FAILED:
-            what = "fell off the bus" if lost else "needs a reset"
-            found[card.uuid] = (Health.FAILED, what + (f" (XID {xid})" if xid else ""), xid)
-    return found
-
-
-def _nodes(group: str, spec: str) -> list[dict[str, Any]]:
-    """The machine entries of one comma-separated group of a specification."""
+def _parse_group(group: str, spec: str) -> list[dict[str, Any]]:
+    """Return the machine entries of one comma-separated group of a specification."""
     parts = [part.strip() for part in group.split("+")]
     if len(parts) > 1:
-        return [_built([_cards(part, spec) for part in parts])]
-    nodes, cards, model = _split(group, spec)
+        return [_build_entry([_parse_cards(part, spec) for part in parts])]
+    # Nodes of one group are equal, so one entry stands for all of them.
+    nodes, cards, model = _split_counts(group, spec)
     check_size(nodes, cards, nodes * cards)
-    name, mode = _moded(model)
-    return [_in_mode(_one_model(cards, name), mode)] * nodes
+    name, mode = _parse_mode(model)
+    return [_apply_mode(_build_one_model(cards, name), mode)] * nodes
 
 
-def _cards(part: str, spec: str) -> dict[str, Any]:
-    nodes, cards, model = _split(part, spec)
+def _parse_cards(part: str, spec: str) -> dict[str, Any]:
+    nodes, cards, model = _split_counts(part, spec)
     if nodes != 1:
-        raise BadMachine(f"{spec!r}: several mixed nodes cannot be told in one group", hint=f"understood: {_EXAMPLES}")
+        raise BadMachine(
+            f"{spec!r}: several mixed nodes cannot be told in one group",
+            hint=f"understood: {EXAMPLES}",
+        )
     check_size(nodes, cards, cards)
-    name, mode = _moded(model)
+    name, mode = _parse_mode(model)
     return {"model": name, "count": cards, **mode}
 
 
-def _moded(text: str) -> tuple[str, dict[str, Any]]:
-    """The model's own name, and what a card entry says of its mode. Raises UnknownModel, BadMachine."""
-    name = known_model(text.strip().removesuffix(_PARTITIONED)).name
+def _parse_mode(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the model's own name, and the keys of a card entry for its mode."""
+    name = find_known_model(text.strip().removesuffix(_PARTITIONED)).name
     if not text.strip().endswith(_PARTITIONED):
         return name, {}
-    if not mig_profiles(name):
-        raise BadMachine(f"what a {name} can be cut into is not known", hint=f"of these it is: {boards_text()}")
+    if not list_mig_profiles(name):
+        raise BadMachine(
+            f"what a {name} can be cut into is not known", hint=f"of these it is: {format_boards()}"
+        )
     return name, {"partitioned": True}
 
 
-def _in_mode(entry: dict[str, Any], mode: dict[str, Any]) -> dict[str, Any]:
-    return {**entry, "cards": [{**card, **mode} for card in entry["cards"]]} if mode else entry
+def _apply_mode(entry: dict[str, Any], mode: dict[str, Any]) -> dict[str, Any]:
+    if not mode:
+        return entry
+    # A copy: the entry of a preset may be used for several nodes.
+    cards = [{**card, **mode} for card in entry["cards"]]
+    return {**entry, "cards": cards}
 
 
-def _split(group: str, spec: str) -> tuple[int, int, str]:
+def _split_counts(group: str, spec: str) -> tuple[int, int, str]:
     counts: list[int] = []
     rest = group
     while len(counts) < 2 and (match := _COUNT.match(rest)):
         counts.append(int(match[1]))
         rest = rest[match.end() :]
     if not any(letter.isalnum() for letter in rest):
-        hint = f"understood: {_EXAMPLES}; presets: {', '.join(preset_names())}"
+        hint = f"understood: {EXAMPLES}; presets: {', '.join(list_presets())}"
         raise BadMachine(f"{spec!r} describes no machine", hint=hint)
     nodes, cards = (1, 1, *counts)[-2:]
     return nodes, cards, rest
 
 
-def _one_model(count: int, model: str) -> dict[str, Any]:
-    """The shipped machine of this shape if there is one, under no name of its own; else a plausible one."""
+def _build_one_model(count: int, model: str) -> dict[str, Any]:
+    """Return the shipped machine of this shape without its name, or else a plausible one."""
     name = f"{count}x{model}"
-    if name in preset_names():
-        (entry,) = _preset(name)["machines"]
+    if name in list_presets():
+        (entry,) = load_preset(name)["machines"]
         return {key: value for key, value in entry.items() if key != "name"}
-    return _built([{"model": model, "count": count}])
+    return _build_entry([{"model": model, "count": count}])
 
 
-def _built(cards: list[dict[str, Any]]) -> dict[str, Any]:
-    """A machine with two NUMA nodes when it has four cards or more, and NVSwitch within each set sold with
-    it.
-    """
-    singles = [dict(card, count=1) for card in cards for _ in range(card["count"])]
+def _build_entry(cards: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a machine with two NUMA nodes from four cards on, and NVSwitch where it is sold."""
+    singles: list[dict[str, Any]] = []
+    for card in cards:
+        singles += [dict(card, count=1)] * card["count"]
     half = (len(singles) + 1) // 2 if len(singles) >= 4 else len(singles)
     placed = [dict(card, numa_node=int(i >= half)) for i, card in enumerate(singles)]
-    sets = [[i for i, c in enumerate(placed) if c["model"] == model] for model in sorted(_SWITCHED)]
-    switched = [group for group in sets if len(group) > 1]
+    switched = []
+    for model in sorted(_SWITCHED):
+        group = [i for i, card in enumerate(placed) if card["model"] == model]
+        if len(group) > 1:
+            switched.append(group)
     return {"cards": placed, "domains": {"nvswitch": switched} if switched else {}}
 
 
-def _preset(name: str) -> Any:
-    text = resources.files("gpupool.probes").joinpath("presets", f"{name}.json").read_text(encoding="utf-8")
-    return json.loads(text)
-
-
-def _load(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        hint = f"understood: {_EXAMPLES}"
-        raise BadMachine(f"{path} cannot be read: {problem.strerror}", hint=hint) from problem
-    except ValueError as problem:
-        raise BadMachine(f"{path} is not JSON: {problem}") from problem
-
-
 def _watch_directory(path: Path | None) -> int:
-    """A descriptor that becomes readable when a file in `path`, if any, is written or renamed; inotify(7)."""
+    """Return an inotify(7) descriptor, readable when a file in `path` is written or renamed."""
     libc = ctypes.CDLL(None, use_errno=True)
-    close_write, moved_to, deleted, cloexec, nonblock = 0x8, 0x80, 0x200, 0o2000000, 0o4000
+    close_write = 0x8
+    moved_to = 0x80
+    deleted = 0x200
+    cloexec = 0o2000000
+    nonblock = 0o4000
     wanted = close_write | moved_to | deleted
     descriptor = int(libc.inotify_init1(cloexec | nonblock))
     if descriptor >= 0 and path is None:
         return descriptor
-    if descriptor < 0 or path is None or libc.inotify_add_watch(descriptor, os.fsencode(path), wanted) < 0:
+    if (
+        descriptor < 0
+        or path is None
+        or libc.inotify_add_watch(descriptor, os.fsencode(path), wanted) < 0
+    ):
         raise OSError(ctypes.get_errno(), "cannot watch", str(path))
     return descriptor
 
 
-def _times(cards: SimulatedMachine, uuid: str) -> Mapping[int, int]:
-    return {use.pid: use.gpu_ns for use in cards.processes(uuid) if use.pid}
+def _read_times(cards: SimulatedMachine, uuid: str) -> Mapping[int, int]:
+    return {use.pid: use.gpu_ns for use in cards.list_processes(uuid) if use.pid}

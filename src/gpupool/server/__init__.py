@@ -1,4 +1,4 @@
-"""The server's shell: the app, who is asking, how errors read, how it listens, how its database grows.
+"""The server's shell: the app, authentication, errors over HTTP, listeners, and migrations.
 
 Imports every room and is imported by none of them; `gpupool.host` starts it.
 """

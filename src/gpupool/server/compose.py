@@ -1,4 +1,4 @@
-"""The rooms' services put together, each given the ones it stands on. Starts no thread."""
+"""Put the rooms' services together, each given the ones it stands on. Starts no thread."""
 
 from __future__ import annotations
 
@@ -6,42 +6,47 @@ from functools import partial
 
 import sqlalchemy as sa
 
-from gpupool.allocations.limits import PENDING_LIMITS, PendingLimits
-from gpupool.allocations.log_routes import Logs
+from gpupool.allocations.routes.logs import JobLogs
 from gpupool.allocations.service import Allocations
-from gpupool.allocations.tables import NOT_MADE, arrays, jobs
-from gpupool.base.health import Checks, Finding, fail, well
-from gpupool.base.supervised import register
-from gpupool.fleet.service import Fleet
-from gpupool.metering.service import Metering
+from gpupool.allocations.store.tables import NOT_MADE, arrays, jobs
+from gpupool.allocations.submission.queue_limits import PENDING_LIMITS, PendingLimits
+from gpupool.base.health import CheckFinding, HealthChecks, fail, well
+from gpupool.base.supervision import register
+from gpupool.fleet.service import FleetService
+from gpupool.metering.service import MeteringService
 from gpupool.model.job import LIVE
 from gpupool.model.job_limits import USUAL, JobLimits
-from gpupool.scheduling.policies import DEFAULT
-from gpupool.scheduling.quiet_defrag import Budget
-from gpupool.scheduling.victims import GENTLE, PreemptionRules
+from gpupool.scheduling import (
+    DEFAULT_POLICY,
+    DEFAULT_PREEMPTION_RULES,
+    DefragmentBudget,
+    PreemptionRules,
+)
 from gpupool.server.checks import clock_check, descriptors_check, nodes_check, threads_check
-from gpupool.server.config import Services
+from gpupool.server.config import ServiceSet
 from gpupool.store.database import Store
-from gpupool.tenancy.accounts import Accounts
-from gpupool.tenancy.service import Tenancy
+from gpupool.tenancy.accounts import UnixAccounts
+from gpupool.tenancy.service import TenancyService
 
 
-def compose(
+def compose_services(
     store: Store,
     *,
     owner_uid: int | None = None,
-    logs: Logs | None = None,
-    accounts: Accounts | None = None,
-    rules: PreemptionRules = GENTLE,
-    policy: str = DEFAULT,
+    logs: JobLogs | None = None,
+    accounts: UnixAccounts | None = None,
+    rules: PreemptionRules = DEFAULT_PREEMPTION_RULES,
+    policy: str = DEFAULT_POLICY,
     job_limits: JobLimits = USUAL,
     pending_limits: PendingLimits = PENDING_LIMITS,
-    quiet_budget: Budget | None = None,
-) -> Services:
-    """The services of one pool over its store; the caller begins and closes them."""
-    tenancy = Tenancy(store, owner_uid=owner_uid, live_jobs=live_jobs, accounts=accounts)
-    fleet = Fleet(store)
-    metering = Metering(store)
+    quiet_budget: DefragmentBudget | None = None,
+) -> ServiceSet:
+    """Make the services of one pool over its store; the caller begins and closes them."""
+    tenancy = TenancyService(
+        store, owner_uid=owner_uid, live_jobs=count_live_jobs, accounts=accounts
+    )
+    fleet = FleetService(store)
+    metering = MeteringService(store)
     allocations = Allocations(
         store,
         tenancy,
@@ -53,28 +58,31 @@ def compose(
         pending_limits=pending_limits,
         quiet_budget=quiet_budget,
     )
-    checks = Checks()
+    checks = HealthChecks()
     checks.add("threads", threads_check(register))
     checks.add("open files", descriptors_check)
-    checks.add("nodes", nodes_check(fleet.silent_nodes))
+    checks.add("nodes", nodes_check(fleet.list_silent_nodes))
     checks.add("clock", clock_check(store.clock))
-    checks.add("jobs", allocations.overdue.check)
-    checks.add("placement", partial(placement_check, allocations))
-    return Services(store, tenancy, fleet, metering, allocations, logs, checks)
+    checks.add("jobs", allocations.overdue.has_overdue_jobs)
+    checks.add("placement", partial(check_placement, allocations))
+    return ServiceSet(store, tenancy, fleet, metering, allocations, logs, checks)
 
 
-def placement_check(allocations: Allocations) -> Finding:
-    """Whether the pool's own placement policy decides; another one places while it fails."""
+def check_placement(allocations: Allocations) -> CheckFinding:
+    """Check that the pool's own placement policy decides; another one places while it fails."""
     fault = allocations.placer.planner.fault
     if fault is None:
-        return well(f"policy {allocations.mirror.policy} decides")
+        return well(f"policy {allocations.cache.policy} decides")
     following = "jobs go on being placed; report the error and its line, and see  gpupool events"
     return fail(f"{fault.sentence}: {fault.error}", following)
 
 
-def live_jobs(connection: sa.Connection, tenant_id: int | None, user_id: int | None) -> int:
-    """How many jobs of a tenant or user are pending, starting or running."""
-    query = sa.select(sa.func.count()).where(jobs.c.state.in_([str(state) for state in sorted(LIVE)]))
+def count_live_jobs(connection: sa.Connection, tenant_id: int | None, user_id: int | None) -> int:
+    """Count the jobs of a tenant or user that are pending, starting or running."""
+    query = sa.select(sa.func.count()).where(
+        jobs.c.state.in_([str(state) for state in sorted(LIVE)])
+    )
+    # Jobs of an array that have no row yet wait as others do.
     waiting = NOT_MADE
     if tenant_id is not None:
         query = query.where(jobs.c.tenant_id == tenant_id)

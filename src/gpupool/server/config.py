@@ -1,45 +1,46 @@
-"""What a server is told about itself at start, and the services it puts before its routes."""
+"""What a server is told about itself at start, and the services that its routes use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gpupool.allocations.log_routes import Logs
+from gpupool.allocations.routes.logs import JobLogs
 from gpupool.allocations.service import Allocations
-from gpupool.base.health import Checks
-from gpupool.fleet.service import Fleet
-from gpupool.metering.service import Metering
-from gpupool.server.connections import PER_SOURCE
+from gpupool.base.health import HealthChecks
+from gpupool.fleet.service import FleetService
+from gpupool.metering.service import MeteringService
+from gpupool.server.http.connections import PER_SOURCE
 from gpupool.store.database import Store
-from gpupool.tenancy.service import Tenancy
+from gpupool.tenancy.service import TenancyService
 
 
-def _always() -> bool:
+def _is_always_ready() -> bool:
     return True
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """Facts of this start. `ready` is the host's own part of readiness: what it started has come up."""
+    """Facts of this start. `ready` is the host's own part of readiness: what it started has come
+    up."""
 
     state_dir: str
     listeners: tuple[str, ...] = ()
     started_ns: int = 0
-    ready: Callable[[], bool] = _always
+    ready: Callable[[], bool] = _is_always_ready
+    #: Requests of one user at a time.
     per_caller: int = PER_SOURCE
-    """Requests of one user at a time."""
 
 
 @dataclass(frozen=True)
-class Services:
+class ServiceSet:
     """The rooms' services, as `app.state` names them."""
 
     store: Store
-    tenancy: Tenancy
-    fleet: Fleet
-    metering: Metering
+    tenancy: TenancyService
+    fleet: FleetService
+    metering: MeteringService
     allocations: Allocations
-    logs: Logs | None = None
-    checks: Checks = field(default_factory=Checks)
-    """What `/healthz` and `gpupool doctor` ask; a room that can fail unseen adds one."""
+    logs: JobLogs | None = None
+    #: What `/healthz` and `gpupool doctor` ask; a room that can fail unseen adds one.
+    checks: HealthChecks = field(default_factory=HealthChecks)

@@ -1,7 +1,7 @@
 """The OpenAPI document: what FastAPI finds out by itself, and what every route here shares.
 
-Each route says what it does in its docstring; here each gets the problems any route may
-answer with, the two ways to be known, and the header that makes a repetition safe.
+Each route says what it does in its docstring; here each gets the problems that any route may
+answer with, the two ways to authenticate, and the header that makes a repetition safe.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from gpupool import __version__
-from gpupool.server.auth import OPEN_PATHS
-from gpupool.server.once import METHODS
-from gpupool.server.problems import MEDIA_TYPE
+from gpupool.server.http.problems import MEDIA_TYPE
+from gpupool.server.middleware.auth import OPEN_PATHS
+from gpupool.server.middleware.idempotency import METHODS
 from gpupool.wire.common import Problem
 
 DESCRIPTION = """\
@@ -58,18 +58,19 @@ _KEY_HEADER = {
 }
 
 
-def describe(app: FastAPI) -> None:
+def extend_openapi(app: FastAPI) -> None:
     """Make the app answer with our document; it is built at the first request and kept."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = build(app)
+            app.openapi_schema = build_document(app)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to extend the document
 
 
-def build(app: FastAPI) -> dict[str, Any]:
+def build_document(app: FastAPI) -> dict[str, Any]:
+    """Build the document of all routes."""
     document: dict[str, Any] = get_openapi(
         title="gpupool",
         version=__version__,
@@ -80,16 +81,19 @@ def build(app: FastAPI) -> dict[str, Any]:
     parts = document.setdefault("components", {})
     schemas = parts.setdefault("schemas", {})
     schemas["Problem"] = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    # FastAPI's own shape of a bad request; here it is a Problem.
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer", "description": "gpp_… token"}}
+    parts["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "gpp_… token"}
+    }
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            _complete(path, method.upper(), operation)
+            _complete_operation(path, method.upper(), operation)
     return document
 
 
-def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+def _complete_operation(path: str, method: str, operation: dict[str, Any]) -> None:
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     answers = operation["responses"]
     for status, text in PROBLEMS.items():

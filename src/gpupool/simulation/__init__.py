@@ -1,1 +1,4 @@
-"""The scheduler's own cycle over a virtual clock: traces in, figures out. Knows no database, no network, no card."""
+"""Runs the scheduler's own cycle over a virtual clock: traces in, figures out.
+
+Must not know a database, a network or a card.
+"""

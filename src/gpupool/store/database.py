@@ -8,151 +8,103 @@ that may write. What can be decided before a transaction is decided before it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.base.clock import LedgerClock
-from gpupool.base.errors import Deposed, DiskFull, StoreBusy
-from gpupool.store import replay
-from gpupool.store.durability import Durability, SqliteLog
-from gpupool.store.engines import BUSY_SECONDS, anchored, connect, copy_database, sqlite_url
+from gpupool.base.errors import DiskFull, LostLeadership, StoreBusy
+from gpupool.store import idempotency
+from gpupool.store.durability import CommitDurability, SqliteLog
+from gpupool.store.engines import BUSY_SECONDS, connect, copy_database, hold_log_open, sqlite_url
 from gpupool.store.failures import store_errors
 from gpupool.store.faults import Fault, no_fault
-from gpupool.store.hub import Hub
-from gpupool.store.leadership import Leadership
-from gpupool.store.reserve import Reserve
-from gpupool.store.tables import events, pool
-from gpupool.store.turns import Turns
+from gpupool.store.leadership import LeaderLease
+from gpupool.store.notifier import CommitNotifier
+from gpupool.store.reserve import DiskReserve
+from gpupool.store.tables import pool
+from gpupool.store.turns import TurnQueue
+from gpupool.store.write_transaction import WriteTransaction, finish_write
 
-__all__ = ["BUSY_SECONDS", "Store", "Write", "connect", "new_store", "open_store", "sqlite_url"]
+__all__ = [
+    "BUSY_SECONDS",
+    "Store",
+    "WriteTransaction",
+    "connect",
+    "new_store",
+    "open_store",
+    "sqlite_url",
+]
 
-# Statements of every transaction are made once: SQLAlchemy takes longer to make one than SQLite to run it.
+# Made once: SQLAlchemy takes longer to make a statement than SQLite to run it.
 _TAKE_POOL = sa.select(pool).with_for_update()
-_SET_POOL = pool.update()
-
-
-@cache
-def _inserting(table: sa.Table) -> sa.Insert:
-    return table.insert()
-
-
-@dataclass
-class Write:
-    """An open write transaction: its connection, its instant, and what it will announce."""
-
-    connection: sa.Connection
-    now_ns: int
-    pool_generation: int
-    _events: list[dict[str, Any]] = field(default_factory=list)
-    _topics: set[Hashable] = field(default_factory=set)
-    _notes: list[Callable[[], object]] = field(default_factory=list)
-    _touched: bool = False
-    _answer: replay.Answer | None = None
-
-    def execute(self, statement: Any, parameters: Any = None) -> sa.CursorResult[Any]:
-        return self.connection.execute(statement, parameters)
-
-    def insert(self, table: sa.Table, **values: Any) -> int:
-        """Add one row; the number it got as its key."""
-        key = self.connection.execute(_inserting(table), values).inserted_primary_key
-        assert key is not None
-        return int(key[0])
-
-    def event(
-        self, kind: str, subject: str, *, tenant_id: int | None = None, data: Mapping[str, Any] | None = None
-    ) -> None:
-        """Add to the event log; numbered at commit, in the order of the calls."""
-        self._events.append(
-            {"kind": kind, "subject": subject, "tenant_id": tenant_id, "data": dict(data or {}), "at_ns": self.now_ns}
-        )
-
-    def announce(self, *topics: Hashable) -> None:
-        """Wake the waiters for these topics, once committed."""
-        self._topics.update(topics)
-
-    def note(self, note: Callable[[], object]) -> None:
-        """Call this once committed, before the answer is sent and before the next write begins.
-
-        So a copy in memory follows the ledger in the order of its commits. It must not write.
-        """
-        self._notes.append(note)
-
-    def subjects(self) -> frozenset[str]:
-        """What this write is about: kinds of its events, and topics by their first word."""
-        topics = (topic[0] if isinstance(topic, tuple) else topic for topic in self._topics)
-        return frozenset([*(str(event["kind"]) for event in self._events), *map(str, topics)])
-
-    def touch_ledger(self) -> int:
-        """Say that this transaction changes the ledger; the pool's new generation."""
-        self._touched = True
-        return self.pool_generation + 1
-
-    def answer(self, status: int, body: Any, *, generation: int | None = None) -> None:
-        """What a repetition of this request gets; `body` is JSON-ready, `generation` its ETag. See store.replay."""
-        self._answer = replay.Answer(status, {"body": body} | replay.etag_of_generation(generation))
-
-    def answer_once(self, made: str) -> None:
-        """The answer holds a secret: a repetition is told that `made` exists, never the secret."""
-        self._answer = replay.Answer(replay.UNANSWERED, {"made": made})
 
 
 class Store:
-    """The database of one pool, for the one server that holds it."""
+    """The database of one pool, for the one server that holds it. Thread-safe."""
 
     def __init__(
         self,
         engine: sa.Engine,
         clock: LedgerClock,
-        hub: Hub | None = None,
+        notifier: CommitNotifier | None = None,
         *,
         busy_seconds: float = BUSY_SECONDS,
         fault: Fault = no_fault,
         sync: str = "group",
     ) -> None:
-        self.engine, self.clock, self.hub = engine, clock, hub or Hub()
-        # Held open, so that the log is never removed as the last connection closes: it is flushed by its descriptor.
-        self._anchor = anchored(engine) if sync == "group" else None
-        self.durability = Durability(None if self._anchor is None else SqliteLog(Path(engine.url.database or "")))
-        sa.event.listen(engine, "engine_disposed", self._end)
-        self.reserve: Reserve | None = None
-        self.leading: Leadership | None = None
+        self.engine = engine
+        self.clock = clock
+        self.notifier = notifier or CommitNotifier()
+        # Held open, so that the log is never removed as the last connection closes: it is flushed
+        # by its descriptor.
+        self._anchor = hold_log_open(engine) if sync == "group" else None
+        self.durability = CommitDurability(
+            None if self._anchor is None else SqliteLog(Path(engine.url.database or ""))
+        )
+        sa.event.listen(engine, "engine_disposed", self._close_files)
+        self.reserve: DiskReserve | None = None
+        self.leading: LeaderLease | None = None
         """The lease of this server on PostgreSQL; None on SQLite, where it is alone."""
-        self._busy_seconds, self._fault = busy_seconds, fault
-        self._turns = Turns()
+        self._busy_seconds = busy_seconds
+        self._fault = fault
+        self._turns = TurnQueue()
         self._writer = 0
         self._holder = ""
         self._idle_ns = 0
         self.pool_id = ""
         """The pool that the database holds, known once it is taken."""
 
-    def take(self, holder: str, leading: Leadership | None = None) -> None:
+    def take(self, holder: str, leading: LeaderLease | None = None) -> None:
         """Become the server that may write; the one before is refused from here on.
 
         With a lease to lead, that is taken in the same transaction. Raises PoolHeldElsewhere.
         """
-        with self._turn(), store_errors(), self.engine.connect() as connection:
+        with self._take_turn(), store_errors(), self.engine.connect() as connection:
             if leading is not None:
                 leading.claim(connection)
             row = _begin_write(connection)
             self.clock.begin_at(row.ledger_ns)
             now_ns = self.clock.now_ns()
-            # In one transaction with the ledger's time, so that a server killed here counts nothing twice.
+            # In one transaction with the ledger's time, so that a server killed here counts nothing
+            # twice.
             idle_ns = row.idle_ns + max(0, now_ns - row.ledger_ns)
-            connection.execute(pool.update().values(holder=holder, ledger_ns=now_ns, idle_ns=idle_ns))
-            with self.durability.committing():
+            connection.execute(
+                pool.update().values(holder=holder, ledger_ns=now_ns, idle_ns=idle_ns)
+            )
+            with self.durability.count_commit():
                 connection.commit()
-            self._holder, self.leading, self._idle_ns = holder, leading, idle_ns
+            self._holder = holder
+            self.leading = leading
+            self._idle_ns = idle_ns
             self.pool_id = row.pool_id
         self.durability.wait(self._busy_seconds)
 
     def running_ns(self, now_ns: int) -> int:
-        """That instant of the ledger, less the time in which no server ran."""
+        """Return that instant of the ledger, less the time in which no server ran."""
         return now_ns - self._idle_ns
 
     def close(self) -> None:
@@ -160,14 +112,15 @@ class Store:
         self.engine.dispose()
 
     def copy_to(self, path: Path) -> None:
-        """Copy an SQLite database as it is now into one file, whole and on disk; other writes go on meanwhile.
+        """Copy an SQLite database as it is now into one file, whole and on disk.
 
-        Works from open files, so also after their names are gone. Raises sqlite3.Error, OSError.
+        Other writes go on meanwhile. Works from open files, so also after their names are gone.
+        Raises sqlite3.Error, OSError.
         """
         assert self._anchor is not None
         copy_database(self._anchor, path)
 
-    def _end(self, _engine: sa.Engine) -> None:
+    def _close_files(self, _engine: sa.Engine) -> None:
         self.durability.close()
         if self._anchor is not None:
             self._anchor.close()
@@ -175,9 +128,12 @@ class Store:
             self.reserve.close()
 
     def keep_reserve(self) -> None:
-        """Keep space for what ends jobs and frees their shares; see `store.reserve`. SQLite only."""
+        """Keep space for what ends jobs and frees their shares; see `store.reserve`.
+
+        SQLite only.
+        """
         if self._anchor is not None:
-            self.reserve = Reserve(Path(self.engine.url.database or ""))
+            self.reserve = DiskReserve(Path(self.engine.url.database or ""))
 
     def _check_room(self) -> None:
         if self.reserve is not None and not self.reserve.has_room():
@@ -188,38 +144,52 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """One view of one instant, however many statements; takes no lock that a writer would wait for."""
+        """Give one view of one instant, however many statements; no writer waits for it."""
         with store_errors(), self.engine.connect() as connection:
             if self.engine.dialect.name == "sqlite":
                 connection.exec_driver_sql("BEGIN")
             else:
-                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
             yield connection
             connection.rollback()
 
     @contextmanager
-    def write(self, *, freeing: bool = False) -> Iterator[Write]:
-        """One short transaction; commits at the end, rolls back on any error, then wakes the waiters.
+    def write(self, *, freeing: bool = False) -> Iterator[WriteTransaction]:
+        """Give one short transaction; it commits at the end, rolls back on any error.
 
-        It is on disk once `durability` says so, which every answer waits for. On a full disk only `freeing` ones
-        go on, in the space that is kept for them; the others raise DiskFull.
+        Then it wakes the waiters. It is on disk once `durability` says so, which every answer waits
+        for. On a full disk only `freeing` ones go on, in the space that is kept for them; the
+        others raise DiskFull.
         """
         self.durability.check()
         if not freeing:
             self._check_room()
-        with self._turn(), store_errors(), self.engine.connect() as connection:
-            ask = replay.pending()
+        with self._take_turn(), store_errors(), self.engine.connect() as connection:
+            ask = idempotency.get_pending_request()
             try:
                 row = _begin_write(connection)
+                # Read under the lock of the row: a server that was stopped and continued writes
+                # nothing late.
                 if row.holder != self._holder:
-                    raise Deposed("another server has taken this pool", hint="gpupool doctor  tells which one leads")
-                write = Write(connection, max(self.clock.now_ns(), row.ledger_ns), row.generation)
+                    raise LostLeadership(
+                        "another server has taken this pool",
+                        hint="gpupool doctor  tells which one leads",
+                    )
+                write = WriteTransaction(
+                    connection, max(self.clock.now_ns(), row.ledger_ns), row.generation
+                )
                 yield write
-                _finish(write, row.event_seq)
+                finish_write(write, row.event_seq)
                 if ask is not None:
-                    replay.record(connection, ask, write._answer, self.running_ns(write.now_ns))
+                    idempotency.record_answer(
+                        connection, ask, write._answer, self.running_ns(write.now_ns)
+                    )
+                # Nothing is promised before the commit, everything after it: tests kill the process
+                # at both.
                 self._fault("before-commit", write.subjects)
-                with self.durability.committing():
+                with self.durability.count_commit():
                     connection.commit()
                 if self.reserve is not None:
                     self.reserve.refill()
@@ -230,19 +200,23 @@ class Store:
             for note in write._notes:
                 note()
             if ask is not None:
-                ask.committed(write._answer)
+                ask.mark_committed(write._answer)
         topics = write._topics | ({"events"} if write._events else set())
         if topics:
-            self.hub.publish(topics)
+            self.notifier.publish_topics(topics)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """This process's writers queue here, in the order of their coming: in the database waiting is polling."""
+    def _take_turn(self) -> Iterator[None]:
+        """Queue this process's writers in the order of their coming.
+
+        In the database waiting is polling.
+        """
         if self._writer == threading.get_ident():
             raise RuntimeError("a write inside a write of the same thread would wait for itself")
         if not self._turns.take(self._busy_seconds):
             raise StoreBusy(
-                f"another change to the pool took longer than {self._busy_seconds:g} s; nothing was changed",
+                f"another change to the pool took longer than {self._busy_seconds:g} s; nothing "
+                "was changed",
                 hint="try again",
             )
         self._writer = threading.get_ident()
@@ -260,18 +234,25 @@ def open_store(
     busy_seconds: float = BUSY_SECONDS,
     fault: Fault = no_fault,
     sync: str = "group",
-    leading: Leadership | None = None,
+    leading: LeaderLease | None = None,
 ) -> Store:
-    """The store of a prepared database, taken by `holder`; its clock goes on from the last instant in the books."""
+    """Open a prepared database, taken by `holder`.
+
+    Its clock goes on from the last instant in the books.
+    """
     store = new_store(engine, busy_seconds=busy_seconds, fault=fault, sync=sync)
     store.take(holder, leading)
     return store
 
 
 def new_store(
-    engine: sa.Engine, *, busy_seconds: float = BUSY_SECONDS, fault: Fault = no_fault, sync: str = "group"
+    engine: sa.Engine,
+    *,
+    busy_seconds: float = BUSY_SECONDS,
+    fault: Fault = no_fault,
+    sync: str = "group",
 ) -> Store:
-    """The same before it is taken: it can be read, and its clock is the machine's."""
+    """Open the same before it is taken: it can be read, and its clock is the machine's."""
     return Store(engine, LedgerClock(), busy_seconds=busy_seconds, fault=fault, sync=sync)
 
 
@@ -279,17 +260,3 @@ def _begin_write(connection: sa.Connection) -> Any:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     return connection.execute(_TAKE_POOL).one()
-
-
-def _finish(write: Write, last_seq: int) -> None:
-    rows = [{**row, "seq": last_seq + 1 + n} for n, row in enumerate(write._events)]
-    if rows:
-        write.execute(_inserting(events), rows)
-    write.execute(
-        _SET_POOL,
-        {
-            "event_seq": last_seq + len(rows),
-            "ledger_ns": write.now_ns,
-            "generation": write.pool_generation + (1 if write._touched else 0),
-        },
-    )

@@ -1,12 +1,13 @@
-"""Which commits are on disk: group commit for SQLite.
+"""Group commit for SQLite: which commits are on disk.
 
-A transaction commits into the write-ahead log without a flush, and gives its turn to the next at once. One thread
-flushes the log; every commit that was written before a flush began is on disk when it ends, so a flush serves all
-who wait. Commits are a prefix of the log: none is on disk without those before it. Nothing is acknowledged before
-its commit is on disk: `server.acknowledge` holds answers back. Decision 0017.
+A transaction commits into the write-ahead log without a flush, and gives its turn to the next at
+once. One thread flushes the log; every commit that was written before a flush began is on disk when
+it ends, so a flush serves all that wait. Commits are a prefix of the log: none is on disk without
+those before it. Nothing is acknowledged before its commit is on disk:
+`server.middleware.acknowledge` holds answers back. Decision 0017.
 
-The same thread looks after each flush whether the database's files are still those that were opened. PostgreSQL
-flushes at commit by itself and needs none of this.
+The same thread looks after each flush whether the database's files are still those that were
+opened. PostgreSQL flushes at commit by itself and needs none of this.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from gpupool.base.durable import sync_directory
-from gpupool.base.errors import GpupoolError, StateUnusable, StoreReplaced
-from gpupool.base.supervised import supervised_step
+from gpupool.base.errors import GpupoolError, ReplacedStore, StateUnusable
+from gpupool.base.supervision import supervised_step
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +33,11 @@ FLUSH_SECONDS: Final = 20.0
 OnLost = Callable[[GpupoolError], None]
 
 
-class Log(Protocol):
-    """What is flushed. `check` raises StoreReplaced where the files are not those that were opened."""
+class CommitLog(Protocol):
+    """What is flushed.
+
+    `check` raises ReplacedStore where the files are not those that were opened.
+    """
 
     def flush(self) -> None: ...
 
@@ -42,15 +46,16 @@ class Log(Protocol):
     def close(self) -> None: ...
 
 
-class Durability:
+class CommitDurability:
     """Counts commits and knows how many of them are on disk. Thread-safe.
 
-    After a failed flush nothing is known of the pages it was for (the kernel may call them clean), so no later one
-    is believed: every waiter gets the error, and `on_lost` is called once, to end the process.
+    After a failed flush nothing is known of the pages it was for (the kernel may call them clean),
+    so no later one is believed: every waiter gets the error, and `on_lost` is called once, to end
+    the process.
     """
 
-    def __init__(self, log: Log | None) -> None:
-        self.on_lost: OnLost = _say
+    def __init__(self, log: CommitLog | None) -> None:
+        self.on_lost: OnLost = _log_loss
         self._log = log
         self._changed = threading.Condition()
         self._committed = 0
@@ -61,14 +66,17 @@ class Durability:
         self._waiters: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._thread: threading.Thread | None = None
         if log is not None:
-            self._thread = threading.Thread(target=self._run, name="store-flush", daemon=True)
+            self._thread = threading.Thread(
+                target=self._flush_commits, name="store-flush", daemon=True
+            )
             self._thread.start()
 
     @contextmanager
-    def committing(self) -> Iterator[None]:
-        """Count the commit that the block makes; one at a time, in the order of the commits. Blocks for nothing.
+    def count_commit(self) -> Iterator[None]:
+        """Count the commit that the block makes; one at a time, in the order of the commits.
 
-        It counts from before it is made: a reader may see it a moment before the block ends, and must wait for it.
+        It counts from before it is made: a reader may see it a moment before the block ends, and
+        must wait for it. Blocks for nothing.
         """
         if self._log is None:
             yield
@@ -84,15 +92,23 @@ class Durability:
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Block until every commit until now is on disk. Raises the failure; StateUnusable after so many seconds."""
+        """Block until every commit until now is on disk.
+
+        Raises the failure; StateUnusable after the time.
+        """
         with self._changed:
             target = self._committed
-            self._changed.wait_for(lambda: self._durable >= target or self._lost is not None, seconds)
+            self._changed.wait_for(
+                lambda: self._durable >= target or self._lost is not None, seconds
+            )
             self.check()
             if self._durable < target:
-                raise StateUnusable(f"the disk did not flush the database's log within {seconds:g} s", hint="df, dmesg")
+                raise StateUnusable(
+                    f"the disk did not flush the database's log within {seconds:g} s",
+                    hint="df, dmesg",
+                )
 
-    async def settled(self) -> None:
+    async def await_durable(self) -> None:
         """Return once every commit until now is on disk. Raises the failure of a flush."""
         waiter: asyncio.Future[None] | None = None
         with self._changed:
@@ -111,13 +127,16 @@ class Durability:
             raise self._lost
 
     def look(self) -> None:
-        """Look now whether the files are still those that were opened; what is found is the failure from here on."""
+        """Look now whether the files are still those that were opened.
+
+        What is found is the failure from here on.
+        """
         if self._log is None:
             return
         try:
             self._log.check()
         except GpupoolError as error:
-            self._fail(error)
+            self._note_loss(error)
 
     def close(self) -> None:
         """Flush what is left and stop."""
@@ -130,75 +149,86 @@ class Durability:
         self._log.close()
         self._thread = None
 
-    def _run(self) -> None:
+    def _flush_commits(self) -> None:
         assert self._log is not None
-        while (target := self._next()) is not None:
+        while (target := self._await_commit()) is not None:
             try:
                 with supervised_step("store-flush", FLUSH_SECONDS):
                     self._log.flush()
                     self._log.check()
             except GpupoolError as error:
-                self._fail(error)
+                self._note_loss(error)
                 return
             except Exception as error:  # noqa: BLE001  # whatever it is, no later flush is believed
                 hint = "mend the disk (dmesg), then  gpupool up"
-                self._fail(StateUnusable(f"the database's log could not be flushed: {error}", hint=hint))
+                self._note_loss(
+                    StateUnusable(f"the database's log could not be flushed: {error}", hint=hint)
+                )
                 return
             with self._changed:
                 self._durable = target
-                self._wake()
+                self._wake_waiters()
 
-    def _next(self) -> int | None:
-        """The newest commit, once there is one that is not on disk; None at the end."""
+    def _await_commit(self) -> int | None:
+        """Return the newest commit, once there is one that is not on disk; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closing or self._written > self._durable)
-            return self._written if self._written > self._durable else None
+            self._changed.wait_for(lambda: self._closing or self._written_commits > self._durable)
+            return self._written_commits if self._written_commits > self._durable else None
 
     @property
-    def _written(self) -> int:
+    def _written_commits(self) -> int:
         """Commits that are in the log. One that is under way may not be."""
         return self._committed - self._under_way
 
-    def _fail(self, error: GpupoolError) -> None:
+    def _note_loss(self, error: GpupoolError) -> None:
         with self._changed:
             if self._lost is not None:
                 return
             self._lost = error
-            self._wake()
+            self._wake_waiters()
         self.on_lost(error)
 
-    def _wake(self) -> None:
-        """Under the lock: wake those whose commits are on disk, all when nothing will be any more."""
+    def _wake_waiters(self) -> None:
+        """Wake the waiters whose commits are on disk, all when nothing will be any more.
+
+        Under the lock.
+        """
         self._changed.notify_all()
-        ready = [waiter for waiter in self._waiters if self._lost is not None or waiter[0] <= self._durable]
+        ready = [
+            waiter
+            for waiter in self._waiters
+            if self._lost is not None or waiter[0] <= self._durable
+        ]
         if not ready:
             return
         self._waiters = [waiter for waiter in self._waiters if waiter not in ready]
         for loop in {loop for _, loop, _ in ready}:
             mine = [future for _, its, future in ready if its is loop]
             with suppress(RuntimeError):  # the loop has closed, with its waiters
-                loop.call_soon_threadsafe(_resolve, mine)
+                loop.call_soon_threadsafe(_resolve_futures, mine)
 
 
 class SqliteLog:
-    """The write-ahead log of an SQLite database that this process holds open for as long as this lives."""
+    """The write-ahead log of an SQLite database, held open for as long as this lives."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
         self._log = database.with_name(f"{database.name}-wal")
         self._files = {path: os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (self._log,)}
-        self._known = {path: _inode(path) for path in (self._database, self._log)}
+        # Device and number: a name that was moved away and back is the same file.
+        self._known = {path: _read_inode(path) for path in (self._database, self._log)}
         sync_directory(database.parent)
 
     def flush(self) -> None:
+        # Not fsync: the size is part of what fdatasync(2) writes, times are not needed.
         os.fdatasync(self._files[self._log])
 
     def check(self) -> None:
         for path, inode in self._known.items():
-            found = _inode(path)
+            found = _read_inode(path)
             if found != inode:
                 what = "was removed" if found is None else "was replaced by another file"
-                raise StoreReplaced(
+                raise ReplacedStore(
                     f"{path} {what} while the pool had it open; nothing more is written",
                     hint="put a saved copy in its place (gpupool restore), then  gpupool up",
                 )
@@ -209,7 +239,7 @@ class SqliteLog:
         self._files = {}
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def _read_inode(path: Path) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -217,11 +247,11 @@ def _inode(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _resolve(futures: list[asyncio.Future[None]]) -> None:
+def _resolve_futures(futures: list[asyncio.Future[None]]) -> None:
     for future in futures:
         if not future.done():  # its request may have been cancelled meanwhile
             future.set_result(None)
 
 
-def _say(error: GpupoolError) -> None:
+def _log_loss(error: GpupoolError) -> None:
     logger.critical("%s", error)

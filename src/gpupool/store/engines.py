@@ -14,16 +14,19 @@ import sqlalchemy as sa
 
 from gpupool.base.durable import sync_directory
 
+#: How long a writer waits for its turn before its request is answered with StoreBusy.
 BUSY_SECONDS = 10.0
-CONNECTIONS, SPARE_CONNECTIONS = 8, 40
-"""Kept open, and opened beside them under load: more than the server has threads."""
+CONNECTIONS = 8
+#: Kept open, and opened beside them under load: more than the server has threads.
+SPARE_CONNECTIONS = 40
 
 
 def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-#: A connection to a machine that has gone is given up after these times, not after the kernel's quarter of an hour.
+#: A connection to a machine that has gone is given up after these times, not after the kernel's
+#: quarter of an hour.
 _POSTGRES: dict[str, Any] = {
     "connect_timeout": 5,
     "tcp_user_timeout": 5000,
@@ -38,20 +41,38 @@ def is_postgres(url: str | None) -> bool:
 
 
 def _with_driver(url: str) -> str:
-    return "postgresql+psycopg://" + url.removeprefix("postgresql://") if url.startswith("postgresql://") else url
+    return (
+        "postgresql+psycopg://" + url.removeprefix("postgresql://")
+        if url.startswith("postgresql://")
+        else url
+    )
 
 
-def connect(url: str, *, busy_seconds: float = BUSY_SECONDS, sync: str = "group", name: str = "gpupool") -> sa.Engine:
-    """An engine on `sqlite:///PATH` or `postgresql://…`; opens nothing yet.
+def connect(
+    url: str, *, busy_seconds: float = BUSY_SECONDS, sync: str = "group", name: str = "gpupool"
+) -> sa.Engine:
+    """Make an engine on `sqlite:///PATH` or `postgresql://…`; opens nothing yet.
 
-    Who waits for a lock or a connection longer than `busy_seconds` gets StoreBusy. `sync` is one of faults.SYNCS.
-    `name` is what PostgreSQL calls its sessions.
+    Args:
+        busy_seconds: How long a lock or a connection is waited for, before StoreBusy.
+        sync: One of faults.SYNCS.
+        name: What PostgreSQL calls the sessions.
     """
     url = _with_driver(url)
-    sizes = {"pool_size": CONNECTIONS, "max_overflow": SPARE_CONNECTIONS, "pool_timeout": busy_seconds}
+    sizes = {
+        "pool_size": CONNECTIONS,
+        "max_overflow": SPARE_CONNECTIONS,
+        "pool_timeout": busy_seconds,
+    }
     if not url.startswith("sqlite"):
-        given = _POSTGRES | {"options": f"-c lock_timeout={int(busy_seconds * 1000)}", "application_name": name}
-        return sa.create_engine(url, json_serializer=_compact_json, pool_pre_ping=True, connect_args=given, **sizes)
+        given = _POSTGRES | {
+            "options": f"-c lock_timeout={int(busy_seconds * 1000)}",
+            "application_name": name,
+        }
+        # pool_pre_ping: a connection that a restart of PostgreSQL cut is replaced, not handed out.
+        return sa.create_engine(
+            url, json_serializer=_compact_json, pool_pre_ping=True, connect_args=given, **sizes
+        )
     arguments = {"timeout": busy_seconds, "check_same_thread": False}
     engine = sa.create_engine(
         url, json_serializer=_compact_json, connect_args=arguments, poolclass=sa.QueuePool, **sizes
@@ -60,13 +81,14 @@ def connect(url: str, *, busy_seconds: float = BUSY_SECONDS, sync: str = "group"
     return engine
 
 
-# Made once: json.dumps makes one for each call with separators, and a transaction writes thousands of values.
+# Made once: json.dumps makes one for each call with separators, and a transaction writes thousands
+# of values.
 _compact_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    # NORMAL flushes the log before a checkpoint and not at each commit: that is done for many commits at once
-    # by store.durability, before any of them is acknowledged.
+    # NORMAL flushes the log before a checkpoint and not at each commit: that is done for many
+    # commits at once by store.durability, before any of them is acknowledged.
     connection.isolation_level = None  # we begin transactions ourselves
     for pragma in (
         "journal_mode=WAL",
@@ -83,8 +105,8 @@ def _prepare_each(connection: sqlite3.Connection, record: Any) -> None:
     connection.execute("PRAGMA synchronous=FULL")
 
 
-def anchored(engine: sa.Engine) -> sqlite3.Connection | None:
-    """A connection that has the log open; None where there is no log that is ours to flush."""
+def hold_log_open(engine: sa.Engine) -> sqlite3.Connection | None:
+    """Open a connection that keeps the log; None where there is no log that is ours to flush."""
     name = engine.url.database
     if engine.dialect.name != "sqlite" or not name or name == ":memory:":
         return None
@@ -99,7 +121,7 @@ def anchored(engine: sa.Engine) -> sqlite3.Connection | None:
 
 
 def copy_database(source: sqlite3.Connection, path: Path) -> None:
-    """A copy of an SQLite database as it is at one instant, in one private file that is on disk when this returns."""
+    """Copy an SQLite database as it is at one instant into one private file that is on disk."""
     beside = path.with_name(f"{path.name}.new")
     beside.unlink(missing_ok=True)
     os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -115,13 +137,17 @@ def copy_database(source: sqlite3.Connection, path: Path) -> None:
     sync_directory(path.parent)
 
 
-#: Key of the advisory lock under which a PostgreSQL database is made or upgraded: "gpupool" in ASCII.
+#: Key of the advisory lock under which a PostgreSQL database is made or upgraded: "gpupool" in
+#: ASCII.
 _PREPARING = 0x677075706F6F6C
 
 
 @contextmanager
 def preparing_alone(engine: sa.Engine) -> Iterator[None]:
-    """Let one server at a time make or upgrade a PostgreSQL database; on SQLite the directory's lock does this."""
+    """Let one server at a time make or upgrade a PostgreSQL database.
+
+    On SQLite the directory's lock does this.
+    """
     if engine.dialect.name != "postgresql":
         yield
         return
@@ -136,8 +162,15 @@ def preparing_alone(engine: sa.Engine) -> Iterator[None]:
 
 
 def lease_engine(url: str, name: str) -> sa.Engine:
-    """Short statements on a connection of their own: nothing waits longer than a part of a lease."""
-    arguments = _POSTGRES | {"connect_timeout": 2, "tcp_user_timeout": 1000, "application_name": name}
+    """Make an engine for short statements on a connection of their own, for a lease.
+
+    Nothing waits longer than a part of a lease.
+    """
+    arguments = _POSTGRES | {
+        "connect_timeout": 2,
+        "tcp_user_timeout": 1000,
+        "application_name": name,
+    }
     return sa.create_engine(
         _with_driver(url),
         poolclass=sa.NullPool,

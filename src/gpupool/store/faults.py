@@ -1,7 +1,8 @@
-"""Where a server can be killed on purpose: just before and just after a commit, for the tests that prove both safe.
+"""Where a server can be killed on purpose, for tests: just before and just after a commit.
 
-`GPUPOOL_STORE_FAULT=STEP:SUBJECT` kills the process with SIGKILL at the first write about that subject (the kind of
-one of its events, or a topic that it announces), but only where `GPUPOOL_FAULTS_ALLOWED=1` says that this is a test.
+`GPUPOOL_STORE_FAULT=STEP:SUBJECT` kills the process with SIGKILL at the first write about that
+subject (the kind of one of its events, or a topic that it announces), but only where
+`GPUPOOL_FAULTS_ALLOWED=1` says that this is a test.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Callable, Mapping
 
 from gpupool.base.errors import BadOption
 
+#: Called with the step and a function that says what the write is about.
 Fault = Callable[[str, Callable[[], frozenset[str]]], None]
-"""Called with the step and a function that says what the write is about."""
 
+#: How commits reach the disk: many by one flush, each by its own, or when the kernel likes (only to
+#: compare with).
 SYNCS = ("group", "each", "none")
-"""How commits reach the disk: many by one flush, each by its own, or when the kernel likes (only to compare with)."""
 
 STEPS = ("before-commit", "after-commit")
 
@@ -25,14 +27,16 @@ def no_fault(_step: str, _subjects: Callable[[], frozenset[str]]) -> None:
     """What every server outside a test is given."""
 
 
-def fault_from(environ: Mapping[str, str]) -> Fault:
-    """The fault that an environment asks for. Raises BadOption for a step that does not exist."""
+def read_fault(environ: Mapping[str, str]) -> Fault:
+    """Return the fault that an environment asks for. Raises BadOption for an unknown step."""
     wanted = environ.get("GPUPOOL_STORE_FAULT")
     if not wanted or environ.get("GPUPOOL_FAULTS_ALLOWED") != "1":
         return no_fault
     at, _, subject = wanted.partition(":")
     if at not in STEPS or not subject:
-        raise BadOption(f"GPUPOOL_STORE_FAULT={wanted!r} is no step of a write", hint="before-commit:job.placed")
+        raise BadOption(
+            f"GPUPOOL_STORE_FAULT={wanted!r} is no step of a write", hint="before-commit:job.placed"
+        )
 
     def die(step: str, subjects: Callable[[], frozenset[str]]) -> None:
         if step == at and subject in subjects():
@@ -41,8 +45,12 @@ def fault_from(environ: Mapping[str, str]) -> Fault:
     return die
 
 
-def sync_from(environ: Mapping[str, str]) -> str:
-    """`GPUPOOL_STORE_SYNC`, for the bench that compares; `group` outside of it. Raises BadOption."""
+def read_sync(environ: Mapping[str, str]) -> str:
+    """Return `GPUPOOL_STORE_SYNC`, for the bench that compares; `group` outside of it.
+
+    Raises:
+        BadOption: It is none of SYNCS.
+    """
     wanted = environ.get("GPUPOOL_STORE_SYNC")
     if not wanted or environ.get("GPUPOOL_FAULTS_ALLOWED") != "1":
         return "group"

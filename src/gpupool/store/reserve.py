@@ -1,8 +1,9 @@
 """Space on the disk that is kept for freeing: what ends jobs can be written when nothing else can.
 
-Blocks are allocated ahead, behind the last frame of the write-ahead log and behind the end of the database, so that
-a full disk cannot take them. Once no more can be allocated ahead, only writes that free something go on; all others
-are refused with nothing changed. File systems that copy on write (btrfs, ZFS) do not keep this promise.
+Blocks are allocated ahead, behind the last frame of the write-ahead log and behind the end of the
+database, so that a full disk cannot take them. Once no more can be allocated ahead, only writes
+that free something go on; all others are refused with nothing changed. File systems that copy on
+write (btrfs, ZFS) do not keep this promise.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
-class Reserve:
-    """Of one open SQLite database. Thread-safe.
+class DiskReserve:
+    """The reserve of one open SQLite database. Thread-safe.
 
-    Its descriptors must stay open until the last connection is closed: closing one would drop SQLite's own locks on
-    the file (fcntl(2) locks are the process's).
+    Its descriptors must stay open until the last connection is closed: closing one would drop
+    SQLite's own locks on the file (fcntl(2) locks are the process's).
     """
 
     def __init__(self, database: Path) -> None:
         disk = os.statvfs(database.parent)
         self._log_bytes, self._database_bytes = reserve_bytes(disk.f_blocks * disk.f_frsize)
         self._margin = self._database_bytes
-        self._parked = _parked(database)
+        self._parked = _parked_file(database)
         self._lock = threading.Lock()
         self._database = os.open(database, os.O_RDWR | os.O_CLOEXEC)
         self._log = os.open(f"{database}-wal", os.O_RDWR | os.O_CLOEXEC)
@@ -55,69 +56,81 @@ class Reserve:
         self.refill()
 
     def has_room(self) -> bool:
-        """Whether the disk has room for what frees nothing: less than a margin is full. One call to the kernel."""
+        """Return whether the disk has room for what frees nothing: less than a margin is full."""
         found = os.fstatvfs(self._log)
         if found.f_bavail * found.f_frsize >= self._margin and not self.full:
             return True
         return self.refill() and found.f_bavail * found.f_frsize >= self._margin
 
     def refill(self) -> bool:
-        """Allocate ahead what is missing; whether all of it is there. Cheap where nothing is missing."""
+        """Allocate ahead what is missing; return whether all of it is there.
+
+        Cheap where nothing is missing.
+        """
         with self._lock:
-            used = self._frames() * _FRAME_BYTES
+            used = self._count_frames() * _FRAME_BYTES
             if not self.full and self._ahead >= used + self._log_bytes // 2:
                 return True
             try:
-                _allocate(self._log, used + self._log_bytes)
-                _allocate(self._database, os.fstat(self._database).st_size + self._database_bytes)
-                _extend(self._index, INDEX_BYTES)
+                _allocate_ahead(self._log, used + self._log_bytes)
+                _allocate_ahead(
+                    self._database, os.fstat(self._database).st_size + self._database_bytes
+                )
+                _extend_index(self._index, INDEX_BYTES)
             except OSError as error:
                 if not self.full:
-                    logger.warning("the disk is full: only what frees something is written (%s)", error.strerror)
+                    logger.warning(
+                        "the disk is full: only what frees something is written (%s)",
+                        error.strerror,
+                    )
                 self.full = True
                 return False
             if self.full:
                 logger.warning("the disk has room again: everything is written")
-            self._ahead, self.full = used + self._log_bytes, False
+            self._ahead = used + self._log_bytes
+            self.full = False
             return True
 
     def close(self) -> None:
-        """Once every connection is closed, and SQLite has removed the log: its blocks wait in a file of their own."""
+        """Keep the log's blocks in a file of their own, once SQLite has removed the log."""
         for descriptor in (self._database, self._log, self._index):
             os.close(descriptor)
-        with suppress(OSError), open(self._parked, "wb", opener=_private) as file:
-            _allocate(file.fileno(), self._log_bytes)
+        with suppress(OSError), open(self._parked, "wb", opener=_open_private) as file:
+            _allocate_ahead(file.fileno(), self._log_bytes)
 
-    def _frames(self) -> int:
+    def _count_frames(self) -> int:
         found = os.pread(self._index, _LAST_FRAME.size, _LAST_FRAME_AT)
         return int(_LAST_FRAME.unpack(found)[0]) if len(found) == _LAST_FRAME.size else 0
 
 
 def use_parked(database: Path) -> None:
-    """Give a full disk the blocks of a pool that was stopped, so that its database can be opened. Idempotent."""
+    """Give a full disk the blocks of a pool that was stopped, so that its database can be opened.
+
+    Idempotent.
+    """
     disk = os.statvfs(database.parent)
     free = disk.f_bavail * disk.f_frsize
     if free < reserve_bytes(disk.f_blocks * disk.f_frsize)[1]:
-        _parked(database).unlink(missing_ok=True)
+        _parked_file(database).unlink(missing_ok=True)
 
 
-def _parked(database: Path) -> Path:
+def _parked_file(database: Path) -> Path:
     return database.with_name(f"{database.name}.reserve")
 
 
-def _allocate(descriptor: int, until: int) -> None:
-    """Allocate blocks from the file's beginning, behind its end too, and leave its size. Raises OSError."""
+def _allocate_ahead(descriptor: int, until: int) -> None:
+    """Allocate blocks from the file's beginning, behind its end too, and leave its size."""
     if _libc.fallocate(descriptor, _KEEP_SIZE, 0, until) != 0:
         number = ctypes.get_errno()
         if number not in _UNSUPPORTED:
             raise OSError(number, os.strerror(number))
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _extend(descriptor: int, size: int) -> None:
+def _extend_index(descriptor: int, size: int) -> None:
     """Give the index its size ahead: SQLite takes more of it only where the file is shorter."""
     if os.fstat(descriptor).st_size < size:
         os.posix_fallocate(descriptor, 0, size)

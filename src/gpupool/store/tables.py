@@ -16,12 +16,12 @@ metadata = sa.MetaData(
     }
 )
 
+#: A 64-bit key that SQLite can number by itself.
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-"""A 64-bit key that SQLite can number by itself."""
 
 
 def new_epoch() -> str:
-    """A random id of one event log: the same number is another event in a log with another epoch."""
+    """Make a random id of one event log: the same number is another event in another log."""
     return new_id("e")
 
 
@@ -30,8 +30,12 @@ pool = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("pool_id", sa.String(32), nullable=False),
-    sa.Column("holder", sa.String(64), nullable=False, comment="token of the one server that may write"),
-    sa.Column("event_seq", sa.BigInteger, nullable=False, comment="last number given in the event log"),
+    sa.Column(
+        "holder", sa.String(64), nullable=False, comment="token of the one server that may write"
+    ),
+    sa.Column(
+        "event_seq", sa.BigInteger, nullable=False, comment="last number given in the event log"
+    ),
     sa.Column(
         "event_epoch",
         sa.String(16),
@@ -40,7 +44,9 @@ pool = sa.Table(
         default=new_epoch,
         comment="id of the event log; new where its past was replaced",
     ),
-    sa.Column("generation", sa.BigInteger, nullable=False, comment="grows with every change of the ledger"),
+    sa.Column(
+        "generation", sa.BigInteger, nullable=False, comment="grows with every change of the ledger"
+    ),
     sa.Column("ledger_ns", sa.BigInteger, nullable=False, comment="latest instant in the books"),
     sa.Column(
         "idle_ns",
@@ -52,6 +58,8 @@ pool = sa.Table(
     sa.CheckConstraint("id = 1", name="one_row"),
 )
 
+#: Of a PostgreSQL database; empty on SQLite, where one server holds the file. See
+#: `store.leadership`.
 leader = sa.Table(
     "leader",
     metadata,
@@ -59,11 +67,12 @@ leader = sa.Table(
     sa.Column("holder", sa.String(64), nullable=False, comment="token of the server that leads"),
     sa.Column("instance", sa.String(64), nullable=False, comment="its state directory's identity"),
     sa.Column("number", sa.BigInteger, nullable=False, comment="grows with each takeover"),
-    sa.Column("expires_us", sa.BigInteger, nullable=False, comment="by the database's clock; 0: given up"),
+    sa.Column(
+        "expires_us", sa.BigInteger, nullable=False, comment="by the database's clock; 0: given up"
+    ),
     sa.Column("address", sa.String(255), nullable=False, comment="where its clients reach it"),
     sa.CheckConstraint("id = 1", name="one_row"),
 )
-"""Of a PostgreSQL database; empty on SQLite, where one server holds the file. See `store.leadership`."""
 
 events = sa.Table(
     "events",
@@ -85,5 +94,11 @@ idempotency = sa.Table(
     sa.Column("request_sha256", sa.String(64), nullable=False),
     sa.Column("status", sa.Integer, nullable=False),
     sa.Column("response", sa.JSON, nullable=False),
-    sa.Column("created_ns", sa.BigInteger, nullable=False, index=True, comment="ledger time less the pool's idle_ns"),
+    sa.Column(
+        "created_ns",
+        sa.BigInteger,
+        nullable=False,
+        index=True,
+        comment="ledger time less the pool's idle_ns",
+    ),
 )

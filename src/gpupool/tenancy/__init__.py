@@ -1,1 +1,1 @@
-"""Tenants, projects, users, tokens and quotas: who is asking, and what they may have."""
+"""Tenants, projects, users, tokens and quotas: the caller's identity and rights."""

@@ -1,6 +1,7 @@
-"""The holders of cards on a cluster in the terms of this pool: tenant, namespace as project, service account as user.
+"""The holders of cards on a cluster in the terms of this pool.
 
-These users cannot log in: their names hold a colon, which `user add` refuses, and they are disabled from the start.
+Tenant is tenant, a namespace is a project, a service account a user. These users cannot log in:
+their names hold a colon, which `user add` refuses, and they are disabled from the start.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import BadName
 from gpupool.base.ids import check_name
-from gpupool.model.tenant import Role
-from gpupool.store.database import Write
+from gpupool.model.tenant import UserRole
+from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.tables import tenants, users
 from gpupool.tenancy.tenants import ensure_project, insert_tenant
 
+#: Signs of a name; the columns have no more.
 LONGEST = 63
 
 
-class Owner(NamedTuple):
+class ClusterOwner(NamedTuple):
     """Keys of the rows."""
 
     tenant_id: int
@@ -28,32 +30,45 @@ class Owner(NamedTuple):
     user_id: int
 
 
-def owner_of(write: Write, tenant: str, namespace: str, account: str) -> Owner:
-    """The rows of this owner, made where there are none. A tenant that was deleted stays so, and is counted for."""
-    tenant_id = _tenant(write, _usable(tenant))
-    user_id = _user(write, shortened(f"{namespace}:{account}" if account else f"{namespace}:"), tenant_id)
-    return Owner(tenant_id, ensure_project(write, tenant_id, _usable(namespace)), user_id)
+def ensure_owner(
+    write: WriteTransaction, tenant: str, namespace: str, account: str
+) -> ClusterOwner:
+    """Return the rows of this owner, made where there are none.
+
+    A tenant that was deleted stays so, and is counted for.
+    """
+    tenant_id = _ensure_tenant(write, _make_usable(tenant))
+    user_id = _ensure_user(
+        write, shorten_name(f"{namespace}:{account}" if account else f"{namespace}:"), tenant_id
+    )
+    return ClusterOwner(
+        tenant_id, ensure_project(write, tenant_id, _make_usable(namespace)), user_id
+    )
 
 
-def shortened(name: str) -> str:
-    """The name, or its beginning with what tells it from others where it is too long.
+def shorten_name(name: str) -> str:
+    """Return the name; a long one is cut, with a mark of the whole that tells it from others.
 
-    >>> shortened("a" * 70)[-12:]
-    'aaa-3a9d30bd'
+    >>> shorten_name("a" * 70)[-12:]
+    'aaa-6bd5e503'
     """
     mark = hashlib.sha256(name.encode()).hexdigest()[:8]
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 9]}-{mark}"
 
 
-def _usable(name: str) -> str:
+def _make_usable(name: str) -> str:
     try:
         return check_name(name)
     except BadName:
+        # A name that Kubernetes allows and the pool does not; the same one is always the same
+        # tenant.
         return f"cluster-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
-def _tenant(write: Write, name: str) -> int:
-    found = write.execute(sa.select(tenants.c.id).where(tenants.c.name == name)).scalar_one_or_none()
+def _ensure_tenant(write: WriteTransaction, name: str) -> int:
+    found = write.execute(
+        sa.select(tenants.c.id).where(tenants.c.name == name)
+    ).scalar_one_or_none()
     if found is not None:
         return int(found)
     tenant_id = insert_tenant(write, name)
@@ -63,9 +78,17 @@ def _tenant(write: Write, name: str) -> int:
     return tenant_id
 
 
-def _user(write: Write, name: str, tenant_id: int) -> int:
+def _ensure_user(write: WriteTransaction, name: str, tenant_id: int) -> int:
     found = write.execute(sa.select(users.c.id).where(users.c.name == name)).scalar_one_or_none()
     if found is not None:
         return int(found)
     now = write.now_ns
-    return write.insert(users, name=name, tenant_id=tenant_id, role=str(Role.VIEWER), created_ns=now, disabled_ns=now)
+    return write.insert(
+        users,
+        name=name,
+        tenant_id=tenant_id,
+        # Disabled from the start: the row is for the books, and no caller logs in as it.
+        role=str(UserRole.VIEWER),
+        created_ns=now,
+        disabled_ns=now,
+    )

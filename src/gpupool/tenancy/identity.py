@@ -15,14 +15,21 @@ from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import NotAllowed, NoUnixUser, Unavailable
-from gpupool.model.tenant import DEFAULT_TENANT, Principal, Role, UnixIdentity
-from gpupool.store.database import Store, Write
-from gpupool.tenancy.access import Peer
-from gpupool.tenancy.accounts import Accounts
+from gpupool.base.errors import NoPermission, NoUnixUser, ServiceUnavailable
+from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.model.tenant import DEFAULT_TENANT, Principal, UnixIdentity, UserRole
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.access import PeerProcess
+from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.tables import tenants, tokens, users
-from gpupool.tenancy.tokens import Secret, alive, matches, parse, refused_token
-from gpupool.tenancy.users import PEOPLE, free_user_name, insert_user, users_query
+from gpupool.tenancy.tokens import (
+    TokenSecret,
+    is_alive,
+    is_same_secret,
+    make_refused_token,
+    parse_token,
+)
+from gpupool.tenancy.users import PEOPLE, free_user_name, insert_user, select_users
 from gpupool.wire.fleet import RunAs
 
 logger = logging.getLogger(__name__)
@@ -30,12 +37,14 @@ logger = logging.getLogger(__name__)
 Row = sa.Row[Any]
 K = TypeVar("K")
 V = TypeVar("V")
+#: Entries of a cache; beyond that it begins anew. Only authenticated callers make an entry.
 KNOWN_AT_MOST = 4096
-USED_EVERY_NS = 60 * 10**9
+#: How often the last use of a token is written: a write per request would be a flush per request.
+USED_EVERY_NS = 60 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True)
-class _Local:
+class _KnownPeer:
     """A Unix user in memory, with its account's name."""
 
     principal: Principal
@@ -43,7 +52,7 @@ class _Local:
 
 
 @dataclass(frozen=True)
-class _Bearer:
+class _KnownToken:
     """A token in memory: enough to check one without the database."""
 
     secret_sha256: str
@@ -51,7 +60,7 @@ class _Bearer:
     principal: Principal
 
 
-class _Known(Generic[K, V]):
+class _IdentityCache(Generic[K, V]):
     """A bounded memory that forgets everything at once, also what is being read meanwhile."""
 
     def __init__(self) -> None:
@@ -60,6 +69,8 @@ class _Known(Generic[K, V]):
         self.epoch = 0
 
     def get(self, key: K) -> V | None:
+        # Without the lock: one reading of an attribute, and the dictionary is replaced, never
+        # emptied.
         return self._items.get(key)
 
     def put(self, key: K, value: V, epoch: int) -> None:
@@ -77,16 +88,20 @@ class _Known(Generic[K, V]):
             self._items = {}
 
 
-class Identity:
-    """Who a caller is. Thread-safe."""
+class CallerIdentity:
+    """Authenticates callers. Thread-safe."""
 
-    def __init__(self, store: Store, accounts: Accounts, owner_uid: int) -> None:
-        self._store, self._accounts, self._owner_uid = store, accounts, owner_uid
-        self._owner = accounts.by_uid(owner_uid) or UnixIdentity(owner_uid, os.getgid(), str(owner_uid))
-        self._peers: _Known[int, _Local] = _Known()
-        self._bearers: _Known[str, _Bearer] = _Known()
-        self._used_ns: _Known[str, int] = _Known()
-        store.hub.listen(self._heard)
+    def __init__(self, store: Store, accounts: UnixAccounts, owner_uid: int) -> None:
+        self._store = store
+        self._accounts = accounts
+        self._owner_uid = owner_uid
+        self._owner = accounts.by_uid(owner_uid) or UnixIdentity(
+            owner_uid, os.getgid(), str(owner_uid)
+        )
+        self._peers: _IdentityCache[int, _KnownPeer] = _IdentityCache()
+        self._bearers: _IdentityCache[str, _KnownToken] = _IdentityCache()
+        self._used_ns: _IdentityCache[str, int] = _IdentityCache()
+        store.notifier.add_listener(self._forget_changed)
 
     @property
     def own_pool(self) -> bool:
@@ -95,107 +110,152 @@ class Identity:
 
     @property
     def epoch(self) -> int:
-        """Grows with every change of a user's identity or rights."""
+        """A number that grows with every change of a user's identity or rights."""
         return self._bearers.epoch
 
-    def peek_peer(self, peer: Peer) -> Principal | None:
-        """The principal, if it can be told without touching the database; never blocks."""
+    def peek_peer(self, peer: PeerProcess) -> Principal | None:
+        """Return the principal, if it is known without the database; never blocks."""
         known = self._peers.get(peer.uid)
-        return None if known is None else self._local(known.principal, peer, known.account)
+        return None if known is None else self._localize(known.principal, peer, known.account)
 
-    def principal_for_peer(self, peer: Peer) -> Principal:
-        """The user with that Unix uid; an unknown one joins the default tenant. Raises NotAllowed."""
+    def principal_for_peer(self, peer: PeerProcess) -> Principal:
+        """Return the user with that Unix uid; an unknown one joins the default tenant.
+
+        Raises NoPermission for a disabled user.
+        """
         known = self.peek_peer(peer)
         if known is not None:
             return known
+        # Read before the row: a change that commits in between makes `put` forget what we read.
         before = self._peers.epoch
         with self._store.read() as connection:
-            row = connection.execute(users_query().where(users.c.unix_uid == peer.uid)).one_or_none()
-        row = row or self._join(peer.uid)
+            row = connection.execute(
+                select_users().where(users.c.unix_uid == peer.uid)
+            ).one_or_none()
+        row = row or self._join_user(peer.uid)
         if row.disabled_ns is not None:
-            raise NotAllowed(f"the user {row.name} is disabled", hint="ask an admin")
-        found = _Local(_principal(row), _name(self._accounts.by_uid(peer.uid), peer.uid))
+            raise NoPermission(f"the user {row.name} is disabled", hint="ask an admin")
+        found = _KnownPeer(
+            _make_principal(row), _name_account(self._accounts.by_uid(peer.uid), peer.uid)
+        )
         self._peers.put(peer.uid, found, before)
-        return self._local(found.principal, peer, found.account)
+        return self._localize(found.principal, peer, found.account)
 
-    def peek_token(self, text: str, peer: Peer | None) -> Principal | None:
-        """As `principal_for_token`, when the database is not needed; never blocks."""
-        given = parse(text)
+    def peek_token(self, text: str, peer: PeerProcess | None) -> Principal | None:
+        """Return what `principal_for_token` would, when the database is not needed.
+
+        Never blocks.
+        """
+        given = parse_token(text)
         bearer = self._bearers.get(given.id) if given else None
+        # Over the socket the account's name may have to be looked up, which can block.
         if given is None or bearer is None or peer is not None or self._use_is_due(given.id):
             return None
-        if not matches(given, bearer.secret_sha256) or _over(bearer.expires_ns, self._store.clock.now_ns()):
-            raise refused_token()
-        return self._carried(bearer.principal, peer)
+        if not is_same_secret(given, bearer.secret_sha256) or _has_expired(
+            bearer.expires_ns, self._store.clock.now_ns()
+        ):
+            raise make_refused_token()
+        return self._bind_account(bearer.principal, peer)
 
-    def principal_for_token(self, text: str, peer: Peer | None = None) -> Principal:
-        """The user whose token this is. Raises NotLoggedIn for an unknown, ended or wrong one."""
-        given = parse(text)
+    def principal_for_token(self, text: str, peer: PeerProcess | None = None) -> Principal:
+        """Return the user whose token this is.
+
+        Raises NotLoggedIn for an unknown, ended or wrong one.
+        """
+        given = parse_token(text)
         if given is None:
-            raise refused_token()
+            raise make_refused_token()
         bearer = self._bearers.get(given.id) or self._read_bearer(given)
-        if not matches(given, bearer.secret_sha256) or _over(bearer.expires_ns, self._store.clock.now_ns()):
-            raise refused_token()
+        if not is_same_secret(given, bearer.secret_sha256) or _has_expired(
+            bearer.expires_ns, self._store.clock.now_ns()
+        ):
+            raise make_refused_token()
         self._note_use(given.id)
-        return self._carried(bearer.principal, peer)
+        return self._bind_account(bearer.principal, peer)
 
-    def run_as(self, principal: Principal, peer: Peer | None) -> RunAs:
-        """The Unix account of this caller's jobs. Raises NoUnixUser.
+    def run_as(self, principal: Principal, peer: PeerProcess | None) -> RunAs:
+        """Return the Unix account of this caller's jobs. Raises NoUnixUser.
 
         In a user's own pool its owner. Else, over the Unix socket, exactly the peer; over TCP
         the account an admin bound to the user, which is never root.
         """
         if self.own_pool:
-            return self._login_of(self._owner)
+            return self._describe_account(self._owner)
         if peer is not None:
             account = self._accounts.by_uid(peer.uid)
-            return RunAs(uid=peer.uid, gid=peer.gid, groups=list(peer.groups), name=_name(account, peer.uid))
+            return RunAs(
+                uid=peer.uid,
+                gid=peer.gid,
+                groups=list(peer.groups),
+                name=_name_account(account, peer.uid),
+            )
         if principal.unix is None:
             raise NoUnixUser(
-                f"jobs of {principal.user} that come over the network have no Unix account to run as",
+                f"jobs of {principal.user} that come over the network have no Unix account to run "
+                "as",
                 hint=f"an admin types: gpupool user set {principal.user} --run-as ACCOUNT",
             )
+        # The binding refuses root as well; here it holds whatever the table says.
         if principal.unix.uid == 0:
-            raise NoUnixUser("no job that comes over the network runs as root", hint="ask for another account")
-        return self._login_of(principal.unix)
+            raise NoUnixUser(
+                "no job that comes over the network runs as root", hint="ask for another account"
+            )
+        return self._describe_account(principal.unix)
 
-    def _login_of(self, account: UnixIdentity) -> RunAs:
+    def _describe_account(self, account: UnixIdentity) -> RunAs:
         groups = self._accounts.groups(account)
         return RunAs(uid=account.uid, gid=account.gid, groups=groups, name=account.name)
 
-    def _local(self, principal: Principal, peer: Peer, name: str) -> Principal:
+    def _localize(self, principal: Principal, peer: PeerProcess, name: str) -> Principal:
         unix = self._owner if self.own_pool else UnixIdentity(peer.uid, peer.gid, name)
+        # `local` lets a command see that its files are the server's files.
         return replace(principal, unix=unix, local=True)
 
-    def _carried(self, principal: Principal, peer: Peer | None) -> Principal:
-        """A token's principal: over the Unix socket its jobs still run as the peer, never as anyone else."""
+    def _bind_account(self, principal: Principal, peer: PeerProcess | None) -> Principal:
+        """Give a token's principal its account: over the Unix socket jobs still run as the peer."""
         if peer is not None:
-            return self._local(principal, peer, _name(self._accounts.by_uid(peer.uid), peer.uid))
+            return self._localize(
+                principal, peer, _name_account(self._accounts.by_uid(peer.uid), peer.uid)
+            )
         return replace(principal, unix=self._owner) if self.own_pool else principal
 
-    def _join(self, uid: int) -> Row:
+    def _join_user(self, uid: int) -> Row:
         """Make the user of a Unix account that has none yet."""
         account = self._accounts.by_uid(uid)
         with self._store.write() as write:
-            row = join(write, account, uid)
+            row = join_user(write, account, uid)
         logger.info("uid %d joined tenant %s as %s", uid, row.tenant, row.name)
         return row
 
-    def _read_bearer(self, given: Secret) -> _Bearer:
+    def _read_bearer(self, given: TokenSecret) -> _KnownToken:
         before = self._bearers.epoch
-        query = users_query().add_columns(
-            tokens.c.secret_sha256, tokens.c.expires_ns, tokens.c.revoked_ns, tokens.c.kind, tokens.c.may_mint
+        query = select_users().add_columns(
+            tokens.c.secret_sha256,
+            tokens.c.expires_ns,
+            tokens.c.revoked_ns,
+            tokens.c.kind,
+            tokens.c.may_mint,
         )
         with self._store.read() as connection:
             row = connection.execute(
                 query.join(tokens, tokens.c.user_id == users.c.id).where(tokens.c.id == given.id)
             ).one_or_none()
-        usable = row is not None and alive(row, self._store.clock.now_ns()) and row.disabled_ns is None
-        if row is None or not usable or row.kind == "once" or not matches(given, row.secret_sha256):
-            raise refused_token()
+        usable = (
+            row is not None
+            and is_alive(row, self._store.clock.now_ns())
+            and row.disabled_ns is None
+        )
+        if (
+            row is None
+            or not usable
+            # A one-time token is for /login alone.
+            or row.kind == "once"
+            or not is_same_secret(given, row.secret_sha256)
+        ):
+            raise make_refused_token()
         account = None if row.run_as_uid is None else self._accounts.by_uid(row.run_as_uid)
-        caller = replace(_principal(row), unix=account, token=given.id, may_mint=row.may_mint)
-        bearer = _Bearer(row.secret_sha256, row.expires_ns, caller)
+        caller = replace(_make_principal(row), unix=account, token=given.id, may_mint=row.may_mint)
+        bearer = _KnownToken(row.secret_sha256, row.expires_ns, caller)
         self._bearers.put(given.id, bearer, before)
         return bearer
 
@@ -204,42 +264,55 @@ class Identity:
         return last is None or self._store.clock.now_ns() - last >= USED_EVERY_NS
 
     def _note_use(self, token_id: str) -> None:
-        """Write when the token was last used, at most once a minute; a store that cannot, stops no reader."""
+        """Write when the token was last used, at most once a minute.
+
+        A store that cannot be written stops no reader.
+        """
         if not self._use_is_due(token_id):
             return
         self._used_ns.put(token_id, self._store.clock.now_ns(), self._used_ns.epoch)
         try:
             with self._store.write() as write:
-                write.execute(tokens.update().where(tokens.c.id == token_id).values(last_used_ns=write.now_ns))
-        except Unavailable as error:
+                write.execute(
+                    tokens.update().where(tokens.c.id == token_id).values(last_used_ns=write.now_ns)
+                )
+        except ServiceUnavailable as error:
             logger.warning("the last use of token %s is not recorded: %s", token_id, error)
 
-    def _heard(self, topics: frozenset[Hashable]) -> None:
+    def _forget_changed(self, topics: frozenset[Hashable]) -> None:
+        # A quota changes tenants, whose names are part of a principal.
         if PEOPLE in topics or "quota" in topics:
             self._peers.forget()
             self._bearers.forget()
 
 
-def join(write: Write, account: UnixIdentity | None, uid: int) -> Row:
-    """Inside a transaction: the user with this uid, made (or brought back) in the default tenant."""
+def join_user(write: WriteTransaction, account: UnixIdentity | None, uid: int) -> Row:
+    """Return the user with this uid, made (or brought back) in the default tenant.
+
+    Inside the caller's transaction.
+    """
     mine = sa.select(users).where(users.c.unix_uid == uid)
     old = write.execute(mine).one_or_none()
     if old is None or old.retired_ns is not None:
         name = old.name if old is not None else free_user_name(write.connection, account, uid)
-        tenant_id = write.execute(sa.select(tenants.c.id).where(tenants.c.name == DEFAULT_TENANT)).scalar_one()
-        insert_user(write, name, tenant_id, Role.USER, unix_uid=uid)
-        write.event("user.created", name, tenant_id=tenant_id, data={"unix_uid": uid, "joined": True})
+        tenant_id = write.execute(
+            sa.select(tenants.c.id).where(tenants.c.name == DEFAULT_TENANT)
+        ).scalar_one()
+        insert_user(write, name, tenant_id, UserRole.USER, unix_uid=uid)
+        write.event(
+            "user.created", name, tenant_id=tenant_id, data={"unix_uid": uid, "joined": True}
+        )
         write.announce(PEOPLE)
-    return write.execute(users_query().where(users.c.unix_uid == uid)).one()
+    return write.execute(select_users().where(users.c.unix_uid == uid)).one()
 
 
-def _principal(row: Row) -> Principal:
-    return Principal(row.id, row.name, row.tenant_id, row.tenant, Role(row.role))
+def _make_principal(row: Row) -> Principal:
+    return Principal(row.id, row.name, row.tenant_id, row.tenant, UserRole(row.role))
 
 
-def _name(account: UnixIdentity | None, uid: int) -> str:
+def _name_account(account: UnixIdentity | None, uid: int) -> str:
     return account.name if account else str(uid)
 
 
-def _over(expires_ns: int | None, now_ns: int) -> bool:
+def _has_expired(expires_ns: int | None, now_ns: int) -> bool:
     return expires_ns is not None and expires_ns <= now_ns

@@ -1,4 +1,7 @@
-"""Routes of tenants, users, tokens and quotas, below /api/v1. Thin: parse, ask the service, answer."""
+"""Routes of tenants, users, tokens and quotas, below /api/v1.
+
+Thin: parse, ask the service, answer.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from gpupool import __version__
 from gpupool.base.errors import BadOption
 from gpupool.model.tenant import PERMISSIONS, Permission, Principal
 from gpupool.store.tables import pool
-from gpupool.tenancy.access import require
-from gpupool.tenancy.service import Tenancy
+from gpupool.tenancy.access import require_caller
+from gpupool.tenancy.service import TenancyService
 from gpupool.tenancy.tenants import find_tenant, quota_out
 from gpupool.wire.common import Page
 from gpupool.wire.people import (
@@ -33,23 +36,25 @@ from gpupool.wire.people import (
 router = APIRouter(tags=["tenancy"])
 
 
-def service(request: Request) -> Tenancy:
-    tenancy: Tenancy = request.app.state.tenancy
+def get_service(request: Request) -> TenancyService:
+    tenancy: TenancyService = request.app.state.tenancy
     return tenancy
 
 
-Service = Annotated[Tenancy, Depends(service)]
-Reader = Annotated[Principal, Depends(require(Permission.READ))]
-TenantManager = Annotated[Principal, Depends(require(Permission.MANAGE_TENANT))]
-PoolManager = Annotated[Principal, Depends(require(Permission.MANAGE_POOL))]
+Service = Annotated[TenancyService, Depends(get_service)]
+Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
+TenantManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_TENANT))]
+PoolManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_POOL))]
 After = Annotated[str | None, Query(max_length=200, description="`next` of the page before")]
 Limit = Annotated[int, Query(ge=1, le=1000)]
-IfMatch = Annotated[str | None, Header(max_length=32, description="`ETag` of the quota that was read")]
+IfMatch = Annotated[
+    str | None, Header(max_length=32, description="`ETag` of the quota that was read")
+]
 
 
 @router.get("/whoami")
 def whoami(request: Request, tenancy: Service, caller: Reader) -> WhoamiOut:
-    """Who is asking, with what rights, in which tenant, and what that tenant may hold."""
+    """The caller: its rights, its tenant, and what that tenant may hold."""
     with request.app.state.store.read() as connection:
         quota = quota_out(connection, find_tenant(connection, caller, caller.tenant))
         pool_id = connection.execute(sa.select(pool.c.pool_id)).scalar_one()
@@ -67,14 +72,17 @@ def whoami(request: Request, tenancy: Service, caller: Reader) -> WhoamiOut:
 
 
 @router.get("/tenants")
-def list_tenants(tenancy: Service, caller: Reader, after: After = None, limit: Limit = 100) -> Page[TenantOut]:
-    """Tenants by name: all of them for an admin, else one's own."""
+def list_tenants(
+    tenancy: Service, caller: Reader, after: After = None, limit: Limit = 100
+) -> Page[TenantOut]:
+    """Tenants by name: all of them for an admin, else the caller's own."""
     return tenancy.tenants.list(caller, after, limit)
 
 
 @router.post("/tenants", status_code=201)
 def create_tenant(tenancy: Service, caller: PoolManager, body: TenantIn) -> TenantOut:
-    """Add a tenant, without limits unless a quota is given. A deleted one of that name comes back."""
+    """Add a tenant, without limits unless a quota is given. A deleted one of that name comes
+    back."""
     return tenancy.tenants.create(caller, body.name, body.quota)
 
 
@@ -100,16 +108,23 @@ def get_quota(tenancy: Service, caller: Reader, tenant: str, response: Response)
 
 @router.put("/tenants/{tenant}/quota")
 def put_quota(
-    tenancy: Service, caller: PoolManager, tenant: str, body: QuotaIn, response: Response, if_match: IfMatch = None
+    tenancy: Service,
+    caller: PoolManager,
+    tenant: str,
+    body: QuotaIn,
+    response: Response,
+    if_match: IfMatch = None,
 ) -> QuotaOut:
     """Set a tenant's whole quota; with `If-Match`, only if it is still the one that was read."""
-    quota, generation = tenancy.put_quota(caller, tenant, body, _generation(if_match))
+    quota, generation = tenancy.put_quota(caller, tenant, body, _parse_generation(if_match))
     response.headers["ETag"] = f'"{generation}"'
     return quota
 
 
 @router.get("/cohorts")
-def list_cohorts(tenancy: Service, caller: PoolManager, after: After = None, limit: Limit = 100) -> Page[CohortOut]:
+def list_cohorts(
+    tenancy: Service, caller: PoolManager, after: After = None, limit: Limit = 100
+) -> Page[CohortOut]:
     """Cohorts by name: the nodes of the quota tree above tenants."""
     return tenancy.cohorts.list(after, limit)
 
@@ -124,10 +139,16 @@ def get_cohort(tenancy: Service, caller: PoolManager, cohort: str, response: Res
 
 @router.put("/cohorts/{cohort}")
 def put_cohort(
-    tenancy: Service, caller: PoolManager, cohort: str, body: QuotaIn, response: Response, if_match: IfMatch = None
+    tenancy: Service,
+    caller: PoolManager,
+    cohort: str,
+    body: QuotaIn,
+    response: Response,
+    if_match: IfMatch = None,
 ) -> CohortOut:
-    """Make a cohort or set its whole quota; with `If-Match`, only if it is still the one that was read."""
-    found, generation = tenancy.cohorts.put(cohort, body, _generation(if_match))
+    """Make a cohort or set its whole quota; with `If-Match`, only if it is still the one that was
+    read."""
+    found, generation = tenancy.cohorts.put(cohort, body, _parse_generation(if_match))
     response.headers["ETag"] = f'"{generation}"'
     return found
 
@@ -139,20 +160,24 @@ def delete_cohort(tenancy: Service, caller: PoolManager, cohort: str) -> None:
 
 
 @router.post("/tenants/{tenant}/projects", status_code=201)
-def create_project(tenancy: Service, caller: TenantManager, tenant: str, body: ProjectIn) -> TenantOut:
+def create_project(
+    tenancy: Service, caller: TenantManager, tenant: str, body: ProjectIn
+) -> TenantOut:
     """Add a project to a tenant."""
     return tenancy.tenants.create_project(caller, tenant, body.name)
 
 
 @router.get("/users")
-def list_users(tenancy: Service, caller: Reader, after: After = None, limit: Limit = 100) -> Page[UserOut]:
-    """Users by name: all of them for an admin, else one's own tenant's."""
+def list_users(
+    tenancy: Service, caller: Reader, after: After = None, limit: Limit = 100
+) -> Page[UserOut]:
+    """Users by name: all of them for an admin, else those of the caller's tenant."""
     return tenancy.users.list(caller, after, limit)
 
 
 @router.post("/users", status_code=201)
 def create_user(tenancy: Service, caller: TenantManager, body: UserIn) -> UserOut:
-    """Add a user to one's tenant, or as an admin to any. Unix accounts are bound by admins only."""
+    """Add a user to the caller's tenant, or as an admin to any. Only admins bind Unix accounts."""
     return tenancy.users.create(caller, body)
 
 
@@ -172,8 +197,8 @@ def change_user(tenancy: Service, caller: TenantManager, user: str, body: UserPa
 def delete_user(tenancy: Service, caller: TenantManager, user: str) -> None:
     """Take a user and its tokens out; the books keep its name.
 
-    Refused while it has live jobs. A Unix account that calls again over the socket joins the default tenant anew:
-    to keep it out, disable its user instead.
+    Refused while it has live jobs. A Unix account that calls again over the socket joins the
+    default tenant anew: to keep it out, disable its user instead.
     """
     tenancy.delete_user(caller, user)
 
@@ -186,7 +211,10 @@ def list_tokens(
     limit: Limit = 100,
     user: Annotated[str | None, Query(max_length=63)] = None,
 ) -> Page[TokenOut]:
-    """Tokens that are not revoked: one's own; for a tenant's admin those of its users, for an admin all."""
+    """Tokens that are not revoked.
+
+    For a user its own, for a tenant's admin those of its users, for an admin all.
+    """
     return tenancy.tokens.list(caller, after, limit, user)
 
 
@@ -195,9 +223,12 @@ def create_token(
     tenancy: Service,
     caller: Reader,
     body: TokenIn,
-    once: Annotated[bool, Query(description="for one login, within 10 minutes unless `expires_seconds` says")] = False,
+    once: Annotated[
+        bool, Query(description="for one login, within 10 minutes unless `expires_seconds` says")
+    ] = False,
 ) -> TokenOut:
-    """Make a token for oneself, or as an admin for a user. It is shown in this answer and never again."""
+    """Make a token for oneself, or as an admin for a user. It is shown in this answer and never
+    again."""
     return tenancy.tokens.create(caller, body, once=once)
 
 
@@ -207,10 +238,13 @@ def revoke_token(tenancy: Service, caller: Reader, token: str) -> None:
     tenancy.tokens.revoke(caller, token)
 
 
-def _generation(etag: str | None) -> int | None:
+def _parse_generation(etag: str | None) -> int | None:
     if etag is None or etag.strip() == "*":
         return None
+    # A weak or a quoted tag of another server is none of ours; 18 digits fit the column.
     digits = etag.strip().strip('"')
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise BadOption(f"If-Match {etag[:32]!r} is no ETag of a quota", hint="send the ETag that GET answered")
+        raise BadOption(
+            f"If-Match {etag[:32]!r} is no ETag of a quota", hint="send the ETag that GET answered"
+        )
     return int(digits)

@@ -7,14 +7,14 @@ import sqlalchemy as sa
 from gpupool.store.tables import BigId, metadata
 
 
-def _quota() -> list[sa.Column[int]]:
-    """Limits of compute and memory, in one row of a node of the quota tree. Null means no limit of that kind."""
+def _quota_columns() -> list[sa.Column[int]]:
+    """Make the columns of compute and memory of a node of the quota tree. Null is no limit."""
     names = ("nominal_milli", "borrowing_milli", "nominal_memory_bytes", "borrowing_memory_bytes")
     return [sa.Column(name, sa.BigInteger, nullable=True) for name in names]
 
 
-def _branch() -> list[sa.Column[int]]:
-    """What else every node of the quota tree has."""
+def _branch_columns() -> list[sa.Column[int]]:
+    """Make what else every node of the quota tree has."""
     return [
         sa.Column("weight_milli", sa.BigInteger, nullable=False, server_default="1000"),
         sa.Column("lending_milli", sa.BigInteger, nullable=True),
@@ -22,14 +22,20 @@ def _branch() -> list[sa.Column[int]]:
     ]
 
 
+# Parents before children, so that `create_all` and a dump can be read from the top.
 cohorts = sa.Table(
     "cohorts",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("name", sa.String(63), nullable=False, unique=True),
-    sa.Column("parent_id", sa.ForeignKey("cohorts.id"), nullable=True, comment="null: right below the pool"),
-    *_quota(),
-    *_branch(),
+    sa.Column(
+        "parent_id",
+        sa.ForeignKey("cohorts.id"),
+        nullable=True,
+        comment="null: right below the pool",
+    ),
+    *_quota_columns(),
+    *_branch_columns(),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
 )
@@ -39,21 +45,27 @@ tenants = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("name", sa.String(63), nullable=False, unique=True),
-    *_quota(),
+    *_quota_columns(),
     # What its seats add up to now; written with them, in one transaction.
     sa.Column("held_milli", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("held_memory_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("retired_ns", sa.BigInteger, nullable=True, comment="deleted, kept for the books"),
-    *_branch(),
-    sa.Column("cohort_id", sa.ForeignKey("cohorts.id"), nullable=True, comment="null: right below the pool"),
+    *_branch_columns(),
+    sa.Column(
+        "cohort_id",
+        sa.ForeignKey("cohorts.id"),
+        nullable=True,
+        comment="null: right below the pool",
+    ),
 )
 
 quota_limits = sa.Table(
     "quota_limits",
     metadata,
-    # What a node of the quota tree is limited in beside compute and memory: card models, nodes, NVLink domains.
+    # What a node of the quota tree is limited in beside compute and memory: card models, nodes,
+    # NVLink domains.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=True),
     sa.Column("cohort_id", sa.ForeignKey("cohorts.id"), nullable=True),
@@ -83,8 +95,15 @@ users = sa.Table(
     sa.Column("name", sa.String(63), nullable=False, unique=True),
     sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=False, index=True),
     sa.Column("role", sa.String(16), nullable=False),
-    sa.Column("unix_uid", sa.BigInteger, nullable=True, unique=True, comment="peer uid that is this user"),
-    sa.Column("run_as_uid", sa.BigInteger, nullable=True, comment="bound by an admin, for callers over TCP"),
+    sa.Column(
+        "unix_uid", sa.BigInteger, nullable=True, unique=True, comment="peer uid that is this user"
+    ),
+    sa.Column(
+        "run_as_uid",
+        sa.BigInteger,
+        nullable=True,
+        comment="bound by an admin, for callers over TCP",
+    ),
     sa.Column("generation", sa.BigInteger, nullable=False, server_default="1"),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("disabled_ns", sa.BigInteger, nullable=True),
@@ -103,7 +122,15 @@ tokens = sa.Table(
     sa.Column("expires_ns", sa.BigInteger, nullable=True),
     sa.Column("last_used_ns", sa.BigInteger, nullable=True),
     sa.Column("revoked_ns", sa.BigInteger, nullable=True),
-    sa.Column("parent_id", sa.ForeignKey("tokens.id"), nullable=True, index=True, comment="the token that made it"),
+    sa.Column(
+        "parent_id",
+        sa.ForeignKey("tokens.id"),
+        nullable=True,
+        index=True,
+        comment="the token that made it",
+    ),
     sa.Column("made_by_id", sa.ForeignKey("users.id"), nullable=True, comment="null: not known"),
-    sa.Column("may_mint", sa.Boolean, nullable=False, server_default=sa.false(), comment="may make tokens"),
+    sa.Column(
+        "may_mint", sa.Boolean, nullable=False, server_default=sa.false(), comment="may make tokens"
+    ),
 )

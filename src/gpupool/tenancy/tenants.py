@@ -12,22 +12,33 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import NameTaken, StaleGeneration, StillInUse, UnknownProject, UnknownTenant, WrongState
+from gpupool.base.errors import (
+    NameTaken,
+    StaleGeneration,
+    StillInUse,
+    UnknownProject,
+    UnknownTenant,
+    WrongState,
+)
 from gpupool.base.ids import check_name
-from gpupool.model.quota import Amount, Branch, Quota
+from gpupool.model.quota import Quota, QuotaBranch, ResourceAmount
 from gpupool.model.tenant import DEFAULT_PROJECT, DEFAULT_TENANT, Principal
-from gpupool.store.database import Store, Write
-from gpupool.tenancy.access import visible
-from gpupool.tenancy.quotas import branch_of, check_tree, limits_out, read_tree, write_branch
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.access import match_visible
+from gpupool.tenancy.quotas import check_tree, limits_out, read_branch, read_tree, write_branch
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.common import Page
 from gpupool.wire.people import QuotaIn, QuotaOut, TenantOut
 
 Row = sa.Row[Any]
+#: (connection, tenant_id or None, user_id or None) -> how many jobs are pending, starting or
+#: running.
 LiveJobs = Callable[[sa.Connection, int | None, int | None], int]
-"""(connection, tenant_id or None, user_id or None) -> how many jobs are pending, starting or running."""
 
-_UNLIMITED = QuotaIn(nominal_milli=None, borrowing_milli=None, nominal_memory_bytes=None, borrowing_memory_bytes=None)
+#: A tenant without limits: what `tenant create` makes unless a quota is given.
+_UNLIMITED = QuotaIn(
+    nominal_milli=None, borrowing_milli=None, nominal_memory_bytes=None, borrowing_memory_bytes=None
+)
 
 
 @dataclass(frozen=True)
@@ -37,33 +48,45 @@ class TenantRef:
     id: int
     name: str
     quota: Quota
-    held: Amount
+    held: ResourceAmount
     generation: int
 
 
-class Tenants:
+class TenantService:
     """Tenants as their admins see them."""
 
     def __init__(self, store: Store, live_jobs: LiveJobs) -> None:
-        self._store, self._live_jobs = store, live_jobs
+        self._store = store
+        self._live_jobs = live_jobs
 
     def list(self, caller: Principal, after: str | None, limit: int) -> Page[TenantOut]:
-        query = _living().where(visible(caller, tenants.c.id)).order_by(tenants.c.name).limit(limit + 1)
+        query = (
+            _select_living()
+            .where(match_visible(caller, tenants.c.id))
+            .order_by(tenants.c.name)
+            .limit(limit + 1)
+        )
         with self._store.read() as connection:
             rows = connection.execute(query.where(tenants.c.name > after) if after else query).all()
-            items = _outs(connection, rows[:limit])
+            # One row more than asked for was read: it says whether there is a next page.
+            items = _tenants_out(connection, rows[:limit])
         return Page[TenantOut](items=items, next=items[-1].name if len(rows) > limit else None)
 
     def get(self, caller: Principal, name: str) -> TenantOut:
         with self._store.read() as connection:
-            return _outs(connection, [find_tenant(connection, caller, name)])[0]
+            return _tenants_out(connection, [find_tenant(connection, caller, name)])[0]
 
     def create(self, caller: Principal, name: str, quota: QuotaIn | None) -> TenantOut:
         check_name(name, "tenant name")
         with self._store.write() as write:
             tenant_id = insert_tenant(write, name, quota or _UNLIMITED)
-            out = _outs(write.connection, [find_tenant(write.connection, caller, name)])[0]
-            write.event("tenant.created", name, tenant_id=tenant_id, data={"quota": (quota or _UNLIMITED).model_dump()})
+            out = _tenants_out(write.connection, [find_tenant(write.connection, caller, name)])[0]
+            write.event(
+                "tenant.created",
+                name,
+                tenant_id=tenant_id,
+                data={"quota": (quota or _UNLIMITED).model_dump()},
+            )
             write.announce("quota")
             write.touch_ledger()
             write.answer(201, out.model_dump(mode="json"))
@@ -73,6 +96,7 @@ class Tenants:
         """Take a tenant out of the pool; the books keep it. Raises StillInUse with the counts."""
         with self._store.write() as write:
             row = find_tenant(write.connection, caller, name)
+            # Unix users that are not known yet join it at their first call.
             if row.name == DEFAULT_TENANT:
                 raise WrongState(
                     "the default tenant takes callers that are not users yet and cannot be deleted",
@@ -87,7 +111,7 @@ class Tenants:
             write.answer(204, None)
 
     def get_quota(self, caller: Principal, name: str) -> tuple[QuotaOut, int]:
-        """The quota and its generation."""
+        """Return the quota and its generation."""
         with self._store.read() as connection:
             row = find_tenant(connection, caller, name)
             return quota_out(connection, row), int(row.generation)
@@ -95,20 +119,29 @@ class Tenants:
     def put_quota(
         self, caller: Principal, name: str, quota: QuotaIn, generation: int | None = None
     ) -> tuple[QuotaOut, int]:
-        """Set the whole quota; with `generation`, only if the tenant was not changed since. Returns its new generation.
+        """Set the whole quota; return its new generation.
 
-        Raises QuotaTreeRefused where the tree would not add up. Below what is held now is allowed: nothing is taken
-        away, nothing more is granted.
+        Below what is held now is allowed: nothing is taken away, nothing more is granted.
+
+        Args:
+            generation: What the caller read; None sets it whatever it is.
+
+        Raises:
+            StaleGeneration: The tenant was changed since.
+            InvalidQuotaTree: The tree would not add up.
         """
         with self._store.write() as write:
             row = find_tenant(write.connection, caller, name)
+            # Of two admins that edit at once the second must see the change of the first.
             if generation is not None and generation != row.generation:
                 raise StaleGeneration(
                     f"tenant {name} is at generation {row.generation}, not {generation}",
                     hint=f"look again: gpupool quota show {name}",
                     generation=row.generation,
                 )
-            changes = write_branch(write, "tenant", row.id, quota) | {"generation": row.generation + 1}
+            changes = write_branch(write, "tenant", row.id, quota) | {
+                "generation": row.generation + 1
+            }
             write.execute(tenants.update().where(tenants.c.id == row.id).values(**changes))
             check_tree(write.connection)
             out = quota_out(write.connection, find_tenant(write.connection, caller, name))
@@ -123,34 +156,41 @@ class Tenants:
         with self._store.write() as write:
             row = find_tenant(write.connection, caller, tenant)
             if _project_id(write.connection, row.id, name) is not None:
-                raise NameTaken(f"tenant {tenant} already has a project {name!r}", hint=f"gpupool tenant show {tenant}")
+                raise NameTaken(
+                    f"tenant {tenant} already has a project {name!r}",
+                    hint=f"gpupool tenant show {tenant}",
+                )
             ensure_project(write, row.id, name)
-            out = _outs(write.connection, [row])[0]
+            out = _tenants_out(write.connection, [row])[0]
             write.answer(201, out.model_dump(mode="json"))
         return out
 
     def _refuse_while_used(self, connection: sa.Connection, row: Row) -> None:
-        jobs, people = self._live_jobs(connection, row.id, None), _count_users(connection, [row.id]).get(row.id, 0)
+        jobs = self._live_jobs(connection, row.id, None)
+        people = _count_users(connection, [row.id]).get(row.id, 0)
         held = row.held_milli or row.held_memory_bytes
         if jobs or people or held:
             raise StillInUse(
-                f"tenant {row.name} still has {_count(jobs, 'live job')} and {_count(people, 'user')}",
-                hint=f"stop its jobs and move or delete its users: gpupool ps --tenant {row.name}; gpupool user list",
+                f"tenant {row.name} still has {_count_noun(jobs, 'live job')} and "
+                f"{_count_noun(people, 'user')}",
+                hint=f"stop its jobs and move or delete its users: gpupool ps --tenant {row.name}; "
+                "gpupool user list",
                 jobs=jobs,
                 users=people,
                 held_milli=row.held_milli,
             )
 
 
-def _count(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def find_tenant(connection: sa.Connection, caller: Principal, name: str) -> Row:
-    """The living tenant of that name in the caller's scope. Raises UnknownTenant."""
-    query = _living().where(tenants.c.name == name, visible(caller, tenants.c.id))
+    """Return the living tenant of that name in the caller's scope. Raises UnknownTenant."""
+    query = _select_living().where(tenants.c.name == name, match_visible(caller, tenants.c.id))
     row = connection.execute(query).one_or_none()
     if row is None:
+        # Another tenant's name and one that does not exist are answered alike.
         raise UnknownTenant(f"no tenant {name[:80]!r}", hint="gpupool tenant list")
     return row
 
@@ -159,14 +199,20 @@ def tenant_ref(row: Row) -> TenantRef:
     return TenantRef(
         row.id,
         row.name,
-        Quota(row.nominal_milli, row.borrowing_milli, row.nominal_memory_bytes, row.borrowing_memory_bytes),
-        Amount(row.held_milli, row.held_memory_bytes),
+        Quota(
+            row.nominal_milli,
+            row.borrowing_milli,
+            row.nominal_memory_bytes,
+            row.borrowing_memory_bytes,
+        ),
+        ResourceAmount(row.held_milli, row.held_memory_bytes),
         row.generation,
     )
 
 
-def quota_out(connection: sa.Connection, row: Row, branch: Branch | None = None) -> QuotaOut:
-    ref, branch = tenant_ref(row), branch or branch_of(connection, "tenant", row)
+def quota_out(connection: sa.Connection, row: Row, branch: QuotaBranch | None = None) -> QuotaOut:
+    ref = tenant_ref(row)
+    branch = branch or read_branch(connection, "tenant", row)
     return QuotaOut(
         cohort=branch.parent,
         weight_milli=branch.weight_milli,
@@ -185,12 +231,17 @@ def quota_out(connection: sa.Connection, row: Row, branch: Branch | None = None)
     )
 
 
-def insert_tenant(write: Write, name: str, quota: QuotaIn = _UNLIMITED) -> int:
-    """Add the tenant with its default project, or bring a deleted one back. Raises NameTaken. Its id."""
+def insert_tenant(write: WriteTransaction, name: str, quota: QuotaIn = _UNLIMITED) -> int:
+    """Add the tenant with its default project, or bring a deleted one back; return its id.
+
+    Raises NameTaken.
+    """
     old = write.execute(sa.select(tenants).where(tenants.c.name == name)).one_or_none()
     if old is not None and old.retired_ns is None:
         raise NameTaken(f"there is already a tenant {name!r}", hint="gpupool tenant list")
-    tenant_id = write.insert(tenants, name=name, created_ns=write.now_ns) if old is None else int(old.id)
+    tenant_id = (
+        write.insert(tenants, name=name, created_ns=write.now_ns) if old is None else int(old.id)
+    )
     changes = write_branch(write, "tenant", tenant_id, quota) | {"retired_ns": None}
     generation = {} if old is None else {"generation": old.generation + 1}
     write.execute(tenants.update().where(tenants.c.id == tenant_id).values(**changes, **generation))
@@ -199,8 +250,8 @@ def insert_tenant(write: Write, name: str, quota: QuotaIn = _UNLIMITED) -> int:
     return tenant_id
 
 
-def ensure_project(write: Write, tenant_id: int, name: str) -> int:
-    """The id of the tenant's project of that name, made if there is none. Raises BadName."""
+def ensure_project(write: WriteTransaction, tenant_id: int, name: str) -> int:
+    """Return the id of the tenant's project of that name, made if there is none. Raises BadName."""
     found = _project_id(write.connection, tenant_id, name)
     if found is not None:
         return found
@@ -209,26 +260,37 @@ def ensure_project(write: Write, tenant_id: int, name: str) -> int:
 
 
 def find_project(connection: sa.Connection, tenant_id: int, name: str) -> int:
-    """The id of the tenant's project. Raises UnknownProject: a typing error must not become a line of the books."""
+    """Return the id of the tenant's project.
+
+    Raises:
+        UnknownProject: There is none. A typing error must not become a line of the books.
+    """
     found = _project_id(connection, tenant_id, name)
     if found is not None:
         return found
-    query = sa.select(projects.c.name).where(projects.c.tenant_id == tenant_id).order_by(projects.c.name)
+    query = (
+        sa.select(projects.c.name)
+        .where(projects.c.tenant_id == tenant_id)
+        .order_by(projects.c.name)
+    )
     known = list(connection.execute(query).scalars())
     near = get_close_matches(name, known, 1)
     raise UnknownProject(
         f"no project {name[:80]!r} in this tenant; it has {', '.join(known[:20])}",
-        hint=(f"did you mean {near[0]}?  " if near else "") + f"a tenant-admin adds one: gpupool project create {name}",
+        hint=(f"did you mean {near[0]}?  " if near else "")
+        + f"a tenant-admin adds one: gpupool project create {name}",
         projects=known[:20],
     )
 
 
 def _project_id(connection: sa.Connection, tenant_id: int, name: str) -> int | None:
-    found = sa.select(projects.c.id).where(projects.c.tenant_id == tenant_id, projects.c.name == name)
+    found = sa.select(projects.c.id).where(
+        projects.c.tenant_id == tenant_id, projects.c.name == name
+    )
     return connection.execute(found).scalar_one_or_none()
 
 
-def _living() -> sa.Select[Any]:
+def _select_living() -> sa.Select[Any]:
     return sa.select(tenants).where(tenants.c.retired_ns.is_(None))
 
 
@@ -238,8 +300,10 @@ def _count_users(connection: sa.Connection, tenant_ids: Sequence[int]) -> dict[i
     return {row[0]: row[1] for row in connection.execute(living)}
 
 
-def _outs(connection: sa.Connection, rows: Sequence[Row]) -> list[TenantOut]:
-    ids, branches = [row.id for row in rows], read_tree(connection).tenants
+def _tenants_out(connection: sa.Connection, rows: Sequence[Row]) -> list[TenantOut]:
+    ids = [row.id for row in rows]
+    # One reading of the tree for a page, not one for each tenant.
+    branches = read_tree(connection).tenants
     people = _count_users(connection, ids)
     names: dict[int, list[str]] = {}
     found = sa.select(projects).where(projects.c.tenant_id.in_(ids)).order_by(projects.c.name)

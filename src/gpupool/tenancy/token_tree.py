@@ -1,51 +1,61 @@
 """Which token made which: what ends with a token, and how long what it makes may live.
 
-A token names its parent, the token that its maker came with; a session's parent is the token of its login. Knows no
-rights: who may make tokens is said in `tokens`.
+A token names its parent, the token that its maker came with; a session's parent is the token of its
+login. Knows no rights: `tokens` says which caller may make tokens.
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from gpupool.model.tenant import Role
-from gpupool.store.database import Write
+from gpupool.model.tenant import UserRole
+from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.tables import tokens, users
 
 
-def end_tokens(write: Write, which: sa.ColumnElement[bool]) -> int:
-    """End these tokens, the tokens and sessions that they made, and theirs; how many were alive."""
+def end_tokens(write: WriteTransaction, which: sa.ColumnElement[bool]) -> int:
+    """End these tokens, the tokens and sessions that they made, and theirs.
+
+    Return how many lived.
+    """
     tree = sa.select(tokens.c.id).where(which).cte("token_tree", recursive=True)
+    # union, not union_all: it ends also where a cycle was written into the table by hand.
     tree = tree.union(sa.select(tokens.c.id).join(tree, tokens.c.parent_id == tree.c.id))
-    alive = sa.select(tokens.c.id).where(tokens.c.id.in_(sa.select(tree.c.id)), tokens.c.revoked_ns.is_(None))
+    alive = sa.select(tokens.c.id).where(
+        tokens.c.id.in_(sa.select(tree.c.id)), tokens.c.revoked_ns.is_(None)
+    )
     ids = write.execute(alive).scalars().all()
     write.execute(tokens.update().where(tokens.c.id.in_(ids)).values(revoked_ns=write.now_ns))
+    # Cached principals of these tokens are forgotten with the commit, not a moment later.
     write.announce("people")
     return len(ids)
 
 
-def made_by_others(user_id: int) -> sa.ColumnElement[bool]:
-    """Tokens of a user that neither the user nor a pool admin has made."""
-    admins = sa.select(users.c.id).where(users.c.role == str(Role.ADMIN))
+def match_foreign_tokens(user_id: int) -> sa.ColumnElement[bool]:
+    """Match tokens of a user that neither the user nor a pool admin has made."""
+    admins = sa.select(users.c.id).where(users.c.role == str(UserRole.ADMIN))
     by_whom = sa.or_(tokens.c.made_by_id == user_id, tokens.c.made_by_id.in_(admins))
-    return sa.and_(tokens.c.user_id == user_id, sa.func.coalesce(by_whom, sa.false()).is_(sa.false()))
+    return sa.and_(
+        tokens.c.user_id == user_id, sa.func.coalesce(by_whom, sa.false()).is_(sa.false())
+    )
 
 
-def latest_end(connection: sa.Connection, parent_id: str | None) -> int | None:
-    """When a child of this token ends at the latest; None: no bound.
+def find_latest_end(connection: sa.Connection, parent_id: str | None) -> int | None:
+    """Return when a child of this token ends at the latest; None: no bound.
 
-    A one-time token's own few minutes bound its login and not the session; what made it bounds both.
+    A one-time token's own few minutes bound its login and not the session; what made it bounds
+    both.
     """
     bound: int | None = None
     while parent_id is not None:
         row = connection.execute(sa.select(tokens).where(tokens.c.id == parent_id)).one()
-        bound = earlier(bound, None if row.kind == "once" else row.expires_ns)
+        bound = choose_earlier_end(bound, None if row.kind == "once" else row.expires_ns)
         parent_id = row.parent_id
     return bound
 
 
-def earlier(ends_ns: int | None, bound_ns: int | None) -> int | None:
-    """The earlier of two ends, None being never."""
+def choose_earlier_end(ends_ns: int | None, bound_ns: int | None) -> int | None:
+    """Return the earlier of two ends, None being never."""
     if ends_ns is None or bound_ns is None:
         return bound_ns if ends_ns is None else ends_ns
     return min(ends_ns, bound_ns)

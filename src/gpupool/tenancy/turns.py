@@ -1,7 +1,7 @@
 """Turns at the server's threads: how many requests of one user are worked on at the same time.
 
-A request has its turn until its answer begins (`server.in_flight` gives it); one that only waits gives it up meanwhile,
-so that what a user waits for never holds up what else it asks.
+A request has its turn until its answer begins (`server.middleware.in_flight` gives it); one that
+only waits gives it up meanwhile, so that what a user waits for never holds up what else it asks.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from typing import Final
 
 from starlette.requests import HTTPConnection
 
+#: Key of the request's scope; the in-flight layer sets it.
 TURN_KEY: Final = "gpupool.turn"
 
 
-class Turn:
-    """One request's. `free` counts the turns that its user has left."""
+class RequestTurn:
+    """The turn of one request. `free` counts the turns that its user has left."""
 
     def __init__(self, free: asyncio.Semaphore) -> None:
         self._free = free
         self._is_held = False
 
     async def take(self) -> None:
-        """Waits for those of the user that asked before."""
+        """Wait for those of the user that asked before."""
         await self._free.acquire()
         self._is_held = True
 
     def give_back(self) -> bool:
-        """Whether it was held. Idempotent."""
+        """Give the turn back; return whether it was held. Idempotent."""
         was_held = self._is_held
         self._is_held = False
         if was_held:
@@ -38,9 +39,12 @@ class Turn:
 
 
 @asynccontextmanager
-async def waiting_aside(connection: HTTPConnection) -> AsyncIterator[None]:
-    """While a request waits for something else than a thread. Callers without a bound have no turn to give up."""
-    turn: Turn | None = connection.scope.get(TURN_KEY)
+async def give_turn_aside(connection: HTTPConnection) -> AsyncIterator[None]:
+    """Give the turn up while a request waits for something else than a thread.
+
+    Callers without a bound have no turn to give up.
+    """
+    turn: RequestTurn | None = connection.scope.get(TURN_KEY)
     had = turn is not None and turn.give_back()
     yield
     if turn is not None and had:  # after an error nothing more is worked on

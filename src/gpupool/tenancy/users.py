@@ -11,75 +11,107 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import AccountIsAUser, BadOption, NameTaken, NotAllowed, NotFound, StillInUse, WrongState
+from gpupool.base.errors import (
+    AccountIsAUser,
+    BadOption,
+    NameTaken,
+    NoPermission,
+    NotFound,
+    StillInUse,
+    WrongState,
+)
 from gpupool.base.ids import check_name
-from gpupool.model.tenant import Permission, Principal, Role, UnixIdentity
-from gpupool.store.database import Store, Write
-from gpupool.tenancy.access import visible
-from gpupool.tenancy.accounts import Accounts, wanted_account
+from gpupool.model.tenant import Permission, Principal, UnixIdentity, UserRole
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.access import match_visible
+from gpupool.tenancy.accounts import UnixAccounts, find_account
 from gpupool.tenancy.tables import tenants, tokens, users
 from gpupool.tenancy.tenants import LiveJobs, find_tenant
-from gpupool.tenancy.token_tree import end_tokens, made_by_others
+from gpupool.tenancy.token_tree import end_tokens, match_foreign_tokens
 from gpupool.wire.common import Page
 from gpupool.wire.people import UserIn, UserOut, UserPatch
 
 Row = sa.Row[Any]
 
-OWN_TENANT_ROLES = frozenset({Role.TENANT_ADMIN, Role.USER, Role.VIEWER})
-"""Roles that live inside one tenant, and that its admin may give."""
+#: Roles that live inside one tenant, and that its admin may give.
+OWN_TENANT_ROLES = frozenset({UserRole.TENANT_ADMIN, UserRole.USER, UserRole.VIEWER})
+#: Topic announced whenever a user's identity or rights change.
 PEOPLE = "people"
-"""Topic announced whenever a user's identity or rights change."""
 
 
-class Users:
+class UserService:
     """Users as their admins see them."""
 
-    def __init__(self, store: Store, accounts: Accounts, live_jobs: LiveJobs) -> None:
-        self._store, self._accounts, self._live_jobs = store, accounts, live_jobs
+    def __init__(self, store: Store, accounts: UnixAccounts, live_jobs: LiveJobs) -> None:
+        self._store = store
+        self._accounts = accounts
+        self._live_jobs = live_jobs
 
     def list(self, caller: Principal, after: str | None, limit: int) -> Page[UserOut]:
-        query = users_query().where(visible(caller, users.c.tenant_id)).order_by(users.c.name).limit(limit + 1)
+        query = (
+            select_users()
+            .where(match_visible(caller, users.c.tenant_id))
+            .order_by(users.c.name)
+            .limit(limit + 1)
+        )
         with self._store.read() as connection:
             rows = connection.execute(query.where(users.c.name > after) if after else query).all()
-        items = [self._out(row) for row in rows[:limit]]
+        items = [self._user_out(row) for row in rows[:limit]]
         return Page[UserOut](items=items, next=items[-1].name if len(rows) > limit else None)
 
     def get(self, caller: Principal, name: str) -> UserOut:
         with self._store.read() as connection:
-            return self._out(find_user(connection, caller, name))
+            return self._user_out(find_user(connection, caller, name))
 
     def create(self, caller: Principal, given: UserIn) -> UserOut:
         """Add a user; one that was deleted comes back under its name, with what is given now."""
         check_name(given.name, "user name")
         said = given.model_dump(include=given.model_fields_set & {"unix_user", "run_as"})
-        changes = self._bindings(caller, said if any(said.values()) else {})
-        _may_give(caller, Role(given.role))
+        changes = self._find_bindings(caller, said if any(said.values()) else {})
+        # Before the transaction: what is refused anyway takes no turn of the one writer.
+        _check_may_give(caller, UserRole(given.role))
         with self._store.write() as write:
             tenant_id = find_tenant(write.connection, caller, given.tenant or caller.tenant).id
-            changes = _one_person(write, given.name, None, changes)
-            _free_uid(write, changes.get("unix_uid"), given.name)
-            insert_user(write, given.name, tenant_id, Role(given.role), **changes)
-            out = self._out(find_user(write.connection, caller, given.name))
-            write.event("user.created", given.name, tenant_id=tenant_id, data={"role": out.role, "tenant": out.tenant})
+            changes = _bind_one_person(write, given.name, None, changes)
+            _take_uid(write, changes.get("unix_uid"), given.name)
+            insert_user(write, given.name, tenant_id, UserRole(given.role), **changes)
+            out = self._user_out(find_user(write.connection, caller, given.name))
+            write.event(
+                "user.created",
+                given.name,
+                tenant_id=tenant_id,
+                data={"role": out.role, "tenant": out.tenant},
+            )
             write.announce(PEOPLE)
             write.answer(201, out.model_dump(mode="json"))
         return out
 
     def change(self, caller: Principal, name: str, patch: UserPatch) -> UserOut:
         """Change what is given; `unix_user` and `run_as` given as null are unbound."""
+        # Only what the body names: null and absent are two things here.
         given = patch.model_dump(include=patch.model_fields_set)
-        changes = self._bindings(caller, {k: given[k] for k in ("unix_user", "run_as") if k in given})
+        changes = self._find_bindings(
+            caller, {k: given[k] for k in ("unix_user", "run_as") if k in given}
+        )
         with self._store.write() as write:
             row = find_user(write.connection, caller, name)
-            may_manage(caller, row)
-            changes |= self._changes(write, caller, row, given)
-            changes = _one_person(write, row.name, row, changes)
+            check_may_manage(caller, row)
+            changes |= self._collect_changes(write, caller, row, given)
+            changes = _bind_one_person(write, row.name, row, changes)
+            # In the transaction of the binding: no token lives for a moment with the new account.
             self._end_tokens_of_others(write, row, changes)
-            _free_uid(write, changes.get("unix_uid"), row.name)
+            _take_uid(write, changes.get("unix_uid"), row.name)
+            # In the transaction: two admins that demote each other at once must not both succeed.
             _keep_an_admin(write.connection, row, changes)
-            write.execute(users.update().where(users.c.id == row.id).values(**changes, generation=row.generation + 1))
-            out = self._out(find_user(write.connection, caller, name))
-            write.event("user.changed", row.name, tenant_id=row.tenant_id, data={"changed": sorted(given)})
+            write.execute(
+                users.update()
+                .where(users.c.id == row.id)
+                .values(**changes, generation=row.generation + 1)
+            )
+            out = self._user_out(find_user(write.connection, caller, name))
+            write.event(
+                "user.changed", row.name, tenant_id=row.tenant_id, data={"changed": sorted(given)}
+            )
             write.announce(PEOPLE)
             write.answer(200, out.model_dump(mode="json"))
         return out
@@ -88,39 +120,63 @@ class Users:
         """Take a user out; what it used stays in the books. Raises StillInUse while it has jobs."""
         with self._store.write() as write:
             row = find_user(write.connection, caller, name)
-            may_manage(caller, row)
+            check_may_manage(caller, row)
             self._refuse_while_running(write.connection, row, "deleted")
-            changes = {"retired_ns": write.now_ns, "run_as_uid": None, "role": Role.USER}
+            changes = {"retired_ns": write.now_ns, "run_as_uid": None, "role": UserRole.USER}
             _keep_an_admin(write.connection, row, changes)
             end_tokens(write, tokens.c.user_id == row.id)
-            write.execute(users.update().where(users.c.id == row.id).values(**changes, generation=row.generation + 1))
+            write.execute(
+                users.update()
+                .where(users.c.id == row.id)
+                .values(**changes, generation=row.generation + 1)
+            )
             write.event("user.deleted", row.name, tenant_id=row.tenant_id)
             write.announce(PEOPLE)
             write.answer(204, None)
 
-    def _changes(self, write: Write, caller: Principal, row: Row, given: dict[str, Any]) -> dict[str, Any]:
+    def _collect_changes(
+        self, write: WriteTransaction, caller: Principal, row: Row, given: dict[str, Any]
+    ) -> dict[str, Any]:
         changes: dict[str, Any] = {}
         if given.get("role") is not None:
-            _may_give(caller, Role(given["role"]))
+            _check_may_give(caller, UserRole(given["role"]))
             changes["role"] = given["role"]
         if given.get("disabled") is not None:
-            changes["disabled_ns"] = (row.disabled_ns or write.now_ns) if given["disabled"] else None
+            changes["disabled_ns"] = (
+                (row.disabled_ns or write.now_ns) if given["disabled"] else None
+            )
         if given.get("tenant") is not None and given["tenant"] != row.tenant:
             changes["tenant_id"] = find_tenant(write.connection, caller, given["tenant"]).id
             self._refuse_while_running(write.connection, row, f"moved to {given['tenant']}")
         return changes
 
-    def _end_tokens_of_others(self, write: Write, row: Row, changes: dict[str, Any]) -> None:
-        """Who made a token of a user without a Unix account must not run code as the account it gets now."""
-        given = [key for key in ("unix_uid", "run_as_uid") if changes.get(key) not in (None, getattr(row, key))]
-        if given and (ended := end_tokens(write, made_by_others(row.id))):
-            write.event("token.revoked", row.name, tenant_id=row.tenant_id, data={"user": row.name, "ended": ended})
+    def _end_tokens_of_others(
+        self, write: WriteTransaction, row: Row, changes: dict[str, Any]
+    ) -> None:
+        """End tokens that others made when a user gets a Unix account: none runs code as it."""
+        is_bound = False
+        for key in ("unix_uid", "run_as_uid"):
+            is_bound = is_bound or changes.get(key) not in (None, getattr(row, key))
+        if is_bound and (ended := end_tokens(write, match_foreign_tokens(row.id))):
+            write.event(
+                "token.revoked",
+                row.name,
+                tenant_id=row.tenant_id,
+                data={"user": row.name, "ended": ended},
+            )
 
-    def _bindings(self, caller: Principal, given: dict[str, str | None]) -> dict[str, Any]:
-        """Which Unix accounts a user is and runs as: for the pool's admins to say, never root over TCP."""
-        if given and not caller.may(Permission.MANAGE_POOL):
-            raise NotAllowed("only an admin binds users to Unix accounts", hint="leave unix_user and run_as out")
-        found = {key: wanted_account(self._accounts, name) if name else None for key, name in given.items()}
+    def _find_bindings(self, caller: Principal, given: dict[str, str | None]) -> dict[str, Any]:
+        """Return the Unix accounts that a user is and runs as.
+
+        For pool admins to say, never root over TCP.
+        """
+        if given and not caller.has_permission(Permission.MANAGE_POOL):
+            raise NoPermission(
+                "only an admin binds users to Unix accounts", hint="leave unix_user and run_as out"
+            )
+        found = {
+            key: find_account(self._accounts, name) if name else None for key, name in given.items()
+        }
         runs_as = found.get("run_as")
         if runs_as is not None and runs_as.uid == 0:
             raise BadOption("no job that comes over TCP runs as root", hint="name another account")
@@ -136,7 +192,7 @@ class Users:
                 jobs=live,
             )
 
-    def _out(self, row: Row) -> UserOut:
+    def _user_out(self, row: Row) -> UserOut:
         return UserOut(
             name=row.name,
             tenant=row.tenant,
@@ -154,33 +210,39 @@ class Users:
         return account.name if account else str(uid)
 
 
-def users_query() -> sa.Select[Any]:
-    """Users that are not deleted, each with its tenant's name."""
+def select_users() -> sa.Select[Any]:
+    """Select users that are not deleted, each with its tenant's name."""
     query = sa.select(users, tenants.c.name.label("tenant")).join_from(users, tenants)
     return query.where(users.c.retired_ns.is_(None))
 
 
 def find_user(connection: sa.Connection, caller: Principal, name: str) -> Row:
-    """The user of that name in the caller's scope. Raises NotFound."""
-    query = users_query().where(users.c.name == name, visible(caller, users.c.tenant_id))
+    """Return the user of that name in the caller's scope. Raises NotFound."""
+    query = select_users().where(users.c.name == name, match_visible(caller, users.c.tenant_id))
     row = connection.execute(query).one_or_none()
     if row is None:
         raise NotFound(f"no user {name[:80]!r}", hint="gpupool user list")
     return row
 
 
-def may_manage(caller: Principal, row: Row) -> None:
-    """Raise NotAllowed unless the caller may act for this user (its scope is checked already)."""
-    if caller.may(Permission.MANAGE_POOL):
+def check_may_manage(caller: Principal, row: Row) -> None:
+    """Raise NoPermission unless the caller may act for this user (its scope is checked already)."""
+    if caller.has_permission(Permission.MANAGE_POOL):
         return
-    if not caller.may(Permission.MANAGE_TENANT) or row.tenant_id != caller.tenant_id:
-        raise NotAllowed(f"{caller.user} may not manage other users", hint="ask your tenant's admin")
-    if Role(row.role) not in OWN_TENANT_ROLES:
-        raise NotAllowed(f"{row.name} has the role {row.role}, which only an admin manages", hint="ask an admin")
+    if not caller.has_permission(Permission.MANAGE_TENANT) or row.tenant_id != caller.tenant_id:
+        raise NoPermission(
+            f"{caller.user} may not manage other users", hint="ask your tenant's admin"
+        )
+    if UserRole(row.role) not in OWN_TENANT_ROLES:
+        raise NoPermission(
+            f"{row.name} has the role {row.role}, which only an admin manages", hint="ask an admin"
+        )
 
 
-def insert_user(write: Write, name: str, tenant_id: int, role: Role, **columns: Any) -> int:
-    """Add the user, or bring a deleted one of that name back. Raises NameTaken. Its id."""
+def insert_user(
+    write: WriteTransaction, name: str, tenant_id: int, role: UserRole, **columns: Any
+) -> int:
+    """Add the user, or bring a deleted one of that name back; return its id. Raises NameTaken."""
     values = {"run_as_uid": None, "unix_uid": None} | columns
     values |= {"tenant_id": tenant_id, "role": str(role), "disabled_ns": None, "retired_ns": None}
     old = write.execute(sa.select(users).where(users.c.name == name)).one_or_none()
@@ -188,53 +250,75 @@ def insert_user(write: Write, name: str, tenant_id: int, role: Role, **columns: 
         return write.insert(users, name=name, created_ns=write.now_ns, **values)
     if old.retired_ns is None:
         raise NameTaken(f"there is already a user {name!r}", hint="gpupool user list")
-    write.execute(users.update().where(users.c.id == old.id).values(**values, generation=old.generation + 1))
+    write.execute(
+        users.update().where(users.c.id == old.id).values(**values, generation=old.generation + 1)
+    )
     return int(old.id)
 
 
 def free_user_name(connection: sa.Connection, account: UnixIdentity | None, uid: int) -> str:
-    """A user name for a Unix account: its own where that is possible and free, else one made from it."""
-    wanted = re.sub(r"[^A-Za-z0-9._-]", "-", account.name if account else f"uid-{uid}")[:40].strip("._-")
-    for name in (wanted or f"uid-{uid}", f"{wanted or 'uid'}-{uid}", *(f"uid-{uid}-{n}" for n in range(2, 100))):
+    """Choose a user name for a Unix account: its own where it is possible and free."""
+    # Directory services give names with signs that no name here has, as user@EXAMPLE.ORG.
+    wanted = re.sub(r"[^A-Za-z0-9._-]", "-", account.name if account else f"uid-{uid}")[:40].strip(
+        "._-"
+    )
+    for name in (
+        wanted or f"uid-{uid}",
+        f"{wanted or 'uid'}-{uid}",
+        *(f"uid-{uid}-{n}" for n in range(2, 100)),
+    ):
         if connection.execute(sa.select(users.c.id).where(users.c.name == name)).first() is None:
             return check_name(name, "user name")
     raise NameTaken(
-        f"no user name is left for uid {uid}", hint="an admin can bind it: gpupool user set NAME --unix-user"
+        f"no user name is left for uid {uid}",
+        hint="an admin can bind it: gpupool user set NAME --unix-user",
     )
 
 
-def _may_give(caller: Principal, role: Role) -> None:
-    if role not in OWN_TENANT_ROLES and not caller.may(Permission.MANAGE_POOL):
-        raise NotAllowed(
-            f"only an admin gives the role {role}", hint="a tenant's admin gives tenant-admin, user or viewer"
+def _check_may_give(caller: Principal, role: UserRole) -> None:
+    if role not in OWN_TENANT_ROLES and not caller.has_permission(Permission.MANAGE_POOL):
+        raise NoPermission(
+            f"only an admin gives the role {role}",
+            hint="a tenant's admin gives tenant-admin, user or viewer",
         )
 
 
-def _one_person(write: Write, name: str, row: Row | None, changes: dict[str, Any]) -> dict[str, Any]:
-    """The changes, with the account that a user runs as being that user on the socket too. Raises AccountIsAUser.
+def _bind_one_person(
+    write: WriteTransaction, name: str, row: Row | None, changes: dict[str, Any]
+) -> dict[str, Any]:
+    """Let the account that a user runs as be that user on the socket too; return the changes.
 
     Else the account's first call over the socket would make a second user of the same person.
+
+    Raises:
+        AccountIsAUser: The account is another user already.
     """
     uid = changes.get("run_as_uid")
     if uid is None or "unix_uid" in changes or (row is not None and row.unix_uid is not None):
         return changes
-    same = users_query().where(users.c.unix_uid == uid, users.c.name != name)
+    same = select_users().where(users.c.unix_uid == uid, users.c.name != name)
     other = write.execute(same).one_or_none()
     if other is None:
         return changes | {"unix_uid": uid}
     raise AccountIsAUser(
         f"the Unix account with uid {uid} is the user {other.name} already",
-        hint=f"gpupool user set {other.name} --run-as ACCOUNT;  for a second user of that account add --unix-user none",
+        hint=f"gpupool user set {other.name} --run-as ACCOUNT;  for a second user of that account "
+        "add --unix-user none",
         user=other.name,
         uid=uid,
     )
 
 
-def _free_uid(write: Write, uid: int | None, name: str) -> None:
-    """Take a Unix uid from a deleted user that still has it; refuse to take it from a living one."""
+def _take_uid(write: WriteTransaction, uid: int | None, name: str) -> None:
+    """Take a Unix uid from a deleted user that still has it.
+
+    Refuse to take it from a living one.
+    """
     if uid is None:
         return
-    other = write.execute(sa.select(users).where(users.c.unix_uid == uid, users.c.name != name)).one_or_none()
+    other = write.execute(
+        sa.select(users).where(users.c.unix_uid == uid, users.c.name != name)
+    ).one_or_none()
     if other is not None and other.retired_ns is None:
         raise NameTaken(
             f"uid {uid} is already the user {other.name!r}",
@@ -246,10 +330,17 @@ def _free_uid(write: Write, uid: int | None, name: str) -> None:
 
 def _keep_an_admin(connection: sa.Connection, row: Row, changes: dict[str, Any]) -> None:
     after = {"role": row.role, "disabled_ns": row.disabled_ns, "retired_ns": None} | changes
-    stays = after["role"] == Role.ADMIN and after["disabled_ns"] is None and after["retired_ns"] is None
-    if stays or row.role != Role.ADMIN or row.disabled_ns is not None:
+    stays = (
+        after["role"] == UserRole.ADMIN
+        and after["disabled_ns"] is None
+        and after["retired_ns"] is None
+    )
+    if stays or row.role != UserRole.ADMIN or row.disabled_ns is not None:
         return
-    others = users_query().where(users.c.role == Role.ADMIN, users.c.disabled_ns.is_(None), users.c.id != row.id)
+    others = select_users().where(
+        users.c.role == UserRole.ADMIN, users.c.disabled_ns.is_(None), users.c.id != row.id
+    )
+    # Without an admin nothing could be mended but by root in the database.
     if connection.execute(others.limit(1)).first() is None:
         raise WrongState(
             f"{row.name} is the pool's last admin and must stay one",

@@ -1,5 +1,5 @@
-"""Proof on the spot: whether a card's shares are what they promise, shown by jobs of the pool itself.
+"""Verifies with jobs of the pool that the shares of a card are what they promise.
 
-Submits real jobs through the client, reads what they say of themselves, and judges. Believes no counter of the
-pool's own: every figure comes from programs in shares (`gpupool burn`), as a tenant would see it.
+Submits real jobs through the client, reads what they measured, and judges. Uses no counter of the
+pool: every figure comes from programs inside shares (`gpupool burn`), as a tenant would see it.
 """

@@ -1,7 +1,8 @@
-"""The jobs of a verification, or of a doctor's look: submitted as ordinary jobs, read by their logs, gone at the end.
+"""Submit the jobs of a verification, read their logs, and remove them at the end.
 
-Each has a longest time, so that none outlives a verification that was killed. Everything is taken back in
-`__exit__`, whatever happened: jobs are ended and the tenants made for it are deleted.
+They are ordinary jobs. Each has a longest time, so that none outlives a verification that was
+killed with -9. `__exit__` takes everything back, whatever happened: jobs are ended, and tenants
+that were created are deleted.
 """
 
 from __future__ import annotations
@@ -16,40 +17,62 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from gpupool.base.errors import GpupoolError, NotAllowed, Refused, Unavailable, WrongState
+from gpupool.base.errors import (
+    GpupoolError,
+    NoPermission,
+    RequestRejection,
+    ServiceUnavailable,
+    WrongState,
+)
 from gpupool.base.units import MIB
 from gpupool.client.submission import capture
 from gpupool.client.transport import Api
-from gpupool.verification.records import Record
+from gpupool.verification.records import BurnRecord
 
+#: States in which a job runs no more.
 ENDED: Final = frozenset({"done", "failed", "stopped", "lost"})
+#: The limit of every job; the longest check takes less.
 LONGEST_SECONDS: Final = 180
+#: How long a job may be silent beyond the time that its load takes.
 _PATIENCE_SECONDS: Final = 30.0
+#: Bytes of a log read at once.
 _PIECE: Final = 1 << 20
 
 log = logging.getLogger(__name__)
 
 
-class Task:
-    """One job of a verification and what it has said."""
+class VerificationJob:
+    """One job of a verification and what it has written."""
 
     def __init__(self, api: Api, job: dict[str, Any]) -> None:
-        self._api, self.job, self.record = api, job, Record()
-        self._offset, self._over = 0, False
+        self._api = api
+        self.job = job
+        self.record = BurnRecord()
+        self._offset = 0
+        self._over = False
 
     @property
     def id(self) -> str:
         return str(self.job["id"])
 
-    def read(self, wait_seconds: float) -> None:
-        """Take in what it has written since."""
+    def read_log(self, wait_seconds: float) -> None:
+        """Read what the job has written since; wait up to `wait_seconds` for something new."""
         query = {"offset": self._offset, "limit": _PIECE, "wait_seconds": wait_seconds}
-        piece = self._api.request("GET", f"jobs/{self.id}/logs", query=query, timeout=wait_seconds + 30)
-        self.record.feed(b64decode(piece["data"]))
-        self._offset, self._over = piece["next_offset"], piece["ended"]
+        piece = self._api.request(
+            "GET", f"jobs/{self.id}/logs", query=query, timeout=wait_seconds + 30
+        )
+        self.record.feed_output(b64decode(piece["data"]))
+        self._offset = piece["next_offset"]
+        self._over = piece["ended"]
 
-    def until(self, condition: Callable[[Record], Any], what: str, seconds: float = _PATIENCE_SECONDS) -> Any:
-        """Read until it is so. Raises Unavailable when the job ends first, or in that time it never is."""
+    def await_line(
+        self, condition: Callable[[BurnRecord], Any], what: str, seconds: float = _PATIENCE_SECONDS
+    ) -> Any:
+        """Read the log until `condition` returns something true; return that.
+
+        Raises:
+            ServiceUnavailable: if the job ends before, or `seconds` pass.
+        """
         deadline = time.monotonic() + seconds
         while True:
             found = condition(self.record)
@@ -57,136 +80,170 @@ class Task:
                 return found
             left = deadline - time.monotonic()
             if self._over or left <= 0:
-                raise self.silent(what)
-            self.read(min(left, 10.0))
+                raise self.build_silence_error(what)
+            self.read_log(min(left, 10.0))
 
-    def loaded_for(self, seconds: float) -> None:
-        """Until its series is that long."""
+    def await_load(self, seconds: float) -> None:
+        """Wait until the job has run its load for `seconds`."""
 
-        def long_enough(record: Record) -> bool:
-            series = record.series()
+        def long_enough(record: BurnRecord) -> bool:
+            series = record.list_stretches()
             return bool(series) and series[-1].end_ns - series[0].begin_ns >= seconds * 1e9
 
-        self.until(long_enough, f"{seconds:g} s of its load", seconds + _PATIENCE_SECONDS)
+        self.await_line(long_enough, f"{seconds:g} s of its load", seconds + _PATIENCE_SECONDS)
 
-    def end(self, seconds: float = LONGEST_SECONDS) -> dict[str, Any]:
-        """The job as it ended, everything it wrote taken in. Raises Unavailable when it does not end in that time."""
+    def await_end(self, seconds: float = LONGEST_SECONDS) -> dict[str, Any]:
+        """Wait for the job's end, read the rest of its log and return it as the pool has it.
+
+        Raises:
+            ServiceUnavailable: if it does not end in `seconds`.
+        """
         deadline = time.monotonic() + seconds
         while not self._over:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self.silent("its end")
-            self.read(min(left, 10.0))
-        return self.latest()
+                raise self.build_silence_error("its end")
+            self.read_log(min(left, 10.0))
+        return self.fetch_job()
 
-    def latest(self) -> dict[str, Any]:
-        """The job as the pool has it now."""
+    def fetch_job(self) -> dict[str, Any]:
+        """Fetch the job as the pool has it now."""
         self.job = self._api.request("GET", f"jobs/{self.id}")
         return self.job
 
-    def stop(self) -> None:
-        """Ask for its end; one that has ended by itself is as well."""
+    def stop_job(self) -> None:
+        """Ask the pool to end the job; a job that has ended by itself is no error."""
         try:
             self._api.request("POST", f"jobs/{self.id}/stop", {"grace_seconds": 0})
         except WrongState:
             log.debug("%s had ended", self.id)
 
-    def card(self) -> dict[str, Any]:
-        """What the driver told it first."""
-        found: dict[str, Any] = self.until(lambda record: record.first("card"), "its first word on its card")
+    def get_card(self) -> dict[str, Any]:
+        """Wait for what the driver reported to the job first."""
+        found: dict[str, Any] = self.await_line(
+            lambda record: record.find_first("card"), "its first word on its card"
+        )
         return found
 
-    def silent(self, what: str) -> Unavailable:
-        """It has not done what was waited for: how it ended, or what it said instead."""
-        job = self.latest()
+    def build_silence_error(self, what: str) -> ServiceUnavailable:
+        """Build the error of a job that has not done what was waited for.
+
+        It says how the job ended, and quotes the last lines that it wrote beside its record.
+        """
+        job = self.fetch_job()
         ended = job["state"] if not job["reason"] else f"{job['state']}: {job['reason']}"
-        said = "; ".join([ended, *self.record.other[-3:]])
-        return Unavailable(f"job {job['name']} never came to {what} ({said[:400]})", hint=f"gpupool logs {job['name']}")
+        quote = "; ".join([ended, *self.record.other[-3:]])
+        return ServiceUnavailable(
+            f"job {job['name']} never came to {what} ({quote[:400]})",
+            hint=f"gpupool logs {job['name']}",
+        )
 
 
-class Bench:
+class VerificationBench:
     """A card to verify and the right to load it. `with Bench(api, model) as bench`.
 
-    Without a model jobs go where the pool has room. The names of jobs and tenants begin with `purpose`.
+    Without a model jobs go where the pool has room. The names of jobs and tenants begin with
+    `purpose`.
     """
 
     def __init__(self, api: Api, model: str | None = None, purpose: str = "verify") -> None:
-        self.api, self._model, self._token = api, model, f"{purpose}-{secrets.token_hex(3)}"
-        self._tasks: list[Task] = []
+        self.api = api
+        self._model = model
+        # Random, so that two verifications of one pool do not meet in the names of jobs.
+        self._token = f"{purpose}-{secrets.token_hex(3)}"
+        self._tasks: list[VerificationJob] = []
         self._unanswered: dict[str, dict[str, Any]] = {}
         self._tenants: list[str] = []
         self._count = 0
+        #: The card on which all jobs must be; any while it is empty.
         self.device = ""
-        """The card on which all jobs must be; any while it is empty."""
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> VerificationBench:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        """A request that was cut short may have left half an answer: clean up on a connection of our own."""
-        with self.api.another() as api:
-            for key in list(self._unanswered):
-                _quietly(lambda key=key: self._ask(api, key))  # type: ignore[misc]
-            for task in self._tasks:
-                _quietly(lambda task=task: self._stop(api, task))  # type: ignore[misc]
-            for task in self._tasks:
-                _quietly(lambda task=task: _await_end(api, task))  # type: ignore[misc]
-            for tenant in self._tenants:
-                _quietly(lambda tenant=tenant: api.request("DELETE", f"tenants/{tenant}"))  # type: ignore[misc]
+        """Remove all jobs and tenants, on another connection.
 
-    def tenants(self) -> tuple[str | None, str | None]:
-        """Two tenants of our own; (None, None), the caller's own, where it may not make any."""
+        A request that Ctrl-C cut short may have left half an answer on the first one.
+        """
+        with self.api.another() as api:
+            # A submission without an answer may have made a job: the same key gets the same job.
+            for key in list(self._unanswered):
+                _run_quietly(lambda key=key: self._send_submission(api, key))  # type: ignore[misc]
+            # All are stopped before the first is waited for: they end side by side.
+            for task in self._tasks:
+                _run_quietly(lambda task=task: self._stop_job(api, task))  # type: ignore[misc]
+            for task in self._tasks:
+                _run_quietly(lambda task=task: _await_end(api, task))  # type: ignore[misc]
+            for tenant in self._tenants:
+                _run_quietly(lambda tenant=tenant: api.request("DELETE", f"tenants/{tenant}"))  # type: ignore[misc]
+
+    def choose_tenants(self) -> tuple[str | None, str | None]:
+        """Create two tenants; (None, None), the caller's own tenant, where it may not create any."""
         try:
             for part in ("a", "b"):
                 name = f"{self._token}-{part}"
+                # Before the request: a tenant whose answer is lost is deleted too.
                 self._tenants.append(name)
                 self.api.request("POST", "tenants", {"name": name})
-        except NotAllowed:
+        except NoPermission:
             self._tenants.clear()
             return None, None
         return self._tenants[0], self._tenants[1]
 
-    def settle(self, card: dict[str, Any], others: Sequence[dict[str, Any]]) -> None:
-        """See to it that jobs of ours come to `card`, which is wholly free. Raises Refused when they do not.
+    def choose_card(self, card: dict[str, Any], others: Sequence[dict[str, Any]]) -> None:
+        """Make sure that all jobs are placed on `card`, which is wholly free.
 
-        A claim cannot name a card, but the pool prefers the fullest that has room: so what the others of this model
-        have free is held until the end, where that is needed.
+        A claim cannot name a card, but the pool prefers the fullest card with room. So the free
+        parts of the other cards of this model are held until the end, where that is needed.
+
+        Raises:
+            RequestRejection: if jobs are placed elsewhere all the same.
         """
         self.device = str(card["name"])
-        if self._goes_there():
+        if self._can_use_node():
             return
         for other in sorted(others, key=lambda one: int(one["largest_milli"])):
             whole = other["shares"] == 0
             size = (1000, None) if whole else (other["largest_milli"], other["largest_bytes"])
             if other["largest_milli"] > 0 and other["largest_bytes"] > 0:
-                filler = self._launch("holds", ["sleep", str(LONGEST_SECONDS)], *size)
+                filler = self._submit_launch("holds", ["sleep", str(LONGEST_SECONDS)], *size)
                 if filler.job["device"] == self.device:
-                    self._give_back(filler)
+                    self._clean_up(filler)
                     break
-        if not self._goes_there():
-            raise Refused(
+        if not self._can_use_node():
+            raise RequestRejection(
                 f"the pool places jobs elsewhere than on {self.device}",
                 hint="verify needs a policy that packs; release the other cards meanwhile, or name another one",
             )
 
-    def _goes_there(self) -> bool:
-        trial = self._launch("trial", ["sleep", "60"], 1, MIB)
-        self._give_back(trial)
+    def _can_use_node(self) -> bool:
+        trial = self._submit_launch("trial", ["sleep", "60"], 1, MIB)
+        self._clean_up(trial)
         return bool(trial.job["device"] == self.device)
 
-    def _give_back(self, task: Task) -> None:
-        self._stop(self.api, task)
+    def _clean_up(self, task: VerificationJob) -> None:
+        self._stop_job(self.api, task)
         _await_end(self.api, task)
 
-    def program(
-        self, what: str, argv: Sequence[str], gpu_milli: int, memory_bytes: int | None, *, fence: bool = True
-    ) -> Task:
-        """Any command, as `submit` does it for a burn; None bytes are a whole card's. Raises Refused."""
-        return self._launch(what, argv, gpu_milli, memory_bytes, fence=fence)
+    def submit_program(
+        self,
+        what: str,
+        argv: Sequence[str],
+        gpu_milli: int,
+        memory_bytes: int | None,
+        *,
+        fence: bool = True,
+    ) -> VerificationJob:
+        """Submit any command; None bytes are a whole card's. Raises as `submit_burn`."""
+        return self._submit_launch(what, argv, gpu_milli, memory_bytes, fence=fence)
 
-    def submit(
+    def submit_burn(
         self,
         what: str,
         words: Sequence[str],
@@ -196,22 +253,23 @@ class Bench:
         tenant: str | None = None,
         sharing: str = "fixed",
         shell: str = "",
-    ) -> Task:
-        """A burn with these words in a share; or a shell command, in which `"$@"` is that burn.
+    ) -> VerificationJob:
+        """Submit a burn with these words in a share, or a shell command in which `"$@"` is the burn.
 
-        Raises Refused when the share is not to be had on the card at once, or the pool would place it elsewhere.
+        Raises:
+            RequestRejection: if the share cannot be had at once, or is placed on another card.
         """
-        burn = [*burn_command(self.api.local), *words, "-o", "json"]
+        burn = [*build_burn_command(self.api.local), *words, "-o", "json"]
         argv = ["/bin/sh", "-c", shell, "verify", *burn] if shell else burn
-        task = self._launch(what, argv, gpu_milli, memory_bytes, tenant, sharing)
+        task = self._submit_launch(what, argv, gpu_milli, memory_bytes, tenant, sharing)
         if self.device and task.job["device"] != self.device:
-            raise Refused(
+            raise RequestRejection(
                 f"{task.job['name']} was placed on {task.job['device']}, not on {self.device} beside the others",
                 hint="another job took a part of the card meanwhile; try again",
             )
         return task
 
-    def _launch(
+    def _submit_launch(
         self,
         what: str,
         argv: Sequence[str],
@@ -220,8 +278,13 @@ class Bench:
         tenant: str | None = None,
         sharing: str = "fixed",
         fence: bool = True,
-    ) -> Task:
-        shape = {"gpu_milli": gpu_milli, "memory_bytes": memory_bytes, "model": self._model, "sharing": sharing}
+    ) -> VerificationJob:
+        shape = {
+            "gpu_milli": gpu_milli,
+            "memory_bytes": memory_bytes,
+            "model": self._model,
+            "sharing": sharing,
+        }
         self._count += 1
         body = {
             "shape": shape,
@@ -234,33 +297,39 @@ class Bench:
         }
         key = os.urandom(16).hex()
         self._unanswered[key] = body
-        return self._ask(self.api, key)
+        return self._send_submission(self.api, key)
 
-    def _ask(self, api: Api, key: str) -> Task:
-        """Submit what stands under the key. Cut short, it can be asked again: the pool answers with the same job."""
+    def _send_submission(self, api: Api, key: str) -> VerificationJob:
+        """Submit what stands under the key; repeated, the pool answers with the same job."""
         try:
-            told = api.request("POST", "jobs", self._unanswered[key], query={"wait_seconds": 10}, idempotency_key=key)
-        except Unavailable:
-            raise  # it may have heard us
+            answer = api.request(
+                "POST",
+                "jobs",
+                self._unanswered[key],
+                query={"wait_seconds": 10},
+                idempotency_key=key,
+            )
+        except ServiceUnavailable:
+            raise  # the pool may have read the request: `__exit__` asks again
         except GpupoolError:
             del self._unanswered[key]
             raise
-        self._tasks.append(Task(self.api, told["first"]))
+        self._tasks.append(VerificationJob(self.api, answer["first"]))
         del self._unanswered[key]
         return self._tasks[-1]
 
     @staticmethod
-    def _stop(api: Api, task: Task) -> None:
+    def _stop_job(api: Api, task: VerificationJob) -> None:
         if api.request("GET", f"jobs/{task.id}")["state"] not in ENDED:
             api.request("POST", f"jobs/{task.id}/stop", {"grace_seconds": 0})
 
 
-def burn_command(local: bool) -> list[str]:
-    """As a job finds it: on this machine this very installation, elsewhere the one there."""
+def build_burn_command(local: bool) -> list[str]:
+    """Return the command of a burn: this very installation on this machine, elsewhere its own."""
     return [sys.executable, "-m", "gpupool.cli.main", "burn"] if local else ["gpupool", "burn"]
 
 
-def _await_end(api: Api, task: Task) -> None:
+def _await_end(api: Api, task: VerificationJob) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     job = api.request("GET", f"jobs/{task.id}")
     while job["state"] not in ENDED and (left := deadline - time.monotonic()) > 0:
@@ -268,8 +337,11 @@ def _await_end(api: Api, task: Task) -> None:
         job = api.request("GET", f"jobs/{task.id}", query=query)
 
 
-def _quietly(step: Callable[[], object]) -> None:
-    """Cleaning up goes on whatever one step meets; what is left ends by its longest time."""
+def _run_quietly(step: Callable[[], object]) -> None:
+    """Run a step of cleaning up; after an error the other steps go on, and the log has it.
+
+    What is left ends by its longest time.
+    """
     try:
         step()
     except GpupoolError as error:

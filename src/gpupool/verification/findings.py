@@ -1,4 +1,7 @@
-"""What a verification found: promises, what was measured of each, and whether it was kept."""
+"""Hold what a verification found: promises, what was measured, and whether each was kept.
+
+The names of the fields stand in verify.json.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupool.verification.statistics import Stretch
+from gpupool.verification.statistics import RateStretch
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One promise. `kept` is None where it could not be shown here, and `measured` says why."""
+class PromiseFinding:
+    """One promise. `kept` is None if it could not be shown here; `measured` then says why."""
 
     key: str
     title: str
@@ -22,15 +25,15 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Line:
+class RateLine:
     """One program's series in a plot."""
 
     name: str
-    series: Sequence[Stretch]
+    series: Sequence[RateStretch]
 
 
 @dataclass(frozen=True)
-class Mark:
+class TimeMark:
     """A moment in a plot: something was done."""
 
     at_ns: int
@@ -38,17 +41,17 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class RateTimeline:
     """Rates over time. `levels` are what was promised, as parts of a card."""
 
     title: str
-    lines: Sequence[Line]
-    marks: Sequence[Mark] = ()
+    lines: Sequence[RateLine]
+    marks: Sequence[TimeMark] = ()
     levels: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
-class Bar:
+class ShareBar:
     """Asked beside measured, both as parts of a card."""
 
     name: str
@@ -58,15 +61,15 @@ class Bar:
 
 
 @dataclass
-class Findings:
+class VerificationFindings:
     """Everything that was found, in order."""
 
-    findings: list[Finding] = field(default_factory=list)
-    timelines: list[Timeline] = field(default_factory=list)
-    bars: list[Bar] = field(default_factory=list)
+    findings: list[PromiseFinding] = field(default_factory=list)
+    timelines: list[RateTimeline] = field(default_factory=list)
+    bars: list[ShareBar] = field(default_factory=list)
 
     @property
-    def kept(self) -> bool:
-        """No promise was broken, and some were shown."""
+    def is_kept(self) -> bool:
+        """Whether no promise was broken and at least one was shown."""
         shown = [one.kept for one in self.findings if one.kept is not None]
         return bool(shown) and all(shown)

@@ -1,1 +1,2 @@
-"""The only shapes that cross the network. Field names carry their units; instants are ledger or wall nanoseconds."""
+"""The only shapes that cross the network. Field names carry their units; instants are ledger or
+wall nanoseconds."""

@@ -1,38 +1,42 @@
-"""What the pool could still give, by model and node, and what of it is of no use to those who are expected."""
+"""Answers about free capacity: by model and node, and how much of it no expected claim can use."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from gpupool.wire.common import Wire
+from gpupool.wire.common import WireModel
 
 
-class ModelRoom(Wire):
+class ModelRoom(WireModel):
     model: str
     cards: int
     free_milli: int = Field(description="of cards that can be given out, added up")
     largest_milli: int = Field(description="largest share that one card can take now: compute")
     largest_bytes: int = Field(description="largest share that one card can take now: memory")
     whole_free: int = Field(description="cards on which nothing is held")
-    whole_on_one_node: int = Field(description="largest claim of whole cards that one node can take now")
+    whole_on_one_node: int = Field(
+        description="largest claim of whole cards that one node can take now"
+    )
     whole_nodes: int = Field(description="nodes of which every card is wholly free")
     fragment_milli: float | None = Field(
-        None, description="free and of no use to an expected claim, on average; null: nothing is expected yet"
+        None,
+        description="free and of no use to an expected claim, on average; null: nothing is expected yet",
     )
     cut_cards: int = Field(0, description="of its cards, those in partition mode")
     profiles: dict[str, int] = Field(
-        default_factory=dict, description="by profile, how many could be cut now, if only that one is"
+        default_factory=dict,
+        description="by profile, how many could be cut now, if only that one is",
     )
 
 
-class NodeRoom(Wire):
+class NodeRoom(WireModel):
     node: str
     free_milli: int
     whole_free: int
     fragment_milli: float | None = None
 
 
-class ClassRoom(Wire):
+class ClassRoom(WireModel):
     """One kind of claim that is expected, and how the pool looks to it."""
 
     share: str = Field(description="both numbers, for people")
@@ -41,20 +45,29 @@ class ClassRoom(Wire):
     fragment_milli: int = Field(description="free and of no use to such a claim")
 
 
-class OwnRoom(Wire):
+class OwnRoom(WireModel):
     """What quotas leave the caller's tenant, whatever cards are free; null is no limit."""
 
     tenant: str
-    firm_milli: int | None = Field(None, description="what claims that are not preemptible may take now: compute")
+    firm_milli: int | None = Field(
+        None, description="what claims that are not preemptible may take now: compute"
+    )
     firm_bytes: int | None = Field(None, description="the same: memory")
-    preemptible_milli: int | None = Field(None, description="what preemptible claims may take now: compute")
+    preemptible_milli: int | None = Field(
+        None, description="what preemptible claims may take now: compute"
+    )
     preemptible_bytes: int | None = Field(None, description="the same: memory")
-    most_firm_milli: int | None = Field(None, description="what it could hold without preemptible if nothing were held")
-    most_preemptible_milli: int | None = Field(None, description="what it could hold if nothing were held")
+    most_firm_milli: int | None = Field(
+        None, description="what it could hold without preemptible if nothing were held"
+    )
+    most_preemptible_milli: int | None = Field(
+        None, description="what it could hold if nothing were held"
+    )
 
 
-class CapacityOut(Wire):
-    """Fragments are those of Weng et al., USENIX ATC 2023, measured with every condition of a claim."""
+class CapacityOut(WireModel):
+    """Fragments are those of Weng et al., USENIX ATC 2023, measured with every condition of a
+    claim."""
 
     models: list[ModelRoom]
     nodes: list[NodeRoom]

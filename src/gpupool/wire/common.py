@@ -9,13 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 T = TypeVar("T")
 
 
-class Wire(BaseModel):
+class WireModel(BaseModel):
     """Base of every shape: unknown fields in a request are refused, not ignored."""
 
+    # A misspelt field that was ignored would take effect as its default.
     model_config = ConfigDict(extra="forbid", use_enum_values=True)
 
 
-class Page(Wire, Generic[T]):
+class Page(WireModel, Generic[T]):
     """One page of a list. `next` goes into `?after=`; null on the last page."""
 
     items: list[T]
@@ -34,7 +35,7 @@ class Problem(BaseModel):
     numbers: dict[str, Any] = Field(default_factory=dict)
 
 
-class Event(Wire):
+class Event(WireModel):
     """One line of the event log. `seq` has no gaps and orders events by commit."""
 
     seq: int
@@ -45,6 +46,7 @@ class Event(Wire):
     data: dict[str, Any] = Field(default_factory=dict)
 
 
+# 63 characters, as `base.ids.check_name`: the most that a label value of Kubernetes holds.
 Name = Annotated[str, Field(min_length=1, max_length=63)]
+#: Bound of integers in requests: everything below fits a signed 64-bit column.
 BIG = 2**62
-"""Bound of integers in requests: everything below fits a signed 64-bit column."""

@@ -1,4 +1,5 @@
-"""Defragmentation and rebalancing: what to ask for, the plan with its price and gain, and which moves to make."""
+"""Defragmentation and rebalancing: what to ask for, the plan with its price and gain, and which
+moves to make."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpupool.wire.common import BIG, Wire
+from gpupool.wire.common import BIG, WireModel
 
 MOST_MOVES = 10_000
 
 
-class MoveLimits(Wire):
+class MoveLimits(WireModel):
     """How far a plan may go; null is no limit."""
 
     max_moves: int | None = Field(None, ge=0, le=MOST_MOVES)
@@ -23,16 +24,20 @@ class DefragIn(MoveLimits):
     cards: int | None = Field(
         None, ge=1, le=1024, description="whole cards wanted together on one node; null: all of it"
     )
-    blocks: int | None = Field(None, ge=1, le=100_000, description="how many more of them; null: as many as can be had")
+    blocks: int | None = Field(
+        None, ge=1, le=100_000, description="how many more of them; null: as many as can be had"
+    )
     seconds: float = Field(5.0, ge=0, le=60, description="for the solver; 0: the greedy plan only")
 
 
 class RebalanceIn(MoveLimits):
-    step_milli: int = Field(100, ge=0, le=1000, description="a move brings two cards nearer together by more than this")
+    step_milli: int = Field(
+        100, ge=0, le=1000, description="a move brings two cards nearer together by more than this"
+    )
     use_free_cards: bool = Field(False, description="also move shares to unused cards")
 
 
-class MoveOut(Wire):
+class MoveOut(WireModel):
     job: str
     name: str
     tenant: str
@@ -41,19 +46,22 @@ class MoveOut(Wire):
     node: str
     devices: list[str] = Field(description="its new cards, by node and index, one per seat")
     cards: list[str] = Field(description="uuids of its new cards, in the same order")
-    generations: list[int] = Field(description="of its new cards, as the plan has read them: what a move names")
+    generations: list[int] = Field(
+        description="of its new cards, as the plan has read them: what a move names"
+    )
     lost_seconds: int
 
 
-class ReservedOut(Wire):
-    """What reservations hold, now or later, of what is free now: no move takes it, and it is not counted as free."""
+class ReservedOut(WireModel):
+    """What reservations hold, now or later, of what is free now: no move takes it, and it is not
+    counted as free."""
 
     cards: int = Field(description="cards of which a reservation holds something")
     gpu_milli: int
     memory_bytes: int
 
 
-class DefragOut(Wire):
+class DefragOut(WireModel):
     """Moves, what they cost and what they bring; pairs are before and after."""
 
     moves: list[MoveOut]
@@ -61,21 +69,26 @@ class DefragOut(Wire):
     whole_cards: tuple[int, int]
     whole_nodes: tuple[int, int]
     blocks: tuple[int, int] = Field(description="blocks of the cards that were asked for")
-    by: str = Field(description="who chose: greedy, cp-sat, or cp-sat with proof that nothing is better")
+    by: str = Field(
+        description="who chose: greedy, cp-sat, or cp-sat with proof that nothing is better"
+    )
     movable: int = Field(description="jobs that may be moved at all")
     reserved: ReservedOut
 
 
-class SpreadOut(Wire):
-    """How the load lies on the cards that shares are on: what is held of them, of best effort what was asked for."""
+class SpreadOut(WireModel):
+    """How the load lies on the cards that shares are on: what is held of them, of best effort what
+    was asked for."""
 
     cards: int
     highest_milli: int
     mean_milli: int
-    jain: float = Field(description="Jain's index: 1 when all carry the same; over the cards that shares are on after")
+    jain: float = Field(
+        description="Jain's index: 1 when all carry the same; over the cards that shares are on after"
+    )
 
 
-class RebalanceOut(Wire):
+class RebalanceOut(WireModel):
     """Moves, what they cost and what they bring."""
 
     moves: list[MoveOut]
@@ -86,19 +99,21 @@ class RebalanceOut(Wire):
     reserved: ReservedOut
 
 
-class MoveIn(Wire):
+class MoveIn(WireModel):
     job: str = Field(max_length=16)
     cards: list[Annotated[str, Field(max_length=64)]] = Field(min_length=1, max_length=1024)
     generations: list[Annotated[int, Field(ge=0, le=BIG)]] = Field(
-        min_length=1, max_length=1024, description="of the cards, from the plan: one that has changed since is refused"
+        min_length=1,
+        max_length=1024,
+        description="of the cards, from the plan: one that has changed since is refused",
     )
 
 
-class MovesIn(Wire):
+class MovesIn(WireModel):
     moves: list[MoveIn] = Field(min_length=1, max_length=MOST_MOVES)
 
 
-class MovesOut(Wire):
+class MovesOut(WireModel):
     """`moving` are told to leave; `ended` had ended or were leaving already."""
 
     moving: list[str]

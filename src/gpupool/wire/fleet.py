@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from gpupool.wire.common import BIG, Name, Wire
+from gpupool.wire.common import BIG, Name, WireModel
 
+#: Characters of the sentence that says why a fence is no better than it is.
 FENCE_WHY = 200
-"""Characters of the sentence that says why a fence is no better than it is."""
 
 
-class DeviceIn(Wire):
+class DeviceIn(WireModel):
     """One card as a probe saw it."""
 
     uuid: str = Field(min_length=1, max_length=64)
@@ -27,7 +27,7 @@ class DeviceIn(Wire):
     facts: dict[str, Any] = Field(default_factory=dict)
 
 
-class NodeIn(Wire):
+class NodeIn(WireModel):
     """A node's agent saying what it has; registering again replaces what was said before."""
 
     devices: list[DeviceIn] = Field(max_length=1024)
@@ -35,11 +35,15 @@ class NodeIn(Wire):
     topology: dict[str, Any] = Field(default_factory=dict)
     facts: dict[str, Any] = Field(default_factory=dict)
     simulated: bool = False
-    agent: Name | None = Field(None, description="the agent that serves it, when it serves several nodes")
-    adopt: bool = Field(False, description="new cards of this node start adopted (simulated ones only)")
+    agent: Name | None = Field(
+        None, description="the agent that serves it, when it serves several nodes"
+    )
+    adopt: bool = Field(
+        False, description="new cards of this node start adopted (simulated ones only)"
+    )
 
 
-class NumaOut(Wire):
+class NumaOut(WireModel):
     """One NUMA node of a node: its processors as the kernel lists them, and what is free of it."""
 
     number: int
@@ -50,7 +54,7 @@ class NumaOut(Wire):
     free_bytes: int
 
 
-class NodeOut(Wire):
+class NodeOut(WireModel):
     name: str
     ready: bool
     simulated: bool
@@ -64,10 +68,12 @@ class NodeOut(Wire):
     free_cpu_milli: int | None = None
     free_host_bytes: int | None = None
     numa: list[NumaOut] = Field(default_factory=list, description="by NUMA node; empty: unknown")
-    cluster: bool = Field(False, description="a cluster hands its cards out: they are metered here, and nothing else")
+    cluster: bool = Field(
+        False, description="a cluster hands its cards out: they are metered here, and nothing else"
+    )
 
 
-class ProcessOut(Wire):
+class ProcessOut(WireModel):
     """A process on a card that the pool did not start."""
 
     pid: int
@@ -77,7 +83,7 @@ class ProcessOut(Wire):
     started_ns: int | None = None
 
 
-class UsageOut(Wire):
+class UsageOut(WireModel):
     """What the card says of itself; null is unknown."""
 
     utilization_percent: float | None = None
@@ -87,7 +93,7 @@ class UsageOut(Wire):
     at_ns: int | None = None
 
 
-class PieceOut(Wire):
+class PieceOut(WireModel):
     """A partition that is taken: `size` units of the card from `start` on."""
 
     profile: str
@@ -95,7 +101,7 @@ class PieceOut(Wire):
     size: int
 
 
-class DeviceOut(Wire):
+class DeviceOut(WireModel):
     name: str = Field(description="node:index")
     uuid: str
     node: str
@@ -114,29 +120,37 @@ class DeviceOut(Wire):
     shares: int
     largest_milli: int = Field(description="largest share placeable now: compute")
     largest_bytes: int = Field(description="largest share placeable now: memory")
-    partitions: list[PieceOut] | None = Field(None, description="what it is cut into; null: not in partition mode")
+    partitions: list[PieceOut] | None = Field(
+        None, description="what it is cut into; null: not in partition mode"
+    )
     mix: str | None = Field(None, description="the same in words; null: not in partition mode")
     fits: dict[str, int] = Field(
-        default_factory=dict, description="by profile, how many more could be cut, if only that one is"
+        default_factory=dict,
+        description="by profile, how many more could be cut, if only that one is",
     )
     usage: UsageOut = Field(default_factory=UsageOut)
     unmanaged: list[ProcessOut] = Field(default_factory=list)
     facts: dict[str, Any] = Field(default_factory=dict)
     generation: int
-    cluster: bool = Field(False, description="a cluster hands it out: nothing is placed on it from here")
+    cluster: bool = Field(
+        False, description="a cluster hands it out: nothing is placed on it from here"
+    )
 
 
-class WorkSeat(Wire):
+class WorkSeat(WireModel):
     uuid: str
     index: int
     model: str
     gpu_milli: int
     memory_bytes: int
-    profile: str | None = Field(None, description="a partition of that profile, with the compute and memory above")
+    profile: str | None = Field(
+        None, description="a partition of that profile, with the compute and memory above"
+    )
 
 
-class RunAs(Wire):
-    """The Unix account of a job, taken by the server from the caller's peer credentials or binding."""
+class RunAs(WireModel):
+    """The Unix account of a job, taken by the server from the caller's peer credentials or
+    binding."""
 
     uid: int
     gid: int
@@ -144,7 +158,7 @@ class RunAs(Wire):
     name: str
 
 
-class NumaWork(Wire):
+class NumaWork(WireModel):
     """What a job has of one NUMA node, and the processors of that."""
 
     numa: int
@@ -153,7 +167,7 @@ class NumaWork(Wire):
     host_bytes: int
 
 
-class WorkOut(Wire):
+class WorkOut(WireModel):
     """An allocation that its node has to do something about, and what should be true of it."""
 
     allocation: str
@@ -179,33 +193,40 @@ class WorkOut(Wire):
     run_as: RunAs | None
     attached: bool
     max_seconds: int | None
-    cpu_milli: int = Field(0, description="processors that its cgroup lets it use, in thousandths; 0: any")
+    cpu_milli: int = Field(
+        0, description="processors that its cgroup lets it use, in thousandths; 0: any"
+    )
     host_bytes: int = Field(0, description="main memory that its cgroup lets it use; 0: any")
     numa: list[NumaWork] = Field(
-        default_factory=list, description="the NUMA nodes that its processors and main memory are of; empty: any"
+        default_factory=list,
+        description="the NUMA nodes that its processors and main memory are of; empty: any",
     )
-    earlier_runs: int = Field(0, description="so often the job ran before and was sent back to wait")
+    earlier_runs: int = Field(
+        0, description="so often the job ran before and was sent back to wait"
+    )
     started: bool = Field(description="the server has already heard that this job started")
 
 
-class WorkPage(Wire):
-    """News for a node. `cursor` goes into the next `?after=`; `live` lists every held allocation when after=0."""
+class WorkPage(WireModel):
+    """News for a node. `cursor` goes into the next `?after=`; `live` lists every held allocation
+    when after=0."""
 
     cursor: int
     work: list[WorkOut]
     live: list[str] | None = None
 
 
-class ReportIn(Wire):
+class ReportIn(WireModel):
     """What became of an allocation. `ended` says that nothing of it is left on the node.
 
-    `resized` says that the limits of this generation are in force, and what was in use then; `noticed` that its fence
-    found what `notice` names, and in `reason` what was done about it.
+    `resized` says that the limits of this generation are in force, and what was in use then;
+    `noticed` that its fence found what `notice` names, and in `reason` what was done about it.
     """
 
     allocation: str = Field(max_length=16)
     generation: int
     state: Literal["prepared", "running", "resized", "noticed", "ended", "lost", "not_started"]
+    # PATH_MAX, with its NUL.
     attach_socket: str | None = Field(None, max_length=4096)
     fence: Literal["none", "advisory", "soft", "hard"] = "none"
     fence_why: str = Field("", max_length=FENCE_WHY)
@@ -221,7 +242,7 @@ class ReportIn(Wire):
     gpu_memory_bytes: int | None = None
 
 
-class DeviceSample(Wire):
+class DeviceSample(WireModel):
     uuid: str
     usage: UsageOut
     unmanaged: list[ProcessOut] = Field(default_factory=list)
@@ -229,11 +250,13 @@ class DeviceSample(Wire):
     health_reason: str = ""
 
 
-class CardUse(Wire):
-    """What a job, or one process of it, uses of one card by the fence's ledger. Times and counts since it began.
+class CardUse(WireModel):
+    """What a job, or one process of it, uses of one card by the fence's ledger. Times and counts
+    since it began.
 
-    `wait` is time its threads were held back, `throttled` the part of it for which the share was used up.
-    `reserved` is memory that counts against the limit, `used` the part of it that the driver has given.
+    `wait` is time its threads were held back, `throttled` the part of it for which the share was
+    used up. `reserved` is memory that counts against the limit, `used` the part of it that the
+    driver has given.
     """
 
     uuid: str = Field(max_length=64)
@@ -245,20 +268,26 @@ class CardUse(Wire):
     launches: int = Field(0, ge=0, le=BIG)
     refusals: int = Field(0, ge=0, le=BIG, description="allocations refused for the limit")
     unaccounted_bytes: int | None = Field(
-        None, ge=-BIG, le=BIG, description="what the card says beyond the ledger; null: the card does not say"
+        None,
+        ge=-BIG,
+        le=BIG,
+        description="what the card says beyond the ledger; null: the card does not say",
     )
 
 
-class ProcessUse(Wire):
+class ProcessUse(WireModel):
     """One process of a job on its cards."""
 
     pid: int
-    foreign_driver: bool = Field(False, description="it had another driver mapped before the fence's")
+    foreign_driver: bool = Field(
+        False, description="it had another driver mapped before the fence's"
+    )
     cards: list[CardUse] = Field(default_factory=list, max_length=16)
 
 
-class JobSample(Wire):
-    """What one job used since it started; null is unknown. `cards` is null for a job without a fence."""
+class JobSample(WireModel):
+    """What one job used since it started; null is unknown. `cards` is null for a job without a
+    fence."""
 
     job: str
     cpu_milliseconds: int | None = None
@@ -269,19 +298,19 @@ class JobSample(Wire):
     processes: list[ProcessUse] = Field(default_factory=list, max_length=1024)
 
 
-class ReportsIn(Wire):
+class ReportsIn(WireModel):
     reports: list[ReportIn] = Field(default_factory=list, max_length=1000)
     devices: list[DeviceSample] = Field(default_factory=list, max_length=1024)
     jobs: list[JobSample] = Field(default_factory=list, max_length=10_000)
     ready: bool = Field(False, description="everything this node had is told")
 
 
-class ReportsOut(Wire):
+class ReportsOut(WireModel):
     """`stale` names allocations whose generation was not the current one: drop them."""
 
     stale: list[str] = Field(default_factory=list)
 
 
-class AdoptIn(Wire):
+class AdoptIn(WireModel):
     devices: list[Name] = Field(min_length=1, max_length=1024, description="uuids or node:index")
     drain: bool = Field(False, description="release: wait for the jobs on it instead of refusing")

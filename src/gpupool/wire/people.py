@@ -1,4 +1,4 @@
-"""Tenants, users, tokens and who is asking."""
+"""Bodies and answers about tenants, users, tokens, quotas and the caller."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpupool.wire.common import BIG, Name, Wire
+from gpupool.wire.common import BIG, Name, WireModel
 
 RoleName = Literal["admin", "tenant-admin", "user", "viewer", "agent", "scrape", "meter"]
 
 
-class LimitIn(Wire):
-    """Of a card model or vendor (`gpu:H200`, `gpu:AMD`, in milli-devices), whole nodes (`node`, `node:H200`) or NVLink
-    domains.
+class LimitIn(WireModel):
+    """Of a card model or vendor (`gpu:H200`, `gpu:AMD`, in milli-devices), whole nodes (`node`,
+    `node:H200`) or NVLink domains.
     """
 
     resource: str = Field(max_length=80)
     nominal: int = Field(ge=0, le=BIG)
     borrowing: int | None = Field(None, ge=0, le=BIG)
-    lending: int | None = Field(None, ge=0, le=BIG, description="how much of it others may use while it is not used")
+    lending: int | None = Field(
+        None, ge=0, le=BIG, description="how much of it others may use while it is not used"
+    )
 
 
-class QuotaIn(Wire):
+class QuotaIn(WireModel):
     """Null means no limit of that kind."""
 
     nominal_milli: int | None = Field(None, ge=0, le=BIG)
@@ -32,7 +34,10 @@ class QuotaIn(Wire):
     lending_milli: int | None = Field(None, ge=0, le=BIG)
     lending_memory_bytes: int | None = Field(None, ge=0, le=BIG)
     weight_milli: int = Field(
-        1000, ge=0, le=10**9, description="its due beside its siblings, 1000 is a weight of 1; with 0 they come first"
+        1000,
+        ge=0,
+        le=10**9,
+        description="its due beside its siblings, 1000 is a weight of 1; with 0 they come first",
     )
     cohort: Name | None = Field(None, description="what it is in; null: right below the pool")
     others: list[LimitIn] = Field(default_factory=list, max_length=100)
@@ -52,8 +57,9 @@ class CohortOut(QuotaIn):
     name: str
 
 
-class QuotaNodeOut(Wire):
-    """One node of the quota tree and what it holds. Amounts are milli-devices, bytes or whole cells."""
+class QuotaNodeOut(WireModel):
+    """One node of the quota tree and what it holds. Amounts are milli-devices, bytes or whole
+    cells."""
 
     kind: Literal["pool", "cohort", "tenant"]
     name: str
@@ -62,12 +68,16 @@ class QuotaNodeOut(Wire):
     limits: list[QuotaUseOut]
     held_milli: int
     held_memory_bytes: int
-    share_percent: float = Field(description="what it holds of the pool, the larger of compute and memory")
-    due_percent: float = Field(description="what is due to it by weight, among siblings that hold or wait")
+    share_percent: float = Field(
+        description="what it holds of the pool, the larger of compute and memory"
+    )
+    due_percent: float = Field(
+        description="what is due to it by weight, among siblings that hold or wait"
+    )
     past_card_hours: float = Field(description="what it held before, faded with age")
 
 
-class QuotaUseOut(Wire):
+class QuotaUseOut(WireModel):
     """`borrowed` is what is held over the nominal part, `lent` what others use of it."""
 
     resource: str
@@ -79,18 +89,18 @@ class QuotaUseOut(Wire):
     lent: int
 
 
-class QuotaTreeOut(Wire):
+class QuotaTreeOut(WireModel):
     """Nodes from the pool down, each after its parent."""
 
     nodes: list[QuotaNodeOut]
 
 
-class TenantIn(Wire):
+class TenantIn(WireModel):
     name: Name
     quota: QuotaIn | None = None
 
 
-class TenantOut(Wire):
+class TenantOut(WireModel):
     name: str
     quota: QuotaOut
     users: int
@@ -98,19 +108,23 @@ class TenantOut(Wire):
     created_ns: int
 
 
-class ProjectIn(Wire):
+class ProjectIn(WireModel):
     name: Name
 
 
-class UserIn(Wire):
+class UserIn(WireModel):
     name: Name
     tenant: Name | None = None
     role: RoleName = "user"
-    unix_user: str | None = Field(None, max_length=64, description="known by this Unix account on the socket")
-    run_as: str | None = Field(None, max_length=64, description="Unix account of its jobs when it comes over TCP")
+    unix_user: str | None = Field(
+        None, max_length=64, description="known by this Unix account on the socket"
+    )
+    run_as: str | None = Field(
+        None, max_length=64, description="Unix account of its jobs when it comes over TCP"
+    )
 
 
-class UserPatch(Wire):
+class UserPatch(WireModel):
     tenant: Name | None = None
     role: RoleName | None = None
     unix_user: str | None = Field(None, max_length=64)
@@ -118,7 +132,7 @@ class UserPatch(Wire):
     disabled: bool | None = None
 
 
-class UserOut(Wire):
+class UserOut(WireModel):
     name: str
     tenant: str
     role: RoleName
@@ -128,14 +142,15 @@ class UserOut(Wire):
     created_ns: int
 
 
-class TokenIn(Wire):
+class TokenIn(WireModel):
     user: Name | None = None
     label: str = Field("", max_length=63)
+    # Ten years.
     expires_seconds: int | None = Field(None, ge=1, le=10 * 366 * 86400)
     may_mint: bool = Field(False, description="it may make tokens for its user; those never may")
 
 
-class TokenOut(Wire):
+class TokenOut(WireModel):
     """`token` is shown once, at creation; only its hash is kept."""
 
     id: str
@@ -150,11 +165,11 @@ class TokenOut(Wire):
     token: str | None = None
 
 
-class LoginIn(Wire):
+class LoginIn(WireModel):
     token: str = Field(max_length=256)
 
 
-class LoginOut(Wire):
+class LoginOut(WireModel):
     token: str
     user: str
     tenant: str
@@ -162,7 +177,7 @@ class LoginOut(Wire):
     expires_ns: int
 
 
-class WhoamiOut(Wire):
+class WhoamiOut(WireModel):
     user: str
     tenant: str
     role: RoleName
@@ -174,7 +189,7 @@ class WhoamiOut(Wire):
     pool: str
 
 
-class PoolOut(Wire):
+class PoolOut(WireModel):
     """The pool as a whole."""
 
     id: str
@@ -193,8 +208,14 @@ class PoolOut(Wire):
     last_event: int
     event_epoch: str = Field("", description="id of the event log; another one after a restore")
     ledger_ahead_seconds: float
-    role: str = Field("alone", description="leader: of several servers on one PostgreSQL database; else alone")
+    role: str = Field(
+        "alone", description="leader: of several servers on one PostgreSQL database; else alone"
+    )
     leader_number: int | None = Field(None, description="how often a server took the pool over")
-    lease_age_seconds: float | None = Field(None, description="since the leader's lease was renewed")
+    lease_age_seconds: float | None = Field(
+        None, description="since the leader's lease was renewed"
+    )
     policy: str = Field("", description="the placement policy of this pool")
-    policy_fault: str | None = Field(None, description="why another policy places in its stead; null: it works")
+    policy_fault: str | None = Field(
+        None, description="why another policy places in its stead; null: it works"
+    )

@@ -6,15 +6,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpupool.wire.common import Wire
+from gpupool.wire.common import WireModel
 from gpupool.wire.fleet import UsageOut
 
 Kind = Literal["tenant", "idle", "overhead", "unmanaged"]
 By = Literal["tenant", "project", "user", "job", "card"]
 
 
-class ReportRow(Wire):
-    """`tenant` rows say who; the other kinds say what became of the rest."""
+class ReportRow(WireModel):
+    """One row of a usage report; kinds other than `tenant` account for the rest of the card time."""
 
     kind: Kind
     tenant: str | None = None
@@ -33,7 +33,7 @@ class ReportRow(Wire):
     cost: str | None = Field(None, description="decimal, when prices are given")
 
 
-class StartsOut(Wire):
+class StartsOut(WireModel):
     """Starts that waiting claims were told since the pool exists, by what came of them."""
 
     promises_kept: int
@@ -42,13 +42,16 @@ class StartsOut(Wire):
     estimates_false: int
 
 
-class ReportOut(Wire):
-    """The sum of `card_milliseconds` over rows is `capacity_card_milliseconds` exactly; so with memory.
+class ReportOut(WireModel):
+    """The sum of `card_milliseconds` over rows is `capacity_card_milliseconds` exactly; so with
+    memory.
 
     The costs of the rows add up to `total_cost` as printed.
     """
 
-    since_ns: int = Field(description="as counted: earlier than asked where the books are kept by the hour or day")
+    since_ns: int = Field(
+        description="as counted: earlier than asked where the books are kept by the hour or day"
+    )
     until_ns: int = Field(description="as counted: never after the ledger's now")
     by: list[str]
     capacity_card_milliseconds: int
@@ -60,11 +63,14 @@ class ReportOut(Wire):
     total_cost: str | None = None
     rule: str = Field("", description="how it was counted, in words")
     resolution_seconds: int = Field(1, description="the coarsest the books are kept in this range")
-    starts: StartsOut | None = Field(None, description="of the whole pool, since it exists; whatever the range is")
+    starts: StartsOut | None = Field(
+        None, description="of the whole pool, since it exists; whatever the range is"
+    )
 
 
-class LiveCard(Wire):
-    """A card and what is held of it now; `usage` is what the card says of itself, null is unknown."""
+class LiveCard(WireModel):
+    """A card and what is held of it now; `usage` is what the card says of itself, null is
+    unknown."""
 
     device: str = Field(description="node:index")
     uuid: str
@@ -80,14 +86,14 @@ class LiveCard(Wire):
     usage: UsageOut = Field(default_factory=UsageOut)
 
 
-class LiveTenant(Wire):
+class LiveTenant(WireModel):
     tenant: str
     held_milli: int
     held_bytes: int
     jobs: int
 
 
-class LiveJob(Wire):
+class LiveJob(WireModel):
     """A job that holds a share, with its latest sample; null is unknown."""
 
     job: str
@@ -98,24 +104,33 @@ class LiveJob(Wire):
     held_milli: int = Field(description="over all its cards")
     held_bytes: int
     since_ns: int
-    gpu_percent: float | None = Field(None, description="of one card, between its two latest samples")
-    cpu_percent: float | None = Field(None, description="of one processor, between its two latest samples")
+    gpu_percent: float | None = Field(
+        None, description="of one card, between its two latest samples"
+    )
+    cpu_percent: float | None = Field(
+        None, description="of one processor, between its two latest samples"
+    )
     gpu_memory_bytes: int | None = None
     rss_bytes: int | None = None
     gpu_milliseconds: int | None = None
     cpu_milliseconds: int | None = None
     sampled_ns: int | None = None
-    share_percent: float | None = Field(None, description="of its own share, which is 100; more: borrowed")
+    share_percent: float | None = Field(
+        None, description="of its own share, which is 100; more: borrowed"
+    )
     reserved_bytes: int | None = None
-    unaccounted_bytes: int | None = Field(None, description="what its cards say beyond the fence's ledger")
+    unaccounted_bytes: int | None = Field(
+        None, description="what its cards say beyond the fence's ledger"
+    )
     wait_milliseconds: int | None = None
     throttled_milliseconds: int | None = None
     launches: int | None = None
     refusals: int | None = None
 
 
-class LiveOut(Wire):
-    """What is held and used now, in the caller's scope. Lists are cut at `limit`; `jobs_total` counts all."""
+class LiveOut(WireModel):
+    """What is held and used now, in the caller's scope. Lists are cut at `limit`; `jobs_total`
+    counts all."""
 
     at_ns: int
     cards: list[LiveCard]

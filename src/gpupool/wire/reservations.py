@@ -6,12 +6,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpupool.wire.common import BIG, Name, Wire
-from gpupool.wire.jobs import ShapeIn
+from gpupool.wire.common import BIG, Name, WireModel
+from gpupool.wire.submissions import ShapeIn
 
 
-class ReservationIn(Wire):
-    """`replicas` times the shape, from start to end; with `every_seconds` again and again. Instants in Unix ns."""
+class ReservationIn(WireModel):
+    """`replicas` times the shape, from start to end; with `every_seconds` again and again. Instants
+    in Unix ns."""
 
     name: Name
     shape: ShapeIn
@@ -19,11 +20,13 @@ class ReservationIn(Wire):
     start_ns: int = Field(ge=0, le=BIG)
     end_ns: int | None = Field(None, ge=0, le=BIG, description="null: until it is deleted")
     every_seconds: int | None = Field(None, ge=60, le=366 * 86400)
-    until_ns: int | None = Field(None, ge=0, le=BIG, description="no repetition begins from then on")
+    until_ns: int | None = Field(
+        None, ge=0, le=BIG, description="no repetition begins from then on"
+    )
     tenant: str | None = Field(None, max_length=63, description="another tenant: admins only")
 
 
-class ReservationOut(Wire):
+class ReservationOut(WireModel):
     id: str
     name: str
     tenant: str
@@ -33,7 +36,9 @@ class ReservationOut(Wire):
     model: str | None = None
     replicas: int
     state: Literal["planned", "active", "ended"]
-    start_ns: int = Field(description="of the coming or present time, of one that has ended its first")
+    start_ns: int = Field(
+        description="of the coming or present time, of one that has ended its first"
+    )
     end_ns: int | None
     every_seconds: int | None = None
     until_ns: int | None = None

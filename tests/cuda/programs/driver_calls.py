@@ -1,6 +1,8 @@
-"""The driver API by cuda-bindings: what is seen, what copies move, a module and a launch, and where memory ends.
+"""The driver API by cuda-bindings: what is seen, what copies move, a module and a launch, and where
+memory ends.
 
-Prints one JSON object. `hold BYTES` allocates instead, says so, and waits for the end of standard input.
+Prints one JSON object. `hold BYTES` allocates instead, says so, and waits for the end of standard
+input.
 """
 
 import json
@@ -79,7 +81,8 @@ def launches():
 
 
 def physical_memory():
-    """Memory by cuMemCreate, mapped twice: what is written through one address is read through the other."""
+    """Memory by cuMemCreate, mapped twice: what is written through one address is read through the
+    other."""
     prop = driver.CUmemAllocationProp()
     prop.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
     prop.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
@@ -138,7 +141,11 @@ def main():
         return
     seen = look(device)
     seen |= {"round_trip": round_trip(), "launches": launches(), "physical": physical_memory()}
-    seen |= {"absurd": failure("cuMemAlloc", 1 << 50), "fill": fill(), "free_after": call("cuMemGetInfo")[0]}
+    seen |= {
+        "absurd": failure("cuMemAlloc", 1 << 50),
+        "fill": fill(),
+        "free_after": call("cuMemGetInfo")[0],
+    }
     print(json.dumps(seen))
 
 

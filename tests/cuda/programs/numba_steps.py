@@ -1,4 +1,5 @@
-"""numba-cuda end to end: a kernel compiled by NVVM, linked, loaded and launched; arrays there and back; memory's end.
+"""numba-cuda end to end: a kernel compiled by NVVM, linked, loaded and launched; arrays there and
+back; memory's end.
 
 Prints one JSON object. The kernel's results are not looked at: simulated cards do not compute.
 """
@@ -55,7 +56,11 @@ def fill(chunk=64 << 20):
 
 device = cuda.get_current_device()
 free, total = cuda.current_context().get_memory_info()
-seen = {"name": device.name.decode() if isinstance(device.name, bytes) else device.name, "free": free, "total": total}
+seen = {
+    "name": device.name.decode() if isinstance(device.name, bytes) else device.name,
+    "free": free,
+    "total": total,
+}
 seen |= {"arrays": arrays(), "launches": launches(), "fill": fill()}
 seen["again"] = cuda.device_array(64 << 20, dtype=numpy.uint8).size
 print(json.dumps(seen))

@@ -1,22 +1,47 @@
-"""A snapshot and its plan as text, so that a change of behaviour is a change of lines that a reader sees."""
+"""A snapshot and its plan as text, so that a change of behaviour is a change of lines that a reader
+sees."""
 
 from gpupool.base.units import format_gpu, format_mib
-from gpupool.model.claim import Sharing
-from gpupool.model.gang import Group, Role
+from gpupool.model.claim import SharingKind
+from gpupool.model.gang import GangGroup, GangRole
 from gpupool.model.quota import Quota
-from gpupool.scheduling.snapshot import CARD_STATUS, CardStatus, Plan, Snapshot, TenantView, Waiting
+from gpupool.scheduling.snapshot.cards import CARD_STATUS, CardStatus
+from gpupool.scheduling.snapshot.claims import WaitingClass
+from gpupool.scheduling.snapshot.plan import Plan
+from gpupool.scheduling.snapshot.snapshot import Snapshot, TenantView
 
 
 def render(before: Snapshot, plan: Plan) -> str:
-    parts = ["POOL", *_pool(before), *_running(before), "", "TENANTS", *_tenants(before), "", "QUEUE", *_queue(before)]
-    parts += ["", "PLAN", *_placements(plan), *_evictions(plan), "", "STILL WAITING", *_rejections(plan), ""]
+    parts = [
+        "POOL",
+        *_pool(before),
+        *_running(before),
+        "",
+        "TENANTS",
+        *_tenants(before),
+        "",
+        "QUEUE",
+        *_queue(before),
+    ]
+    parts += [
+        "",
+        "PLAN",
+        *_placements(plan),
+        *_evictions(plan),
+        "",
+        "STILL WAITING",
+        *_rejections(plan),
+        "",
+    ]
     return "\n".join(parts)
 
 
 def _pool(before: Snapshot) -> list[str]:
     cards, lines = before.cards, list[str]()
     for node, name in enumerate(cards.nodes):
-        labels = " ".join(f"{key}={value}" for key, value in sorted(cards.node_labels[node].items()))
+        labels = " ".join(
+            f"{key}={value}" for key, value in sorted(cards.node_labels[node].items())
+        )
         labels += " ".join(level.domains[level.of_node[node]] for level in cards.levels)
         lines.append(f"{name} {labels}".rstrip())
         lines += [_card(before, row) for row in range(len(cards)) if cards.node[row] == node]
@@ -47,16 +72,21 @@ def _quota(quota: Quota) -> str:
 
 
 def _queue(before: Snapshot) -> list[str]:
-    return [f"  {_class(w)}  heads {' '.join(w.heads)} of {w.count}, since {w.oldest_ns}" for w in before.waiting]
+    return [
+        f"  {_class(w)}  heads {' '.join(w.job_ids)} of {w.count}, since {w.oldest_ns}"
+        for w in before.waiting
+    ]
 
 
-def _class(w: Waiting) -> str:
+def _class(w: WaitingClass) -> str:
     return f"{w.tenant:7} {w.priority:4} {_asked(w) if w.gang is None else _gang(w.gang.root)}"
 
 
-def _asked(w: Waiting) -> str:
-    burst = " burst" if w.shape.sharing is Sharing.BURST else ""
-    kind = ([w.shape.model] if w.shape.model else []) + [f"{key}={value}" for key, value in w.shape.labels]
+def _asked(w: WaitingClass) -> str:
+    burst = " burst" if w.shape.sharing is SharingKind.BURST else ""
+    kind = ([w.shape.model] if w.shape.model else []) + [
+        f"{key}={value}" for key, value in w.shape.labels
+    ]
     return f"{w.shape}{burst} {' '.join(kind)}".rstrip()
 
 
@@ -75,11 +105,13 @@ def _evictions(plan: Plan) -> list[str]:
     return ["", "EVICTIONS", *lines] if lines else []
 
 
-def _gang(group: Group) -> str:
+def _gang(group: GangGroup) -> str:
     near = [f"in one {group.within.required}"] if group.within.required else []
     near += [f"best in one {group.within.preferred}"] if group.within.preferred else []
     parts = [
-        f"{one.minimum} to {one.desired} {one.name} of {one.shape}" if isinstance(one, Role) else _gang(one)
+        f"{one.minimum} to {one.desired} {one.name} of {one.shape}"
+        if isinstance(one, GangRole)
+        else _gang(one)
         for one in group.parts
     ]
     return f"[{'; '.join((*near, *parts))}]"
@@ -98,6 +130,7 @@ def _placements(plan: Plan) -> list[str]:
 
 def _rejections(plan: Plan) -> list[str]:
     lines = [
-        f"  {key.tenant} {key.priority} {key.shape}\n      {said.sentence}" for key, said in plan.rejections.items()
+        f"  {key.tenant} {key.priority} {key.shape}\n      {said.sentence}"
+        for key, said in plan.rejections.items()
     ]
     return lines or ["  nothing"]

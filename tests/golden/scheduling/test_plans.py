@@ -1,6 +1,7 @@
 """Whole plans, compared line by line with the files beside this one.
 
-After an intended change: `GPUPOOL_UPDATE_GOLDEN=1 python -m pytest tests/golden/scheduling`, and read the difference.
+After an intended change: `GPUPOOL_UPDATE_GOLDEN=1 python -m pytest tests/golden/scheduling`, and
+read the difference.
 """
 
 import os
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.model.claim import Shape, Sharing, Within
-from gpupool.scheduling.cycle import cycle
-from gpupool.scheduling.snapshot import CardStatus, Snapshot
+from gpupool.model.claim import Shape, SharingKind, TopologyConstraint
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.snapshot.cards import CardStatus
+from gpupool.scheduling.snapshot.snapshot import Snapshot
 from tests.golden.scheduling.render import render
 from tests.support.gang_builders import gang, group, occupied, racked, role, running
 from tests.support.scheduling_builders import cards, shape, snapshot, tenant, waiting, whole
@@ -26,8 +28,13 @@ def _three_teams() -> Snapshot:
     return snapshot(
         "1x1xT4",
         waiting("vision-1", tenant="vision", want=shape(300, 4 * GIB), at=1),
-        waiting("audio-1", tenant="audio", want=shape(200, 2 * GIB, sharing=Sharing.BEST_EFFORT), at=2),
-        waiting("nlp-1", "nlp-2", want=shape(500, 6 * GIB, sharing=Sharing.BURST), at=3),
+        waiting(
+            "audio-1",
+            tenant="audio",
+            want=shape(200, 2 * GIB, sharing=SharingKind.BEST_EFFORT),
+            at=2,
+        ),
+        waiting("nlp-1", "nlp-2", want=shape(500, 6 * GIB, sharing=SharingKind.BURST), at=3),
     )
 
 
@@ -44,7 +51,11 @@ def _quotas() -> Snapshot:
 def _mixed_box(policy: str = "binpack") -> Snapshot:
     pool = cards(
         "mixed:T4,T4,A100-40G,A100-80G+1x4xH200",
-        used={"node-1/2": (500, 20 * GIB), "node-2/0": (1000, 140 * GIB), "node-2/1": (0, 10 * GIB)},
+        used={
+            "node-1/2": (500, 20 * GIB),
+            "node-2/0": (1000, 140 * GIB),
+            "node-2/1": (0, 10 * GIB),
+        },
         status={"node-1/1": CardStatus.NOT_ADOPTED, "node-2/3": CardStatus.DRAINING},
         labels={"node-1": {"zone": "a"}, "node-2": {"zone": "b", "net": "ib"}},
     )
@@ -52,7 +63,7 @@ def _mixed_box(policy: str = "binpack") -> Snapshot:
         waiting("a100", want=shape(500, None, model="A100"), at=1),
         waiting("pair", want=whole(2, "H200"), at=2),
         waiting("zoned", want=shape(300, 8 * GIB, zone="a"), at=3),
-        waiting("idle", want=shape(400, 100 * GIB, sharing=Sharing.BEST_EFFORT), at=4),
+        waiting("idle", want=shape(400, 100 * GIB, sharing=SharingKind.BEST_EFFORT), at=4),
         waiting("one", want=whole(1), at=5),
         waiting("odd", want=Shape(333, None, 3), at=6),
     )
@@ -75,7 +86,12 @@ def _gang_of_roles() -> Snapshot:
     """The launcher's place is held from the start, the ninth worker has to wait."""
     return snapshot(
         "2x4xH200+1x1xT4",
-        gang("train", role("launcher", shape(100, GIB), 1, launcher=True), role("worker", whole(), 6, 9), at=1),
+        gang(
+            "train",
+            role("launcher", shape(100, GIB), 1, launcher=True),
+            role("worker", whole(), 6, 9),
+            at=1,
+        ),
         gang("late", role("worker", whole(2), 2), at=2),
         waiting("small", want=shape(500, 8 * GIB), at=3),
     )
@@ -84,22 +100,41 @@ def _gang_of_roles() -> Snapshot:
 def _racks() -> Snapshot:
     """Two stages, each in one rack, both in one block: the first block has lost a card too many."""
     used = {f"node-{node}/0": (1000, 140 * GIB) for node in (1, 4, 5)}
-    pool = racked("8x2xH200", used=used, block=(0, 0, 0, 0, 1, 1, 1, 1), rack=(0, 0, 1, 1, 2, 2, 3, 3))
-    stages = (group(f"stage-{n}", role(f"s{n}", whole(), 3), within=Within("rack")) for n in range(2))
-    near = gang("near", role("worker", whole(), 2, 3), within=Within("block", "rack"), at=2)
-    return snapshot(pool, gang("pipe", *stages, within=Within("block"), at=1), near)
+    pool = racked(
+        "8x2xH200", used=used, block=(0, 0, 0, 0, 1, 1, 1, 1), rack=(0, 0, 1, 1, 2, 2, 3, 3)
+    )
+    stages = (
+        group(f"stage-{n}", role(f"s{n}", whole(), 3), within=TopologyConstraint("rack"))
+        for n in range(2)
+    )
+    near = gang(
+        "near", role("worker", whole(), 2, 3), within=TopologyConstraint("block", "rack"), at=2
+    )
+    return snapshot(pool, gang("pipe", *stages, within=TopologyConstraint("block"), at=1), near)
 
 
 def _preemption() -> Snapshot:
     """A gang of higher priority takes the node that loses least; what is nobody's to lose stays."""
     pool = cards("2x4xH200", used={"node-2/3": (0, 0)})
-    ages = {"node-1/0": 900, "node-1/1": 800, "node-1/2": 5000, "node-2/0": 3000, "node-2/1": 2000, "node-2/2": 100}
+    ages = {
+        "node-1/0": 900,
+        "node-1/1": 800,
+        "node-1/2": 5000,
+        "node-2/0": 3000,
+        "node-2/1": 2000,
+        "node-2/2": 100,
+    }
     jobs = [
         running(pool, f"old-{n}", name, want=whole(), since=(10_000 - age) * 10**9)
         for n, (name, age) in enumerate(ages.items())
     ]
     urgent = gang("urgent", role("worker", whole(4), 1), priority=100, at=1)
-    before = snapshot(occupied(pool, *jobs), urgent, waiting("small", want=whole(), at=2), tenants={"other": tenant()})
+    before = snapshot(
+        occupied(pool, *jobs),
+        urgent,
+        waiting("small", want=whole(), at=2),
+        tenants={"other": tenant()},
+    )
     return replace(before, running=tuple(jobs))
 
 

@@ -1,4 +1,5 @@
-"""Five kills at every row of the failure table, and whatever died: no card too much, nobody forgotten, nobody stuck."""
+"""Five kills at every row of the failure table, and whatever died: no card too much, nobody
+forgotten, nobody stuck."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def campaign(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_after_a_kill_everything_is_true_again_and_everybody_gets_cards(campaign: Campaign, row: str) -> None:
+def test_after_a_kill_everything_is_true_again_and_everybody_gets_cards(
+    campaign: Campaign, row: str
+) -> None:
     for _ in range(KILLS):
         campaign.round(row)
     campaign.drain()

@@ -1,4 +1,5 @@
-"""Answers to the controller's own writes that come after the watch has told more: they change nothing any more."""
+"""Answers to the controller's own writes that come after the watch has told more: they change
+nothing any more."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpupool.kubernetes import ledger
+from gpupool.kubernetes.ledger import ledger
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -28,7 +29,9 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture(params=[False, True], ids=["by the gate", "direct"])
-def controller(request: pytest.FixtureRequest, cluster: Cluster, pool: ClusterPool) -> Iterator[Replica]:
+def controller(
+    request: pytest.FixtureRequest, cluster: Cluster, pool: ClusterPool
+) -> Iterator[Replica]:
     settings = json.dumps({"direct": request.param})
     with doors_of(cluster) as doors:
         one = Replicas(pool, doors, pool.place).make("--alone", "--settings", settings)

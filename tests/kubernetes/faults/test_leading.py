@@ -1,4 +1,5 @@
-"""Two replicas of the controller: one leads, and whatever happens to it, the other goes on and gives no card twice."""
+"""Two replicas of the controller: one leads, and whatever happens to it, the other goes on and
+gives no card twice."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gpupool.kubernetes import install, ledger
-from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources.gpu_node import GpuNode
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -42,10 +44,18 @@ def agents(cluster: Cluster) -> Agents:
 
 
 @pytest.fixture(scope="module")
-def pool(cluster: Cluster, agents: Agents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
+def pool(
+    cluster: Cluster, agents: Agents, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClusterPool]:
     with ClusterPool(cluster, tmp_path_factory.mktemp("leading"), agents) as made:
-        urgent = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "urgent"}}
-        made.admin.apply("/apis/scheduling.k8s.io/v1/priorityclasses/urgent", {**urgent, "value": 1000})
+        urgent = {
+            "kind": "PriorityClass",
+            "apiVersion": "scheduling.k8s.io/v1",
+            "metadata": {"name": "urgent"},
+        }
+        made.admin.apply(
+            "/apis/scheduling.k8s.io/v1/priorityclasses/urgent", {**urgent, "value": 1000}
+        )
         made.adopt(cluster.simulate_nodes(1, prefix="leading"), CARDS)
         yield made
 
@@ -56,8 +66,16 @@ def two(pool: ClusterPool, agents: Agents, doors: Doors, pods_path: str) -> Iter
     replicas = Replicas(pool, doors, pool.place)
     settings = "--settings", json.dumps({"preemption": {"protectedSeconds": 1}})
     one, other = replicas.make(*settings), replicas.make(*settings)
-    found = sees(pool, lambda: (one.leads and Two(one, other)) or (other.leads and Two(other, one)), "one leads")
-    sees(pool, lambda: f"stands by, {holder(pool.admin)} leads" in found.second.page("readyz"), "the other stands by")
+    found = sees(
+        pool,
+        lambda: (one.leads and Two(one, other)) or (other.leads and Two(other, one)),
+        "one leads",
+    )
+    sees(
+        pool,
+        lambda: f"stands by, {holder(pool.admin)} leads" in found.second.page("readyz"),
+        "the other stands by",
+    )
     yield found
     pool.admin.delete(f"{pods_path}?gracePeriodSeconds=0")
     pool.until(lambda: not any(pool.entries().values()), "every ledger empty")
@@ -78,25 +96,35 @@ def holder(admin: Api) -> str:
 
 def create(admin: Api, pods_path: str, name: str, **hints: Any) -> None:
     """It wants more than half a card: one card has room for one."""
-    admin.create(pods_path, fresh(pod(name, {"main": asking(1, 600)}, namespace=pods_path.split("/")[4], **hints)))
+    admin.create(
+        pods_path,
+        fresh(pod(name, {"main": asking(1, 600)}, namespace=pods_path.split("/")[4], **hints)),
+    )
 
 
 def urgent(admin: Api, pods_path: str) -> None:
     """One for whom others leave."""
     asked = {"main": asking(1, 600)}
-    made = pod("urgent", asked, namespace=pods_path.split("/")[4], spec={"priorityClassName": "urgent"})
+    made = pod(
+        "urgent", asked, namespace=pods_path.split("/")[4], spec={"priorityClassName": "urgent"}
+    )
     admin.create(pods_path, fresh(made))
 
 
 def orders(pool: ClusterPool) -> list[str]:
     """Pods that a ledger orders to leave."""
-    return [entry["pod"] for entries in pool.entries().values() for entry in entries if entry.get("leavingFor")]
+    return [
+        entry["pod"]
+        for entries in pool.entries().values()
+        for entry in entries
+        if entry.get("leavingFor")
+    ]
 
 
 def is_placed(pool: ClusterPool, pods_path: str, name: str) -> None:
     pool.admin.until(f"{pods_path}/{name}", is_bound, LIMIT_SECONDS)
     for read in pool.admin.get(ledger.NODES)["items"]:
-        assert ledger.over_committed(GpuNode.from_json(read)) == []
+        assert ledger.overcommitted_cards(GpuNode.from_json(read)) == []
 
 
 def test_one_leads_and_both_say_who(pool: ClusterPool, pods_path: str, two: Two) -> None:
@@ -122,7 +150,9 @@ def test_the_other_goes_on_after_a_kill_9(pool: ClusterPool, pods_path: str, two
     assert two.leader.door.steps["release"] == 1
 
 
-def test_one_that_is_told_to_end_leaves_its_lease_to_the_other(pool: ClusterPool, pods_path: str, two: Two) -> None:
+def test_one_that_is_told_to_end_leaves_its_lease_to_the_other(
+    pool: ClusterPool, pods_path: str, two: Two
+) -> None:
     name = holder(pool.admin)
     two.leader.send(signal.SIGTERM)
     two.leader.wait()
@@ -134,7 +164,8 @@ def test_one_that_is_told_to_end_leaves_its_lease_to_the_other(pool: ClusterPool
 def test_a_leader_that_stood_still_past_its_lease_writes_nothing_over_the_new_one(
     pool: ClusterPool, pods_path: str, two: Two
 ) -> None:
-    """It stops in the middle of a write, which arrives when the next one has long given out the card."""
+    """It stops in the middle of a write, which arrives when the next one has long given out the
+    card."""
     old, new = two
     old.door.set(Trap("ledger", lambda: old.send(signal.SIGSTOP), holds=True))
     create(pool.admin, pods_path, "first")
@@ -143,7 +174,11 @@ def test_a_leader_that_stood_still_past_its_lease_writes_nothing_over_the_new_on
     is_placed(pool, pods_path, "second")
     name, before = holder(pool.admin), pool.entries()
     old.door.let_pass()
-    sees(pool, lambda: sum(old.door.answers[key] for key in old.door.answers if key[0] == "ledger"), "it is answered")
+    sees(
+        pool,
+        lambda: sum(old.door.answers[key] for key in old.door.answers if key[0] == "ledger"),
+        "it is answered",
+    )
     assert old.door.answers["ledger", 422] == 1
     old.send(signal.SIGCONT)
     sees(pool, lambda: f"stands by, {name} leads" in old.page("readyz"), "the old one stands by")
@@ -157,7 +192,8 @@ def test_a_leader_that_stood_still_past_its_lease_writes_nothing_over_the_new_on
 def test_an_eviction_that_is_late_leaves_a_pod_alone_that_need_not_go_any_more(
     pool: ClusterPool, pods_path: str, two: Two
 ) -> None:
-    """The old leader stops while it asks; for whom it asks is gone by the time that the server hears of it."""
+    """The old leader stops while it asks; for whom it asks is gone by the time that the server
+    hears of it."""
     old, new = two
     for name in ("first", "second"):
         create(pool.admin, pods_path, name, preemptible=True)
@@ -170,7 +206,11 @@ def test_an_eviction_that_is_late_leaves_a_pod_alone_that_need_not_go_any_more(
     pool.admin.delete(f"{pods_path}/urgent?gracePeriodSeconds=0")
     sees(pool, lambda: not orders(pool), "nobody is told to leave")
     old.door.let_pass()
-    sees(pool, lambda: sum(old.door.answers[key] for key in old.door.answers if key[0] == "eviction"), "it is answered")
+    sees(
+        pool,
+        lambda: sum(old.door.answers[key] for key in old.door.answers if key[0] == "eviction"),
+        "it is answered",
+    )
     assert old.door.answers["eviction", 409] == 1
     old.send(signal.SIGCONT)
     sees(pool, lambda: "stands by" in old.page("readyz"), "the old one stands by")

@@ -1,7 +1,9 @@
-"""No pod is let go without its entry in a ledger, whatever one of two controllers hears or writes late.
+"""No pod is let go without its entry in a ledger, whatever one of two controllers hears or writes
+late.
 
-Two controllers in one process hear what a test tells them, so each order of events is written down and not left to
-chance. One that was let go all the same (a store was restored, a ledger deleted) gets an entry again.
+Two controllers in one process hear what a test tells them, so each order of events is written down
+and not left to chance. One that was let go all the same (a store was restored, a ledger deleted)
+gets an entry again.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import install, ledger, names
-from gpupool.kubernetes.api import KubeApi
-from gpupool.kubernetes.connection import from_kubeconfig
-from gpupool.kubernetes.controller import Controller
-from gpupool.kubernetes.holding import HALF_SECONDS
+from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.connection import load_kubeconfig
+from gpupool.kubernetes.controller.controller import PoolController
+from gpupool.kubernetes.controller.gang_timeouts import HALF_SECONDS
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -48,19 +52,22 @@ def empty(pool: ClusterPool, admin: Api, pods_path: str) -> Iterator[None]:
 
 async def forget_entries(api: KubeApi) -> None:
     """As a restored store has it: the ledger is there, and nothing stands in it."""
-    node = await ledger.read(api, NODE)
+    node = await ledger.read_ledger(api, NODE)
     assert node is not None
-    assert await ledger.write(api, node, (), time.time_ns())
+    assert await ledger.write_entries(api, node, (), time.time_ns())
 
 
 def no_slots(pool: ClusterPool) -> None:
-    pool.until(lambda: not pool.admin.get(f"{ledger.NODES}/{NODE}")["status"].get("slots"), "no slot in use")
+    pool.until(
+        lambda: not pool.admin.get(f"{ledger.NODES}/{NODE}")["status"].get("slots"),
+        "no slot in use",
+    )
 
 
 @asynccontextmanager
-async def controllers(pool: ClusterPool, count: int) -> AsyncIterator[list[Controller]]:
-    async with KubeApi(from_kubeconfig(pool.kubeconfig(install.CONTROLLER))) as api:
-        yield [Controller(api, time.time_ns) for _ in range(count)]
+async def controllers(pool: ClusterPool, count: int) -> AsyncIterator[list[PoolController]]:
+    async with KubeApi(load_kubeconfig(pool.kubeconfig(install.CONTROLLER))) as api:
+        yield [PoolController(api, time.time_ns) for _ in range(count)]
 
 
 def run(pool: ClusterPool, steps: Callable[..., Awaitable[Any]], count: int = 2) -> Any:
@@ -71,14 +78,14 @@ def run(pool: ClusterPool, steps: Callable[..., Awaitable[Any]], count: int = 2)
     return asyncio.run(all_steps())
 
 
-def hear_ledger(controller: Controller, admin: Api) -> None:
-    controller._note_node(admin.get(f"/api/v1/nodes/{NODE}"), False)
-    controller._note_ledger(admin.get(f"{ledger.NODES}/{NODE}"), False)
+def hear_ledger(controller: PoolController, admin: Api) -> None:
+    controller.intake.note_node(admin.get(f"/api/v1/nodes/{NODE}"), False)
+    controller.intake.note_ledger(admin.get(f"{ledger.NODES}/{NODE}"), False)
 
 
-def hear_pods(controller: Controller, admin: Api) -> None:
+def hear_pods(controller: PoolController, admin: Api) -> None:
     for one in admin.get(MANAGED)["items"]:
-        controller._note_pod(one, False)
+        controller.intake.note_pod(one, False)
 
 
 def create(admin: Api, pods_path: str, name: str, **more: Any) -> str:
@@ -94,49 +101,57 @@ def gates(admin: Api, path: str) -> list[str]:
     return [gate["name"] for gate in admin.get(path)["spec"].get("schedulingGates", [])]
 
 
-def test_an_entry_whose_pod_was_not_heard_of_yet_stays(pool: ClusterPool, admin: Api, pods_path: str) -> None:
-    """The second controller hears of the ledger before it hears of the pod: both come by connections of their own."""
+def test_an_entry_whose_pod_was_not_heard_of_yet_stays(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    """The second controller hears of the ledger before it hears of the pod: both come by
+    connections of their own."""
     uid = create(admin, pods_path, "late")
 
-    async def steps(first: Controller, second: Controller) -> None:
+    async def steps(first: PoolController, second: PoolController) -> None:
         hear_ledger(first, admin)
         hear_pods(first, admin)
-        await first.round()
+        await first.reconcile()
         hear_ledger(second, admin)
-        await second.round()
+        await second.reconcile()
         assert states(pool) == [("late", "reserved")]
-        await first._releases._let_go(uid)
+        await first._gate_removal._release_pod(uid)
 
     run(pool, steps)
     admin.until(f"{pods_path}/late", is_bound)
     assert [name for name, _ in states(pool)] == ["late"]
 
 
-def test_an_entry_whose_pod_went_before_it_was_heard_of_drains(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_an_entry_whose_pod_went_before_it_was_heard_of_drains(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     create(admin, pods_path, "gone")
 
-    async def steps(first: Controller, second: Controller) -> None:
+    async def steps(first: PoolController, second: PoolController) -> None:
         hear_ledger(first, admin)
         hear_pods(first, admin)
-        await first.round()
+        await first.reconcile()
         admin.delete(f"{pods_path}/gone?gracePeriodSeconds=0")
         hear_ledger(second, admin)
-        await second.round()
+        await second.reconcile()
         assert states(pool) == [("gone", "draining")]
 
     run(pool, steps)
 
 
-def seated_gang(pool: ClusterPool, admin: Api, pods_path: str) -> Callable[[Controller], Awaitable[str]]:
-    """Two members have cards, and the second one goes before anybody is let go; the uid of the one that is left."""
+def seated_gang(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> Callable[[PoolController], Awaitable[str]]:
+    """Two members have cards, and the second one goes before anybody is let go; the uid of the one
+    that is left."""
 
-    async def steps(first: Controller) -> str:
+    async def steps(first: PoolController) -> str:
         gang = {"gang": {"name": "pair", "size": 2, "minimum": 2}}
         uid = create(admin, pods_path, "one", **gang)
         create(admin, pods_path, "two", **gang)
         hear_ledger(first, admin)
         hear_pods(first, admin)
-        await first.round()
+        await first.reconcile()
         assert states(pool) == [("one", "reserved"), ("two", "reserved")]
         admin.delete(f"{pods_path}/two?gracePeriodSeconds=0")
         return uid
@@ -144,15 +159,15 @@ def seated_gang(pool: ClusterPool, admin: Api, pods_path: str) -> Callable[[Cont
     return steps
 
 
-async def give_up(admin: Api, second: Controller) -> None:
+async def give_up(admin: Api, second: PoolController) -> None:
     """Half a gang has waited long enough by this controller's clock: its seats go."""
     hear_ledger(second, admin)
     hear_pods(second, admin)
-    await second.round()  # the lost member's entry drains: the gang is half
+    await second.reconcile()  # the lost member's entry drains: the gang is half
     hear_ledger(second, admin)
-    second._holding.given_up(second.pool)
-    second._holding._seconds = lambda: time.monotonic() + LATER_SECONDS
-    await second.round()
+    second._gang_timeouts.expired_seats(second.cluster)
+    second._gang_timeouts._seconds = lambda: time.monotonic() + LATER_SECONDS
+    await second.reconcile()
 
 
 def seated(pool: ClusterPool) -> list[str]:
@@ -160,16 +175,17 @@ def seated(pool: ClusterPool) -> list[str]:
 
 
 def release_after_giving_up(
-    pool: ClusterPool, admin: Api, pods_path: str, before: Callable[[Controller], None]
+    pool: ClusterPool, admin: Api, pods_path: str, before: Callable[[PoolController], None]
 ) -> None:
-    """The second controller gives half a gang's seats up, then the first one would let its pod go; it must not."""
+    """The second controller gives half a gang's seats up, then the first one would let its pod go;
+    it must not."""
 
-    async def steps(first: Controller, second: Controller) -> None:
+    async def steps(first: PoolController, second: PoolController) -> None:
         uid = await seated_gang(pool, admin, pods_path)(first)
         await give_up(admin, second)
         assert seated(pool) == []
         before(first)
-        await first._releases._let_go(uid)
+        await first._gate_removal._release_pod(uid)
         assert gates(admin, f"{pods_path}/one") == [names.GATE]
 
     run(pool, steps)
@@ -193,12 +209,12 @@ def test_a_seat_is_not_given_up_when_its_pod_was_let_go_meanwhile(
 ) -> None:
     """The second controller has not heard that the first one let the pod go."""
 
-    async def steps(first: Controller, second: Controller) -> None:
+    async def steps(first: PoolController, second: PoolController) -> None:
         uid = await seated_gang(pool, admin, pods_path)(first)
         hear_pods(second, admin)
-        await first._releases._let_go(uid)
+        await first._gate_removal._release_pod(uid)
         assert gates(admin, f"{pods_path}/one") == []
-        monkeypatch.setattr(second, "_note_pod", lambda *_: None)
+        monkeypatch.setattr(second.intake, "note_pod", lambda *_: None)
         await give_up(admin, second)
         assert seated(pool) == ["one"]
 
@@ -208,19 +224,20 @@ def test_a_seat_is_not_given_up_when_its_pod_was_let_go_meanwhile(
 def test_a_plan_made_before_another_wrote_the_ledger_is_made_anew(
     pool: ClusterPool, admin: Api, pods_path: str
 ) -> None:
-    """What another controller wrote is heard between the plan and the write: the plan knew nothing of it."""
+    """What another controller wrote is heard between the plan and the write: the plan knew nothing
+    of it."""
     for name in ("one", "two"):
         create(admin, pods_path, name)
 
-    async def steps(first: Controller, second: Controller) -> None:
+    async def steps(first: PoolController, second: PoolController) -> None:
         for each in (first, second):
             hear_ledger(each, admin)
             hear_pods(each, admin)
-        plan = second._plan()
-        await first.round()
+        plan = second._make_plan()
+        await first.reconcile()
         before = states(pool)
         hear_ledger(second, admin)
-        assert await second._writing.write(plan)
+        assert await second._ledger_writer.write_plan(plan)
         assert states(pool) == before
 
     run(pool, steps)
@@ -232,32 +249,34 @@ def test_a_pod_that_was_let_go_and_stands_in_no_ledger_gets_an_entry_on_its_node
 ) -> None:
     uid = create(admin, pods_path, "lost", direct=direct)
 
-    async def steps(first: Controller, second: Controller) -> None:
+    async def steps(first: PoolController, second: PoolController) -> None:
         hear_ledger(first, admin)
         hear_pods(first, admin)
-        await first.round()
-        await first._releases._let_go(uid)
+        await first.reconcile()
+        await first._gate_removal._release_pod(uid)
         await asyncio.to_thread(admin.until, f"{pods_path}/lost", is_bound)
         await forget_entries(first.api)
         await asyncio.to_thread(no_slots, pool)
         hear_ledger(second, admin)
         hear_pods(second, admin)
-        await second.round()
+        await second.reconcile()
         assert states(pool) == [("lost", "reserved")]
-        assert [event.reason for event in second.events.due] == ["EntryRestored"]
+        assert [event.reason for event in second.events.pending_events] == ["EntryRestored"]
 
     run(pool, steps)
 
 
-def test_a_binding_that_is_late_does_not_bind_a_pod_that_changed(pool: ClusterPool, admin: Api, pods_path: str) -> None:
+def test_a_binding_that_is_late_does_not_bind_a_pod_that_changed(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
     uid = create(admin, pods_path, "direct", direct=True)
 
-    async def steps(first: Controller) -> None:
+    async def steps(first: PoolController) -> None:
         hear_ledger(first, admin)
         hear_pods(first, admin)
-        await first.round()
+        await first.reconcile()
         admin.merge(f"{pods_path}/direct", {"metadata": {"annotations": {"test/changed": "yes"}}})
-        await first._releases._let_go(uid)
+        await first._gate_removal._release_pod(uid)
         assert not is_bound(admin.get(f"{pods_path}/direct"))
 
     run(pool, steps, 1)

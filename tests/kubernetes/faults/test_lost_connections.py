@@ -1,4 +1,5 @@
-"""A connection is lost while the API server is there, as behind a balancer: the watch goes on, nothing is listed."""
+"""A connection is lost while the API server is there, as behind a balancer: the watch goes on,
+nothing is listed."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gpupool.kubernetes.api import KubeApi
-from gpupool.kubernetes.connection import from_kubeconfig
-from gpupool.kubernetes.watch import keep
+from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.connection import load_kubeconfig
+from gpupool.kubernetes.client.informer import watch_objects
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 
@@ -47,7 +48,10 @@ class Line:
         self._writers |= pair
         try:
             await asyncio.wait(
-                [asyncio.ensure_future(_pump(reader, far_writer)), asyncio.ensure_future(_pump(far_reader, writer))],
+                [
+                    asyncio.ensure_future(_pump(reader, far_writer)),
+                    asyncio.ensure_future(_pump(far_reader, writer)),
+                ],
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
@@ -70,9 +74,11 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)  # between two looks from outside
 
 
-def test_a_watch_whose_connection_is_cut_goes_on_from_where_it_was(cluster: Cluster, admin: Api) -> None:
+def test_a_watch_whose_connection_is_cut_goes_on_from_where_it_was(
+    cluster: Cluster, admin: Api
+) -> None:
     async def run() -> None:
-        known = from_kubeconfig(Path(cluster.kubeconfig))
+        known = load_kubeconfig(Path(cluster.kubeconfig))
         far = urlsplit(known.url)
         line = Line(far.hostname or "", far.port or 443)
         near = replace(known, url=f"https://127.0.0.1:{await line.begin()}")
@@ -83,7 +89,9 @@ def test_a_watch_whose_connection_is_cut_goes_on_from_where_it_was(cluster: Clus
             heard.append(("-" if gone else "+") + found["metadata"]["name"])
 
         async with KubeApi(near, 4) as api:
-            watching = asyncio.create_task(keep(api, MAPS, note, lambda: lists.append(1), lasting=False))
+            watching = asyncio.create_task(
+                watch_objects(api, MAPS, note, lambda: lists.append(1), lasting=False)
+            )
 
             async def told(word: str, act: Callable[..., Any], *of: Any) -> None:
                 await asyncio.to_thread(act, *of)

@@ -1,4 +1,5 @@
-"""The meter is killed at each of its writes, answers get lost, the server dies: every second is counted, and once."""
+"""The meter is killed at each of its writes, answers get lost, the server dies: every second is
+counted, and once."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes import install, ledger, names, stretches
+from gpupool.kubernetes.ledger import billing_intervals, ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster_books import PAGES, Books, Written
 from tests.support.cluster_pool import ClusterPool
@@ -30,7 +33,8 @@ _numbers = itertools.count()
 
 
 class Rig:
-    """A cluster's ledgers, the server that keeps the books, and a meter with a door to each of both."""
+    """A cluster's ledgers, the server that keeps the books, and a meter with a door to each of
+    both."""
 
     def __init__(self, pool: ClusterPool, books: Books, replicas: Replicas, doors: Doors) -> None:
         self.pool, self.books, self._replicas = pool, books, replicas
@@ -63,8 +67,11 @@ class Rig:
             door.set(trap)
 
     def has_sprung(self, trap: Trap) -> bool:
-        """Until the trap has sprung, or all is told and no write is left that it might spring at."""
-        self.pool.until(lambda: trap.sprung.is_set() or self.written.is_told(), self.said("sprung, or told"))
+        """Until the trap has sprung, or all is told and no write is left that it might spring
+        at."""
+        self.pool.until(
+            lambda: trap.sprung.is_set() or self.written.is_told(), self.said("sprung, or told")
+        )
         return trap.sprung.wait(NO_MORE_SECONDS)
 
     def settle(self) -> None:
@@ -83,7 +90,9 @@ def agents(cluster: Cluster) -> Agents:
 
 
 @pytest.fixture(scope="module")
-def pool(cluster: Cluster, agents: Agents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
+def pool(
+    cluster: Cluster, agents: Agents, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClusterPool]:
     with ClusterPool(cluster, tmp_path_factory.mktemp("metered"), agents) as made:
         cluster.simulate_nodes(NODES, prefix=PREFIX)
         yield made
@@ -108,7 +117,7 @@ def rig(cluster: Cluster, pool: ClusterPool, books: Books, tmp_path: Path) -> It
 @pytest.fixture
 def _small_ledgers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal begins after a few ends."""
-    monkeypatch.setattr(stretches, "MOST_ENDED", 4)
+    monkeypatch.setattr(billing_intervals, "MOST_ENDED", 4)
 
 
 def pages(rig: Rig) -> list[str]:
@@ -116,7 +125,8 @@ def pages(rig: Rig) -> list[str]:
 
 
 def lives(rig: Rig) -> None:
-    """Pods come and go faster than the meter looks: what ended is in the ledger, and in pages of its journal."""
+    """Pods come and go faster than the meter looks: what ended is in the ledger, and in pages of
+    its journal."""
     for _ in range(5):
         rig.written.others(3)
 
@@ -124,7 +134,9 @@ def lives(rig: Rig) -> None:
 @pytest.mark.usefixtures("_small_ledgers")
 @pytest.mark.parametrize("after", [False, True], ids=["before it is done", "when it is done"])
 @pytest.mark.parametrize("dies", [True, False], ids=["the meter dies", "the answer is lost"])
-def test_whatever_write_is_cut_off_every_second_is_counted_and_once(rig: Rig, dies: bool, after: bool) -> None:
+def test_whatever_write_is_cut_off_every_second_is_counted_and_once(
+    rig: Rig, dies: bool, after: bool
+) -> None:
     written, number = 0, 1
     while True:
         trap = Trap(ANY, (lambda: rig.meter.kill()) if dies else _nothing, number, after)
@@ -170,7 +182,8 @@ def states(rig: Rig, node: str) -> set[str]:
 
 
 def test_a_server_that_is_killed_at_any_moment_of_a_statement_has_it_once(rig: Rig) -> None:
-    """Statements of many stretches: first one that nobody disturbs, then kills while the next ones are taken."""
+    """Statements of many stretches: first one that nobody disturbs, then kills while the next ones
+    are taken."""
     many, cut = 40, 0
     took = _seconds_of_a_statement(rig, many)
     for part in range(KILLS):
@@ -201,14 +214,20 @@ def _seconds_of_a_statement(rig: Rig, many: int) -> float:
     assert trap.sprung.wait(LIMIT_SECONDS)
     answered, began = rig.door.answers["statement", 200], time.monotonic()
     rig.door.let_pass()
-    rig.pool.until(lambda: rig.door.answers["statement", 200] > answered, rig.said("it is answered"), every=0.005)
+    rig.pool.until(
+        lambda: rig.door.answers["statement", 200] > answered,
+        rig.said("it is answered"),
+        every=0.005,
+    )
     rig.door.hold_again()
     return time.monotonic() - began
 
 
 @pytest.mark.usefixtures("_small_ledgers")
 @pytest.mark.parametrize("after", [False, True], ids=["before it is taken", "when it is taken"])
-def test_what_ends_while_a_page_of_the_journal_is_told_comes_after_it(rig: Rig, after: bool) -> None:
+def test_what_ends_while_a_page_of_the_journal_is_told_comes_after_it(
+    rig: Rig, after: bool
+) -> None:
     for number in (1, 2, 3):
         trap = Trap("statement", _nothing, number, after, holds=True)
         rig.set(trap)
@@ -226,7 +245,7 @@ def test_a_server_that_was_away_hears_each_page_of_the_journal_by_itself(rig: Ri
     """A statement has a limit, and a server may be away for any number of pages."""
     rig.books.kill()
     for _ in range(6):
-        rig.written.others(stretches.MOST_ENDED - 20)
+        rig.written.others(billing_intervals.MOST_ENDED - 20)
     kept, answered = len(pages(rig)), rig.door.answers["statement", 200]
     assert kept >= 3
     rig.books.come_back()
@@ -238,12 +257,16 @@ def test_a_server_that_was_away_hears_each_page_of_the_journal_by_itself(rig: Ri
 @pytest.mark.usefixtures("_small_ledgers")
 def test_pages_of_a_ledger_that_was_deleted_while_nobody_looked_are_told_and_go(rig: Rig) -> None:
     rig.written.others(3)
-    rig.pool.until(lambda: states(rig, rig.written.name) == {"adopted"}, rig.said("the meter tells"))
+    rig.pool.until(
+        lambda: states(rig, rig.written.name) == {"adopted"}, rig.said("the meter tells")
+    )
     rig.meter.kill()
     lives(rig)
     kept = rig.written.node
     assert pages(rig)
-    given_up = {"metadata": {"annotations": {names.GIVEN_UP: "true"}}}  # a policy keeps ledgers that hold something
+    given_up = {
+        "metadata": {"annotations": {names.GIVEN_UP: "true"}}
+    }  # a policy keeps ledgers that hold something
     rig.pool.admin.merge(f"{ledger.NODES}/{kept.name}", given_up)
     rig.pool.admin.delete(f"{ledger.NODES}/{kept.name}")
     rig.anew()
@@ -258,7 +281,8 @@ def test_pages_of_a_ledger_that_was_deleted_while_nobody_looked_are_told_and_go(
 def test_the_books_go_on_from_the_older_copy_that_the_cluster_was_put_back_to(
     cluster: Cluster, agents: Agents, rig: Rig
 ) -> None:
-    """What was held since is in them and stays there; and nothing waits until the ledger is as old again."""
+    """What was held since is in them and stays there; and nothing waits until the ledger is as old
+    again."""
     first = rig.written.others(3)
     rig.pool.until(rig.written.is_told, rig.said("it is told"))
     cluster.copy_store()
@@ -271,11 +295,15 @@ def test_the_books_go_on_from_the_older_copy_that_the_cluster_was_put_back_to(
     put_back(cluster, agents, rig)
     rig.written.over = {}
     lives(rig)
-    assert {entry.uid for entry in first.entries} <= {uid for uid, _ in rig.written.over}, "they were held once more"
+    assert {entry.uid for entry in first.entries} <= {uid for uid, _ in rig.written.over}, (
+        "they were held once more"
+    )
     rig.written.write(())
     rig.pool.until(rig.written.is_told, rig.said("all is in the books"), LIMIT_SECONDS)
     assert rig.written.node.version < last.version
-    rig.written.over |= told  # who was held once more ended before that, by the instants of this test
+    rig.written.over |= (
+        told  # who was held once more ended before that, by the instants of this test
+    )
     assert rig.books.milliseconds(rig.written) == rig.written.milliseconds()
 
 

@@ -1,4 +1,5 @@
-"""etcd is put back to an older copy while the controller lives: what was done since is gone, and it learns that."""
+"""etcd is put back to an older copy while the controller lives: what was done since is gone, and it
+learns that."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes import ledger
+from gpupool.kubernetes.ledger import ledger
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -18,9 +19,11 @@ from tests.support.kube_faults.replicas import Replica, Replicas, doors_of
 
 NODE, LIMIT_SECONDS = "restored-00000", 60.0
 AHEAD = 400
-"""So many versions the server is behind afterwards: more than it makes by itself while it starts."""
+"""So many versions the server is behind afterwards: more than it makes by itself while it
+starts."""
 MORE = 5
-"""So many pods come and go before, that the ledger is written more often than in all that follows."""
+"""So many pods come and go before, that the ledger is written more often than in all that
+follows."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,9 @@ def agents(cluster: Cluster) -> Agents:
 
 
 @pytest.fixture(scope="module")
-def pool(cluster: Cluster, agents: Agents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
+def pool(
+    cluster: Cluster, agents: Agents, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClusterPool]:
     with ClusterPool(cluster, tmp_path_factory.mktemp("restored"), agents) as made:
         made.adopt(cluster.simulate_nodes(1, prefix="restored"), 2)
         yield made
@@ -78,7 +83,9 @@ def test_after_a_restore_the_list_is_the_truth(
     for name in ("gone-1", "gone-2"):
         create(pool.admin, pods_path, name)
     for number in range(AHEAD):
-        pool.admin.merge(f"/api/v1/nodes/{NODE}", {"metadata": {"annotations": {"test/number": str(number)}}})
+        pool.admin.merge(
+            f"/api/v1/nodes/{NODE}", {"metadata": {"annotations": {"test/number": str(number)}}}
+        )
     before = version(pool.admin)
     agents.kill()
     cluster.restore_store()
@@ -91,7 +98,9 @@ def test_after_a_restore_the_list_is_the_truth(
     assert held(pool) == ["kept", "new"]
     end(pool, pods_path, "kept")
     create(pool.admin, pods_path, "next")
-    assert version(pool.admin) < before, "its versions are still lower than those that the controller had seen"
+    assert version(pool.admin) < before, (
+        "its versions are still lower than those that the controller had seen"
+    )
     assert agents.broken == []
     assert controller.lives
     for name in ("new", "next"):

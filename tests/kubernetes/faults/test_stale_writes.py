@@ -1,4 +1,5 @@
-"""A ledger that somebody else wrote in between: the round is begun anew at once, not when something happens again."""
+"""A ledger that somebody else wrote in between: the round is begun anew at once, not when something
+happens again."""
 
 from __future__ import annotations
 
@@ -8,10 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpupool.kubernetes import install, ledger, names
-from gpupool.kubernetes.api import KubeApi
-from gpupool.kubernetes.connection import from_kubeconfig
-from gpupool.kubernetes.controller import Controller
+from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.connection import load_kubeconfig
+from gpupool.kubernetes.controller.controller import PoolController
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster_pool import ClusterPool, fresh
@@ -28,30 +31,31 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield made
 
 
-def note_all(controller: Controller, admin: Api, node: str = NODE) -> None:
+def note_all(controller: PoolController, admin: Api, node: str = NODE) -> None:
     """What its watches would tell, now and no later."""
-    controller._note_node(admin.get(f"/api/v1/nodes/{node}"), False)
-    controller._note_ledger(admin.get(f"{ledger.NODES}/{node}"), False)
+    controller.intake.note_node(admin.get(f"/api/v1/nodes/{node}"), False)
+    controller.intake.note_ledger(admin.get(f"{ledger.NODES}/{node}"), False)
     for one in admin.get(MANAGED)["items"]:
-        controller._note_pod(one, False)
+        controller.intake.note_pod(one, False)
 
 
 def test_a_card_that_is_told_lost_by_the_answer_to_a_write_is_lost(
     pool: ClusterPool, admin: Api, pods_path: str
 ) -> None:
-    """The agent's report came between the last that the watch told and the write: the watch tells it no more."""
+    """The agent's report came between the last that the watch told and the write: the watch tells
+    it no more."""
 
     async def told() -> list[str]:
-        async with KubeApi(from_kubeconfig(pool.kubeconfig(install.CONTROLLER))) as api:
-            controller = Controller(api, time.time_ns)
+        async with KubeApi(load_kubeconfig(pool.kubeconfig(install.CONTROLLER))) as api:
+            controller = PoolController(api, time.time_ns)
             admin.create(pods_path, fresh(pod("ill", namespace=pods_path.split("/")[4])))
             note_all(controller, admin, OTHER)
             cards = admin.get(f"{ledger.NODES}/{OTHER}")["status"]["cards"]
             ill = [{**card, "health": "failed", "healthReason": "Xid 79"} for card in cards]
             admin.merge(f"{ledger.NODES}/{OTHER}/status", {"status": {"cards": ill}})
-            await controller.round()
+            await controller.reconcile()
             note_all(controller, admin, OTHER)
-            return [event.reason for event in controller.events.due]
+            return [event.reason for event in controller.events.pending_events]
 
     assert "CardLost" in asyncio.run(told())
     admin.delete(f"{pods_path}/ill?gracePeriodSeconds=0")
@@ -60,19 +64,20 @@ def test_a_card_that_is_told_lost_by_the_answer_to_a_write_is_lost(
 def test_a_release_of_cards_that_met_another_writer_is_written_in_the_next_round(
     pool: ClusterPool, admin: Api, pods_path: str
 ) -> None:
-    """Nobody waits for these cards and nothing else happens: only the round itself knows that it is not done."""
+    """Nobody waits for these cards and nothing else happens: only the round itself knows that it is
+    not done."""
 
     async def rounds() -> list[bool]:
-        async with KubeApi(from_kubeconfig(pool.kubeconfig(install.CONTROLLER))) as api:
-            controller = Controller(api, time.time_ns)
+        async with KubeApi(load_kubeconfig(pool.kubeconfig(install.CONTROLLER))) as api:
+            controller = PoolController(api, time.time_ns)
             made = admin.create(pods_path, fresh(pod("one", namespace=pods_path.split("/")[4])))
             note_all(controller, admin)
-            await controller.round()
+            await controller.reconcile()
             assert [entry["pod"] for entry in pool.entries()[NODE]] == ["one"]
             admin.delete(f"{pods_path}/one?gracePeriodSeconds=0")
-            controller._note_pod(made, True)
+            controller.intake.note_pod(made, True)
             admin.merge(f"{ledger.NODES}/{NODE}", {"spec": {"mode": "whole"}})
-            return [await controller.round(), await controller.round()]
+            return [await controller.reconcile(), await controller.reconcile()]
 
     met, written = asyncio.run(rounds())
     assert (met, written) == (True, False)

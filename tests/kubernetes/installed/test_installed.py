@@ -1,4 +1,5 @@
-"""From wheels to a share in a pod and in the books: image, chart, kubelet, agent, adoption, meter; and out again."""
+"""From wheels to a share in a pod and in the books: image, chart, kubelet, agent, adoption, meter;
+and out again."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.kubernetes import install, ledger, names
-from gpupool.kubernetes.settings import NAME as SETTINGS_NAME
-from gpupool.kubernetes.settings import SETTINGS
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.pool_settings import NAME as SETTINGS_NAME
+from gpupool.kubernetes.resources.pool_settings import SETTINGS
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.build import HELM, build
 from tests.support.cluster.cluster import Cluster
@@ -66,15 +69,23 @@ def node(cluster: Cluster, archive: Path) -> RealNode:
 
 
 @pytest.fixture(scope="module")
-def books(cluster: Cluster, node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Books]:
-    """A server that pods reach, with a certificate of the rig's own authority; its token is in a Secret."""
+def books(
+    cluster: Cluster, node: RealNode, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Books]:
+    """A server that pods reach, with a certificate of the rig's own authority; its token is in a
+    Secret."""
     pair = cluster.authority.issue("books", "books", names=[ADDRESS])
     with Books(tmp_path_factory.mktemp("books"), address=ADDRESS, pair=pair) as made:
         admin = cluster.admin()
         cluster.access().namespace(SPACE)
         files = {"token": made.token, "ca.crt": cluster.authority.root.certificate}
         data = {name: base64.b64encode(file.read_bytes()).decode() for name, file in files.items()}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gpupool-meter-token"}, "data": data}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "gpupool-meter-token"},
+            "data": data,
+        }
         admin.create(f"/api/v1/namespaces/{SPACE}/secrets", secret)
         admin.close()
         yield made
@@ -88,7 +99,8 @@ def program(node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 
 def values(cluster: Cluster, node: RealNode, books: Books, place: Path) -> Path:
-    """What differs on the rig from a user's cluster: no registry, no Services, folders of its own, no real card."""
+    """What differs on the rig from a user's cluster: no registry, no Services, folders of its own,
+    no real card."""
     once = {"replicas": 1, "podDisruptionBudget": {"enabled": False}}
     file = place / "values.yaml"
     agent = {
@@ -119,7 +131,9 @@ def helm(cluster: Cluster, *words: str) -> None:
 def type_helm(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
     program = str(build(print, [HELM]) / "helm")
     command = (program, *words, "--namespace", SPACE, "--kubeconfig", str(cluster.kubeconfig))
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * LIMIT_SECONDS)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=2 * LIMIT_SECONDS
+    )
 
 
 def seen(admin: Api) -> str:
@@ -127,7 +141,13 @@ def seen(admin: Api) -> str:
     told = []
     for one in admin.get(f"/api/v1/namespaces/{SPACE}/pods")["items"]:
         told.append(
-            json.dumps([one["metadata"]["name"], one["status"].get("containerStatuses"), one["spec"]["nodeName"]])
+            json.dumps(
+                [
+                    one["metadata"]["name"],
+                    one["status"].get("containerStatuses"),
+                    one["spec"]["nodeName"],
+                ]
+            )
         )
         for container in one["spec"]["containers"]:
             path = f"/api/v1/namespaces/{SPACE}/pods/{one['metadata']['name']}/log?tailLines=20"
@@ -135,7 +155,9 @@ def seen(admin: Api) -> str:
                 told.append(admin.text(f"{path}&container={container['name']}"))
             except RefusedError as error:  # a container that has not begun has no log
                 told.append(repr(error))
-    told += [str(one.get("message")) for one in admin.get(f"/api/v1/namespaces/{SPACE}/events")["items"]]
+    told += [
+        str(one.get("message")) for one in admin.get(f"/api/v1/namespaces/{SPACE}/events")["items"]
+    ]
     return "\n".join(told)
 
 
@@ -146,25 +168,34 @@ def until(admin: Api, path: str, holds: Callable[[Object], object]) -> Object:
         raise AssertionError(f"{error}\n{seen(admin)}") from None
 
 
-def create(admin: Api, name: str, limits: dict[str, str], command: tuple[str, ...], **spec: object) -> Object:
+def create(
+    admin: Api, name: str, limits: dict[str, str], command: tuple[str, ...], **spec: object
+) -> Object:
     return admin.create(PODS, pod(name, command=command, limits=limits, **spec))
 
 
 def refused_while_cards_are_busy(cluster: Cluster, admin: Api, wait: tuple[str, ...]) -> None:
-    """Helm uninstalls nothing while a pod has a card, and says which; no pod gets cards from then on."""
+    """Helm uninstalls nothing while a pod has a card, and says which; no pod gets cards from then
+    on."""
     create(admin, "holds", SHARE, ("/bin/sleep", "600"))
     until(admin, f"{PODS}/holds", lambda found: found["status"].get("phase") == "Running")
     refused = type_helm(cluster, "uninstall", "gpupool", *wait)
     told = refused.stdout + refused.stderr
     assert (refused.returncode != 0, "job gpupool-uninstall failed" in told) == (True, True), told
     reason = "GP-2008: 1 pods run on cards of the pool: default/holds"
-    (job,) = admin.get(f"/api/v1/namespaces/{SPACE}/pods?labelSelector=job-name%3Dgpupool-uninstall")["items"]
+    (job,) = admin.get(
+        f"/api/v1/namespaces/{SPACE}/pods?labelSelector=job-name%3Dgpupool-uninstall"
+    )["items"]
     log = admin.text(f"/api/v1/namespaces/{SPACE}/pods/{job['metadata']['name']}/log")
     assert reason in log
     assert reason in told
     assert admin.get(f"{SETTINGS}/{SETTINGS_NAME}")["spec"]["placing"] is False
     create(admin, "later", SHARE, ("/bin/true",))
-    until(admin, f"{PODS}/later", lambda found: "placing: false" in json.dumps(found["status"].get("conditions")))
+    until(
+        admin,
+        f"{PODS}/later",
+        lambda found: "placing: false" in json.dumps(found["status"].get("conditions")),
+    )
     assert admin.get(f"{PODS}/holds")["status"]["phase"] == "Running"
     for name in ("holds", "later"):
         admin.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
@@ -177,8 +208,22 @@ def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behin
     admin = cluster.admin()
     file = values(cluster, node, books, tmp_path)
     wait = ("--wait", "--timeout", f"{LIMIT_SECONDS}s")
-    helm(cluster, "upgrade", "--install", "gpupool", str(CHART), "--create-namespace", "-f", str(file), *wait)
-    until(admin, f"{ledger.NODES}/{NAME}", lambda found: len(found.get("status", {}).get("cards", ())) == 4)
+    helm(
+        cluster,
+        "upgrade",
+        "--install",
+        "gpupool",
+        str(CHART),
+        "--create-namespace",
+        "-f",
+        str(file),
+        *wait,
+    )
+    until(
+        admin,
+        f"{ledger.NODES}/{NAME}",
+        lambda found: len(found.get("status", {}).get("cards", ())) == 4,
+    )
     assert admin.get(f"{ledger.NODES}/{NAME}")["spec"]["mode"] == "observe"
 
     people = People(cluster_admin(cluster))
@@ -191,10 +236,16 @@ def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behin
     assert (card["gpu_milli"], card["memory_bytes"]) == (300, 8 << 30)
     assert card["uuid"] in ended["metadata"]["annotations"][names.PLACED]
 
-    (over,) = until(admin, f"{ledger.NODES}/{NAME}", lambda found: found["spec"].get("ended"))["spec"]["ended"]
+    (over,) = until(admin, f"{ledger.NODES}/{NAME}", lambda found: found["spec"].get("ended"))[
+        "spec"
+    ]["ended"]
     held = 300 * (over["endedNs"] // 10**9 - over["heldNs"] // 10**9)
     assert held >= 600
-    until(admin, f"{ledger.NODES}/{NAME}", lambda found: names.METERED in found["metadata"].get("annotations", {}))
+    until(
+        admin,
+        f"{ledger.NODES}/{NAME}",
+        lambda found: names.METERED in found["metadata"].get("annotations", {}),
+    )
     report = books.pool.json("report", "--by", "job,project")
     (row,) = [row for row in report["rows"] if row["job_name"] == "default/share"]
     assert (row["project"], row["card_milliseconds"], report["closes"]) == ("default", held, True)
@@ -208,7 +259,11 @@ def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behin
         report = books.pool.json("report", "--by", "job")
         return [row for row in report["rows"] if row["job_name"] == "default/busy"]
 
-    until(admin, f"{ledger.NODES}/{NAME}", lambda _: any(row["delivered_gpu_milliseconds"] for row in busy()))
+    until(
+        admin,
+        f"{ledger.NODES}/{NAME}",
+        lambda _: any(row["delivered_gpu_milliseconds"] for row in busy()),
+    )
     (row,) = busy()
     assert row["delivered_gpu_milliseconds"] >= FILLS
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpupool.kubernetes import ledger, names
-from gpupool.kubernetes.kubelet import CHECKPOINT, PLUGINS
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.node.kubelet import CHECKPOINT, PLUGINS
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.node import NAME, RealNode
@@ -34,19 +35,26 @@ def pool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture(scope="package")
-def parts(pool: ClusterPool, real_node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeParts]:
-    """Agent and plugin on the node, which is looked at and then adopted; its cards are simulated."""
+def parts(
+    pool: ClusterPool, real_node: RealNode, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NodeParts]:
+    """Agent and plugin on the node, which is looked at and then adopted; its cards are
+    simulated."""
     made = NodeParts(pool, real_node, tmp_path_factory.mktemp("node"), f"{CARDS}xL40S")
     before = node_as_it_is(pool.admin, real_node)
     made.start_agent()
     made.start_plugin()
     path = f"{ledger.NODES}/{NAME}"
-    pool.until(lambda: (pool.admin.find(path) or {}).get("status", {}).get("cards"), "what the agent sees")
+    pool.until(
+        lambda: (pool.admin.find(path) or {}).get("status", {}).get("cards"), "what the agent sees"
+    )
     pool.until(lambda: "hands out no cards" in made.log(), "a plugin that waits")
     made.looked_at = before, node_as_it_is(pool.admin, real_node)
     pool.admin.merge(path, {"spec": {"mode": "slot"}})
     pool.until(lambda: allocatable(pool.admin, names.SLOT) == 512, "slots")
-    pool.until(lambda: allocatable(pool.admin, names.GPU_MILLI) == CARDS * 1000, "what the node has")
+    pool.until(
+        lambda: allocatable(pool.admin, names.GPU_MILLI) == CARDS * 1000, "what the node has"
+    )
     yield made
     made.stop()
 
@@ -57,11 +65,15 @@ def cards_come_back(pool: ClusterPool, parts: NodeParts, pods_path: str) -> Iter
     yield
     pool.clear(pods_path)
     path = f"{ledger.NODES}/{NAME}"  # what containers used is told until the agent has seen that nobody holds a card
-    pool.until(lambda: pool.admin.get(path)["status"]["slots"] == [], f"nothing is on record\n{parts.log()}")
+    pool.until(
+        lambda: pool.admin.get(path)["status"]["slots"] == [],
+        f"nothing is on record\n{parts.log()}",
+    )
 
 
 def node_as_it_is(admin: Api, node: RealNode) -> Object:
-    """Of the Node object what others may see of gpupool, and the names in the folders where it would do something."""
+    """Of the Node object what others may see of gpupool, and the names in the folders where it
+    would do something."""
     found = admin.get(f"/api/v1/nodes/{NAME}")
     plugins = {one.name for one in PLUGINS.iterdir()} - {"kubelet.sock", CHECKPOINT}
     return {

@@ -1,4 +1,5 @@
-"""Programs in containers compute within their share, whoever they run as, and find their driver in any image."""
+"""Programs in containers compute within their share, whoever they run as, and find their driver in
+any image."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from gpupool.base.units import GIB, MIB
-from gpupool.mechanisms.driver_files import CUDA, NVML, simulated_libraries, templates
+from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.installed_driver import CUDA, NVML
 from tests.support.cluster.api import Api
 from tests.support.cluster.images import SHELL, Image
 from tests.support.cluster.node import RealNode
@@ -23,7 +25,8 @@ pytestmark = [
     pytest.mark.root,
     pytest.mark.usefixtures("cards_come_back"),
     pytest.mark.skipif(
-        templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
+        find_templates() is None or find_simulated_libraries() is None,
+        reason="gpupool-native is installed without its fence",
     ),
 ]
 
@@ -47,7 +50,13 @@ def image_of_a_user(real_node: RealNode, tmp_path_factory: pytest.TempPathFactor
 
 
 def create(
-    admin: Api, pods_path: str, name: str, image: Image, words: list[str], claim: dict[str, Any], **spec: Any
+    admin: Api,
+    pods_path: str,
+    name: str,
+    image: Image,
+    words: list[str],
+    claim: dict[str, Any],
+    **spec: Any,
 ) -> None:
     more = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, **spec}
     made = fresh(pod(name, {"main": claim}, spec=more))
@@ -71,7 +80,15 @@ def test_a_share_holds_whoever_its_program_runs_as(
 ) -> None:
     words, claim = [PLACE, "64", "100"], asking(1, 200, GIB)
     create(admin, pods_path, "root", image, words, claim)
-    create(admin, pods_path, "told", image, words, claim, securityContext={"runAsUser": 1234, "fsGroup": 2000})
+    create(
+        admin,
+        pods_path,
+        "told",
+        image,
+        words,
+        claim,
+        securityContext={"runAsUser": 1234, "fsGroup": 2000},
+    )
     create(admin, pods_path, "image", image_of_a_user, words, claim)
     for name, uid in (("root", 0), ("told", 1234), ("image", 4321)):
         found, cards, taken, last = said(admin, pods_path, name)
@@ -102,7 +119,15 @@ def test_nothing_of_a_share_can_be_written_but_its_usage_page(
     admin: Api, pods_path: str, security: Mapping[str, int]
 ) -> None:
     words = ["/bin/sh", "-c", WRITES]
-    create(admin, pods_path, "writer", SHELL, words, asking(1, 200, GIB), securityContext=dict(security))
+    create(
+        admin,
+        pods_path,
+        "writer",
+        SHELL,
+        words,
+        asking(1, 200, GIB),
+        securityContext=dict(security),
+    )
     admin.until(f"{pods_path}/writer", has_ended)
     lines = admin.text(f"{pods_path}/writer/log").splitlines()
     assert [one for one in lines if one.startswith("wrote")] == ["wrote region"]

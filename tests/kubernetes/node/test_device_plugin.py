@@ -1,4 +1,5 @@
-"""Which container gets which id: not known when ids are handed out, known before each container starts."""
+"""Which container gets which id: not known when ids are handed out, known before each container
+starts."""
 
 import itertools
 import json
@@ -31,7 +32,8 @@ class CdiFolder:
         return f"{KIND}={self.last[device]}"
 
     def write(self, device: str, environment: Sequence[str]) -> None:
-        """Renamed inside the folder: the runtime notices nothing else, and takes no device without an edit."""
+        """Renamed inside the folder: the runtime notices nothing else, and takes no device without
+        an edit."""
         entry = {"name": self.last[device], "containerEdits": {"env": [*environment]}}
         content = json.dumps({"cdiVersion": "0.6.0", "kind": KIND, "devices": [entry]})
         new = self._folder / f"{self.last[device]}.new"
@@ -62,7 +64,9 @@ def test_the_pod_is_unknown_at_allocate_and_known_before_it_starts(
     admin: Api, pods_path: str, plugin: DevicePlugin, cdi: CdiFolder
 ) -> None:
     plugin.before_start = lambda ids: cdi.write(ids[0], ["CARD=7"])
-    admin.create(pods_path, pod("p", command=["/bin/sh", "-c", "echo card $CARD"], limits={RESOURCE: "1"}))
+    admin.create(
+        pods_path, pod("p", command=["/bin/sh", "-c", "echo card $CARD"], limits={RESOURCE: "1"})
+    )
     found = admin.until(f"{pods_path}/p", has_ended)
     assert found["status"]["phase"] == "Succeeded"
     assert admin.text(f"{pods_path}/p/log") == "card 7\n"
@@ -81,14 +85,21 @@ def test_a_refused_start_waits_with_its_words_and_is_asked_again(
 
     plugin.before_start = refuse
     admin.create(pods_path, pod("p", limits={RESOURCE: "1"}))
-    waiting = admin.until(f"{pods_path}/p", lambda p: "no card is placed for it yet" in json.dumps(p["status"]))
-    assert waiting["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+    waiting = admin.until(
+        f"{pods_path}/p", lambda p: "no card is placed for it yet" in json.dumps(p["status"])
+    )
+    assert (
+        waiting["status"]["containerStatuses"][0]["state"]["waiting"]["reason"]
+        == "CreateContainerConfigError"
+    )
     plugin.before_start = lambda ids: cdi.write(ids[0], ["A=1"])
     assert admin.until(f"{pods_path}/p", has_ended)["status"]["phase"] == "Succeeded"
     assert [seen.call for seen in plugin.seen].count("Allocate") == 1
 
 
-def test_pods_at_once_have_ids_of_their_own(admin: Api, pods_path: str, plugin: DevicePlugin, cdi: CdiFolder) -> None:
+def test_pods_at_once_have_ids_of_their_own(
+    admin: Api, pods_path: str, plugin: DevicePlugin, cdi: CdiFolder
+) -> None:
     plugin.before_start = lambda ids: cdi.write(ids[0], [f"SLOT={ids[0]}"])
     names = [f"p{number}" for number in range(len(SLOTS))]
     command = ["/bin/sh", "-c", "echo $SLOT; sleep 600"]
@@ -98,7 +109,11 @@ def test_pods_at_once_have_ids_of_their_own(admin: Api, pods_path: str, plugin: 
         admin.until(f"{pods_path}/{name}", lambda p: p["status"].get("phase") == "Running")
     given = {name: admin.text(f"{pods_path}/{name}/log").strip() for name in names}
     assert sorted(given.values()) == sorted(SLOTS)
-    started = {seen.pods[0].split("/")[1]: seen.ids[0] for seen in plugin.seen if seen.call == "PreStartContainer"}
+    started = {
+        seen.pods[0].split("/")[1]: seen.ids[0]
+        for seen in plugin.seen
+        if seen.call == "PreStartContainer"
+    }
     assert started == given
     for name in names:
         admin.delete(f"{pods_path}/{name}")

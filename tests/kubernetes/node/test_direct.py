@@ -1,4 +1,5 @@
-"""A direct pod and one of kube-scheduler's on the same processors: the kubelet takes one, and the other comes again."""
+"""A direct pod and one of kube-scheduler's on the same processors: the kubelet takes one, and the
+other comes again."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpupool.base import quantities
-from gpupool.kubernetes import ledger
+from gpupool.kubernetes.ledger import ledger
 from tests.support.cluster import pods
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.images import SHELL
@@ -33,11 +34,16 @@ def silent_agent(parts: NodeParts) -> Iterator[NodeParts]:
 
 
 def of_a_job(pods_path: str, cpu: str) -> Object:
-    made = fresh(pod("again", {"main": asking()}, direct=True, spec={"terminationGracePeriodSeconds": 0}))
+    made = fresh(
+        pod("again", {"main": asking()}, direct=True, spec={"terminationGracePeriodSeconds": 0})
+    )
     made["spec"] |= {"restartPolicy": "Never"}
     made["spec"]["containers"][0] |= SLEEPS
     made["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}
-    template = {"metadata": {key: made["metadata"][key] for key in ("labels", "annotations")}, "spec": made["spec"]}
+    template = {
+        "metadata": {key: made["metadata"][key] for key in ("labels", "annotations")},
+        "spec": made["spec"],
+    }
     return {"metadata": {"name": "again"}, "spec": {"backoffLimit": 3, "template": template}}
 
 
@@ -50,7 +56,7 @@ def test_who_is_turned_away_gives_its_cards_back_and_its_owners_next_one_waits_f
 ) -> None:
     has = admin.get(f"/api/v1/nodes/{NAME}")["status"]["allocatable"]["cpu"]
     taken = others(admin)
-    free = quantities.milli(has) - taken
+    free = quantities.parse_milli(has) - taken
     filler = pods.pod("filler", command=SLEEPS["command"])
     filler["spec"]["containers"][0]["resources"] = {"requests": {"cpu": f"{free - 100}m"}}
     admin.create(pods_path, filler)
@@ -67,11 +73,17 @@ def test_who_is_turned_away_gives_its_cards_back_and_its_owners_next_one_waits_f
 
     (first,) = pool.until(turned_away, "the kubelet turns it away", SECONDS)
     events = f"/apis/events.k8s.io/v1/namespaces/{space}/events"
-    (told,) = pool.until(lambda: [one for one in admin.get(events)["items"] if one["reason"] == "TurnedAway"], "told")
+    (told,) = pool.until(
+        lambda: [one for one in admin.get(events)["items"] if one["reason"] == "TurnedAway"], "told"
+    )
     assert told["regarding"]["uid"] == first["metadata"]["uid"]
 
     def waits() -> list[Object]:
-        return [one for one in of_the_job() if "nodeName" not in one["spec"] and one["status"].get("conditions")]
+        return [
+            one
+            for one in of_the_job()
+            if "nodeName" not in one["spec"] and one["status"].get("conditions")
+        ]
 
     (second,) = pool.until(waits, "its owner's next one waits", SECONDS)
     assert len(turned_away()) == 1

@@ -1,4 +1,5 @@
-"""Images in which a share cannot be fenced are refused before their program runs, and everybody is told why."""
+"""Images in which a share cannot be fenced are refused before their program runs, and everybody is
+told why."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import ImageRefused
+from gpupool.base.errors import ImageRejection
 from gpupool.base.units import GIB
-from gpupool.mechanisms.driver_files import simulated_libraries, templates
+from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.images import SHELL, Image
@@ -24,7 +25,8 @@ pytestmark = [
     pytest.mark.root,
     pytest.mark.usefixtures("cards_come_back"),
     pytest.mark.skipif(
-        templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
+        find_templates() is None or find_simulated_libraries() is None,
+        reason="gpupool-native is installed without its fence",
     ),
 ]
 
@@ -54,7 +56,9 @@ def old(real_node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Image:
     return made
 
 
-def create(admin: Api, pods_path: str, name: str, image: Image, claim: dict[str, Any], again: str = "Never") -> None:
+def create(
+    admin: Api, pods_path: str, name: str, image: Image, claim: dict[str, Any], again: str = "Never"
+) -> None:
     spec = {"restartPolicy": again, "terminationGracePeriodSeconds": 0}
     made = fresh(pod(name, {"main": claim}, spec=spec))
     made["metadata"]["namespace"] = pods_path.split("/")[4]
@@ -65,7 +69,11 @@ def create(admin: Api, pods_path: str, name: str, image: Image, claim: dict[str,
 def last_start(found: Object) -> Object:
     """What the kubelet says of a start that failed; {} as long as none has."""
     (status,) = found["status"].get("containerStatuses") or ({},)
-    return (status.get("state") or {}).get("terminated") or (status.get("lastState") or {}).get("terminated") or {}
+    return (
+        (status.get("state") or {}).get("terminated")
+        or (status.get("lastState") or {}).get("terminated")
+        or {}
+    )
 
 
 def test_a_share_in_an_image_with_musl_is_refused_with_the_reason(
@@ -73,12 +81,14 @@ def test_a_share_in_an_image_with_musl_is_refused_with_the_reason(
 ) -> None:
     create(admin, pods_path, "musl", musl, asking(1, 200, GIB), again="Always")
     found = admin.until(f"{pods_path}/musl", lambda one: bool(last_start(one)))
-    assert f"{ImageRefused.code}: {MUSL}" in last_start(found)["message"]
+    assert f"{ImageRejection.code}: {MUSL}" in last_start(found)["message"]
     assert "it ran" not in admin.text(f"{pods_path}/musl/log")
-    events = admin.get(f"{pods_path.removesuffix('/pods')}/events?fieldSelector=involvedObject.name=musl")["items"]
+    events = admin.get(
+        f"{pods_path.removesuffix('/pods')}/events?fieldSelector=involvedObject.name=musl"
+    )["items"]
     assert any(MUSL in one["message"] for one in events)
     why = People(cluster.kubeconfig).ok("why", f"{found['metadata']['namespace']}/musl")
-    assert f"{ImageRefused.code}: {MUSL}" in why
+    assert f"{ImageRejection.code}: {MUSL}" in why
 
 
 def test_a_share_in_an_image_with_an_old_glibc_is_refused_with_the_numbers(
@@ -90,7 +100,9 @@ def test_a_share_in_an_image_with_an_old_glibc_is_refused_with_the_numbers(
     assert OLD in last_start(found)["message"]
 
 
-def test_what_is_not_fenced_or_cannot_load_a_driver_runs(admin: Api, pods_path: str, musl: Image) -> None:
+def test_what_is_not_fenced_or_cannot_load_a_driver_runs(
+    admin: Api, pods_path: str, musl: Image
+) -> None:
     create(admin, pods_path, "whole", musl, asking(1, 1000, None))
     create(admin, pods_path, "static", SHELL, asking(1, 200, GIB))
     for name in ("whole", "static"):

@@ -1,4 +1,5 @@
-"""What containers use is told by their node's agent from their bind on, and by `kubectl gpupool top`."""
+"""What containers use is told by their node's agent from their bind on, and by `kubectl gpupool
+top`."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpupool.base.units import GIB, MIB
-from gpupool.kubernetes import install
-from gpupool.mechanisms.driver_files import simulated_libraries, templates
+from gpupool.kubernetes.manifests import install
+from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.images import SHELL
 from tests.support.cluster.node import NAME, RealNode
@@ -24,7 +25,8 @@ pytestmark = [
     pytest.mark.root,
     pytest.mark.usefixtures("cards_come_back"),
     pytest.mark.skipif(
-        templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
+        find_templates() is None or find_simulated_libraries() is None,
+        reason="gpupool-native is installed without its fence",
     ),
 ]
 
@@ -34,15 +36,25 @@ SPACE = f"/api/v1/namespaces/{install.NAMESPACE}/pods"
 
 
 def agents_pod(port: int) -> Object:
-    """Stands where a DaemonSet's pod would: on the node's own network, where the agent of this test listens."""
+    """Stands where a DaemonSet's pod would: on the node's own network, where the agent of this test
+    listens."""
     door = {"name": "agent", "image": SHELL.name, "command": ["/bin/sleep", "600"]}
-    spec = {"nodeName": NAME, "hostNetwork": True, "terminationGracePeriodSeconds": 0, "containers": [door]}
+    spec = {
+        "nodeName": NAME,
+        "hostNetwork": True,
+        "terminationGracePeriodSeconds": 0,
+        "containers": [door],
+    }
     door["ports"] = [{"name": "metrics", "containerPort": port}]
-    return {"metadata": {"name": "agent", "labels": {"app.kubernetes.io/component": "agent"}}, "spec": spec}
+    return {
+        "metadata": {"name": "agent", "labels": {"app.kubernetes.io/component": "agent"}},
+        "spec": spec,
+    }
 
 
 def told(admin: Api, port: int, pods_path: str) -> Mapping[str, Mapping[str, float]]:
-    """By pod and name what the agent's metrics say of this namespace, asked by the API server's way."""
+    """By pod and name what the agent's metrics say of this namespace, asked by the API server's
+    way."""
     families = text_string_to_metric_families(admin.text(f"{SPACE}/agent:{port}/proxy/metrics"))
     found: dict[str, dict[str, float]] = {}
     for sample in (sample for family in families for sample in family.samples):
@@ -52,7 +64,12 @@ def told(admin: Api, port: int, pods_path: str) -> Mapping[str, Mapping[str, flo
 
 
 def test_limits_are_told_from_the_bind_on_and_use_once_there_is_some(
-    pool: ClusterPool, parts: NodeParts, admin: Api, pods_path: str, real_node: RealNode, tmp_path: Path
+    pool: ClusterPool,
+    parts: NodeParts,
+    admin: Api,
+    pods_path: str,
+    real_node: RealNode,
+    tmp_path: Path,
 ) -> None:
     image = image_of(TAKES, tmp_path)
     real_node.containerd.load(image)
@@ -60,7 +77,9 @@ def test_limits_are_told_from_the_bind_on_and_use_once_there_is_some(
     admin.create(SPACE, agents_pod(parts.metrics_port))
     words = {"busy": (image, [PLACE, "64", "5", "stay"]), "never": (SHELL, ["/bin/nothing"])}
     for name, (shown, command) in words.items():
-        made = fresh(pod(name, {"main": asking(1, 200, GIB)}, spec={"terminationGracePeriodSeconds": 0}))
+        made = fresh(
+            pod(name, {"main": asking(1, 200, GIB)}, spec={"terminationGracePeriodSeconds": 0})
+        )
         made["metadata"]["namespace"] = pods_path.split("/")[4]
         made["spec"]["containers"][0] |= {"image": shown.name, "command": command}
         admin.create(pods_path, made)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from gpupool.base.units import GIB
-from gpupool.kubernetes import ledger, names
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import names
 from tests.kubernetes.node.conftest import allocatable
 from tests.support.cluster.api import Api
 from tests.support.cluster.images import SHELL
@@ -30,9 +31,18 @@ def shares_again(pool: ClusterPool, parts: NodeParts) -> Iterator[None]:
 
 
 def create(admin: Api, pods_path: str, name: str, claim: dict[str, object]) -> None:
-    made = fresh(pod(name, {"main": claim}, spec={"restartPolicy": "Never", "terminationGracePeriodSeconds": 0}))
+    made = fresh(
+        pod(
+            name,
+            {"main": claim},
+            spec={"restartPolicy": "Never", "terminationGracePeriodSeconds": 0},
+        )
+    )
     made["metadata"]["namespace"] = pods_path.split("/")[4]
-    made["spec"]["containers"][0] |= {"image": SHELL.name, "command": ["/bin/sh", "-c", "echo fence $GPUPOOL_FENCE"]}
+    made["spec"]["containers"][0] |= {
+        "image": SHELL.name,
+        "command": ["/bin/sh", "-c", "echo fence $GPUPOOL_FENCE"],
+    }
     admin.create(pods_path, made)
 
 
@@ -56,7 +66,9 @@ def test_a_node_that_is_given_back_hands_out_nothing(
     pool.until(lambda: allocatable(admin, names.SLOT) == 0, "no slots")
     pool.until(lambda: allocatable(admin, names.GPU_MILLI) == 0, "no cards")
     create(admin, pods_path, "share", SHARE)
-    waits = admin.until(f"{pods_path}/share", lambda found: "not adopted" in str(found["status"].get("conditions")))
+    waits = admin.until(
+        f"{pods_path}/share", lambda found: "not adopted" in str(found["status"].get("conditions"))
+    )
     assert waits["spec"]["schedulingGates"]
     admin.merge(NODE, {"spec": {"mode": "slot"}})
     assert fence(admin, pods_path, "share") == "fence soft"

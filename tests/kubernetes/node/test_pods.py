@@ -13,7 +13,9 @@ from tests.support.cluster.pods import has_ended, pod
 pytestmark = pytest.mark.root
 
 
-def test_a_pod_runs_and_ends_and_its_words_are_its_log(admin: Api, pods_path: str, real_node: RealNode) -> None:
+def test_a_pod_runs_and_ends_and_its_words_are_its_log(
+    admin: Api, pods_path: str, real_node: RealNode
+) -> None:
     admin.create(pods_path, pod("p", command=["/bin/echo", "from inside"]))
     found = admin.until(f"{pods_path}/p", has_ended)
     assert (found["status"]["phase"], found["spec"]["nodeName"]) == ("Succeeded", NAME)
@@ -27,13 +29,17 @@ def test_a_pods_exit_code_is_reported(admin: Api, pods_path: str, real_node: Rea
     assert (found["status"]["phase"], container["state"]["terminated"]["exitCode"]) == ("Failed", 3)
 
 
-def test_a_gated_pod_runs_when_it_is_released(admin: Api, pods_path: str, real_node: RealNode) -> None:
+def test_a_gated_pod_runs_when_it_is_released(
+    admin: Api, pods_path: str, real_node: RealNode
+) -> None:
     admin.create(pods_path, pod("p", gates=["gpupool.test/placement"]))
     admin.merge(f"{pods_path}/p", {"spec": {"schedulingGates": None}})
     assert admin.until(f"{pods_path}/p", has_ended)["status"]["phase"] == "Succeeded"
 
 
-def test_an_image_carries_files_of_the_machine(admin: Api, pods_path: str, real_node: RealNode, tmp_path: Path) -> None:
+def test_an_image_carries_files_of_the_machine(
+    admin: Api, pods_path: str, real_node: RealNode, tmp_path: Path
+) -> None:
     tool = tmp_path / "tool"
     tool.write_text("#!/bin/sh\necho a tool of ours\n")
     tool.chmod(0o755)
@@ -62,5 +68,7 @@ def test_running_pods_outlive_a_kubelet_that_is_killed(
     cluster.add_real_node(print)
     found = admin.get(f"{pods_path}/p")
     assert found["status"]["phase"] == "Running"
-    before, after = (one["status"]["containerStatuses"][0]["containerID"] for one in (running, found))
+    before, after = (
+        one["status"]["containerStatuses"][0]["containerID"] for one in (running, found)
+    )
     assert before == after

@@ -1,4 +1,5 @@
-"""On a real kubelet every container gets the cards that the ledger gives its pod, and no other's."""
+"""On a real kubelet every container gets the cards that the ledger gives its pod, and no
+other's."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import json
 
 import pytest
 
-from gpupool.kubernetes import names
+from gpupool.kubernetes.resources import names
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.images import SHELL
 from tests.support.cluster_pool import ClusterPool, NodeParts, fresh
@@ -17,7 +18,8 @@ pytestmark = [pytest.mark.root, pytest.mark.usefixtures("cards_come_back")]
 
 
 def told(admin: Api, pods_path: str, name: str) -> Object | None:
-    """What the container saw of its share; None while it has not said all of it: it is started again and again."""
+    """What the container saw of its share; None while it has not said all of it: it is started
+    again and again."""
     try:
         found: Object = json.loads(admin.text(f"{pods_path}/{name}/log?container=main"))
     except (json.JSONDecodeError, RefusedError):
@@ -38,7 +40,9 @@ def test_of_64_pods_at_once_none_sees_a_card_of_another(
 def test_a_restarted_container_has_its_cards_again_also_after_agent_and_plugin_were_killed(
     pool: ClusterPool, parts: NodeParts, admin: Api, pods_path: str
 ) -> None:
-    made = fresh(pod("again", {"main": asking(1, 200, 1 << 30)}, spec={"restartPolicy": "OnFailure"}))
+    made = fresh(
+        pod("again", {"main": asking(1, 200, 1 << 30)}, spec={"restartPolicy": "OnFailure"})
+    )
     made["metadata"]["namespace"] = pods_path.split("/")[4]
     script = f"cat {SHARE}; test -e /tmp/x"
     made["spec"]["containers"][0] |= {"image": SHELL.name, "command": ["/bin/sh", "-c", script]}

@@ -41,24 +41,37 @@ def template(limits: Json | None = None) -> Json:
 def create(space: Space, replicas: int, size: int, **spec: Any) -> None:
     groups = {"size": size, "workerTemplate": template(), **spec.pop("groups", {})}
     made = {"replicas": replicas, "leaderWorkerTemplate": groups, **spec}
-    body = {"apiVersion": VERSION, "kind": "LeaderWorkerSet", "metadata": {"name": "llama"}, "spec": made}
+    body = {
+        "apiVersion": VERSION,
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "llama"},
+        "spec": made,
+    }
     space.admin.create(space.path(VERSION, PLURAL), body)
 
 
 @pytest.mark.parametrize("policy", ["LeaderCreated", "LeaderReady"])
-def test_a_group_is_whole_and_the_next_waits_with_its_reason(space: Space, pool: ClusterPool, policy: str) -> None:
+def test_a_group_is_whole_and_the_next_waits_with_its_reason(
+    space: Space, pool: ClusterPool, policy: str
+) -> None:
     """Eight cards, two groups of five: the second has none until the first is gone."""
     create(space, 2, 5, startupPolicy=policy)
     pool.until(lambda: len(space.bound()) == 5, "one whole group")
     first = next(iter(space.bound()))[: len("llama-0")]
     second = "llama-1" if first == "llama-0" else "llama-0"
     assert len(space.seats()) == len(space.seats(first)) == 5
-    pool.until(lambda: "5 of role" in space.why(second) and "3 find room" in space.why(second), "its reason")
+    pool.until(
+        lambda: "5 of role" in space.why(second) and "3 find room" in space.why(second),
+        "its reason",
+    )
     assert not space.bound(second)
     space.admin.merge(f"{space.path(VERSION, PLURAL)}/llama", {"spec": {"replicas": 1}})
     if second == "llama-0":
         pool.until(lambda: len(space.bound(second)) == 5, "the second, now that the first is gone")
-    pool.until(lambda: len(space.seats()) == len(space.seats("llama-0")) == len(space.bound()) == 5, "one group")
+    pool.until(
+        lambda: len(space.seats()) == len(space.seats("llama-0")) == len(space.bound()) == 5,
+        "one group",
+    )
 
 
 def test_workers_that_come_when_the_leader_is_ready_find_their_seats(
@@ -80,7 +93,10 @@ def test_workers_that_come_when_the_leader_is_ready_find_their_seats(
 
 def test_a_group_that_no_pool_holds_waits_whole(space: Space, pool: ClusterPool) -> None:
     create(space, 1, 9)
-    pool.until(lambda: "9 of role" in space.why("llama-0") and "8 find room" in space.why("llama-0"), "its reason")
+    pool.until(
+        lambda: "9 of role" in space.why("llama-0") and "8 find room" in space.why("llama-0"),
+        "its reason",
+    )
     assert (space.bound(), space.seats()) == ({}, [])
 
 
@@ -105,7 +121,10 @@ def test_a_worker_that_goes_has_its_old_card_again(
     pool.until(lambda: space.why("small"), "its reason")
     before, cards = space.uids("llama"), space.cards("llama-0-3")
     how(space, "llama-0-3")
-    pool.until(lambda: len(space.bound("llama")) == 8 and space.uids("llama") != before, "another in its place")
+    pool.until(
+        lambda: len(space.bound("llama")) == 8 and space.uids("llama") != before,
+        "another in its place",
+    )
     after = space.uids("llama")
     assert {name for name in before if before[name] != after[name]} == {"llama-0-3"}
     assert space.cards("llama-0-3") == cards

@@ -1,4 +1,5 @@
-"""MPIJobs with their own operator: workers at once, the launcher beside them or when all of them are ready."""
+"""MPIJobs with their own operator: workers at once, the launcher beside them or when all of them
+are ready."""
 
 from __future__ import annotations
 
@@ -43,12 +44,18 @@ def template(name: str, member_of: int, limits: Json) -> Json:
 
 def create(space: Space, workers: int, *, launcher_has_card: bool = False) -> None:
     size = workers + launcher_has_card
-    launcher = template("launcher", size if launcher_has_card else 0, CARD if launcher_has_card else {"cpu": "1"})
+    launcher = template(
+        "launcher", size if launcher_has_card else 0, CARD if launcher_has_card else {"cpu": "1"}
+    )
     roles = {
         "Launcher": {"replicas": 1, "template": launcher},
         "Worker": {"replicas": workers, "template": template("worker", size, CARD)},
     }
-    spec = {"launcherCreationPolicy": "WaitForWorkersReady", "slotsPerWorker": 1, "mpiReplicaSpecs": roles}
+    spec = {
+        "launcherCreationPolicy": "WaitForWorkersReady",
+        "slotsPerWorker": 1,
+        "mpiReplicaSpecs": roles,
+    }
     body = {"apiVersion": VERSION, "kind": "MPIJob", "metadata": {"name": "train"}, "spec": spec}
     space.admin.create(space.path(VERSION, PLURAL), body)
 
@@ -59,7 +66,9 @@ def test_workers_start_together_and_the_launcher_comes_when_they_are_ready(
     """It asks for no card and is no member."""
     kubelet.keep_unready("train-worker-2")
     create(space, 4)
-    pool.until(lambda: len(space.bound("train-worker")) == len(space.seats("train")) == 4, "its workers")
+    pool.until(
+        lambda: len(space.bound("train-worker")) == len(space.seats("train")) == 4, "its workers"
+    )
     assert not space.pods("train-launcher")
     kubelet.keep_unready()
     pool.until(lambda: len(space.bound("train-launcher")) == 1, "its launcher")
@@ -72,7 +81,10 @@ def test_a_launcher_with_a_card_has_its_seat_before_it_exists(
     """Small pods that come before it get what is left beside the five."""
     kubelet.keep_unready("train-worker-2")
     create(space, 4, launcher_has_card=True)
-    pool.until(lambda: len(space.bound("train-worker")) == 4 and len(space.seats("train")) == 5, "workers, and a seat")
+    pool.until(
+        lambda: len(space.bound("train-worker")) == 4 and len(space.seats("train")) == 5,
+        "workers, and a seat",
+    )
     for n in range(4):
         space.small(f"small-{n}")
     pool.until(lambda: len(space.bound("small")) == 3, "three beside the gang")
@@ -99,13 +111,16 @@ def test_a_worker_that_goes_has_its_old_card_again(
 ) -> None:
     """Its operator makes another of that name; who waits for a card meanwhile goes on waiting."""
     create(space, 8)
-    pool.until(lambda: len(space.bound("train-worker")) == 8 and space.bound("train-launcher"), "the job")
+    pool.until(
+        lambda: len(space.bound("train-worker")) == 8 and space.bound("train-launcher"), "the job"
+    )
     space.small("small")
     pool.until(lambda: space.why("small"), "its reason")
     before, cards = space.uids("train-worker"), space.cards("train-worker-3")
     how(space, "train-worker-3")
     pool.until(
-        lambda: space.uids("train-worker") != before and len(space.bound("train-worker")) == 8, "another in its place"
+        lambda: space.uids("train-worker") != before and len(space.bound("train-worker")) == 8,
+        "another in its place",
     )
     assert space.cards("train-worker-3") == cards
     assert not space.bound("small")

@@ -1,4 +1,5 @@
-"""RayJobs and RayClusters with their own operator: head and workers at once, each job in a cluster of its own."""
+"""RayJobs and RayClusters with their own operator: head and workers at once, each job in a cluster
+of its own."""
 
 from __future__ import annotations
 
@@ -66,14 +67,20 @@ def workers(space: Space) -> dict[str, str]:
 
 
 def test_workers_of_a_job_start_together_beside_its_head(space: Space, pool: ClusterPool) -> None:
-    create(space, JOBS, "RayJob", {"entrypoint": "python tune.py", "rayClusterSpec": cluster_spec(5)})
-    pool.until(lambda: len(workers(space)) == 5 and len(space.bound("tune")) >= 6, "head and workers")
+    create(
+        space, JOBS, "RayJob", {"entrypoint": "python tune.py", "rayClusterSpec": cluster_spec(5)}
+    )
+    pool.until(
+        lambda: len(workers(space)) == 5 and len(space.bound("tune")) >= 6, "head and workers"
+    )
     (gang,) = {entry["gang"] for entry in space.seats()}
     assert gang.startswith(f"{space.name}/tune-tune-")
     assert len(space.seats()) == 5
 
 
-def test_workers_that_do_not_fit_wait_whole_and_the_head_does_not(space: Space, pool: ClusterPool) -> None:
+def test_workers_that_do_not_fit_wait_whole_and_the_head_does_not(
+    space: Space, pool: ClusterPool
+) -> None:
     space.small("small")
     pool.until(lambda: len(space.bound("small")) == 1, "one card in use")
     create(space, CLUSTERS, "RayCluster", cluster_spec(8))
@@ -87,7 +94,9 @@ def test_workers_that_do_not_fit_wait_whole_and_the_head_does_not(space: Space, 
 
 def test_a_head_with_a_card_is_a_member(space: Space, pool: ClusterPool) -> None:
     create(space, CLUSTERS, "RayCluster", cluster_spec(7, head_has_card=True))
-    pool.until(lambda: len(space.bound("tune")) == len(space.seats("tune")) == 8, "head and workers")
+    pool.until(
+        lambda: len(space.bound("tune")) == len(space.seats("tune")) == 8, "head and workers"
+    )
 
 
 def test_two_clusters_of_one_template_are_two_gangs(space: Space, pool: ClusterPool) -> None:
@@ -95,7 +104,9 @@ def test_two_clusters_of_one_template_are_two_gangs(space: Space, pool: ClusterP
     create(space, CLUSTERS, "RayCluster", cluster_spec(5), "tune-a")
     create(space, CLUSTERS, "RayCluster", cluster_spec(5), "tune-b")
     pool.until(lambda: len(workers(space)) == 5 and len(space.pods("tune")) == 12, "one of them")
-    pool.until(lambda: len(set(workers(space)) & set(space.pods("tune-a"))) in (0, 5), "whole or absent")
+    pool.until(
+        lambda: len(set(workers(space)) & set(space.pods("tune-a"))) in (0, 5), "whole or absent"
+    )
     assert len(space.seats()) == 5
 
 
@@ -111,7 +122,9 @@ def test_a_worker_that_goes_leaves_its_card_to_the_next(
     gone = sorted(workers(space))[3]
     cards = space.cards(gone)
     how(space, gone)
-    pool.until(lambda: len(workers(space)) == 8 and gone not in workers(space), "another in its place")
+    pool.until(
+        lambda: len(workers(space)) == 8 and gone not in workers(space), "another in its place"
+    )
     held = {card["uuid"]: entry["pod"] for entry in space.seats("tune") for card in entry["cards"]}
     assert set(cards) <= held.keys()
     assert not space.bound("small")

@@ -1,4 +1,5 @@
-"""Nothing is left behind by a stop, whatever happened before it: the rig is killed at every step that it reports."""
+"""Nothing is left behind by a stop, whatever happened before it: the rig is killed at every step
+that it reports."""
 
 import os
 import signal
@@ -25,7 +26,12 @@ from tests.support.cluster.pods import pod
 from tests.support.cluster.session import ROOT, guarded, session_directory
 
 RIG = [sys.executable, "-m", "tests.support.cluster"]
-CONTROL_STEPS = ["etcd ready", "kube-apiserver ready", "kube-controller-manager ready", "kube-scheduler ready"]
+CONTROL_STEPS = [
+    "etcd ready",
+    "kube-apiserver ready",
+    "kube-controller-manager ready",
+    "kube-scheduler ready",
+]
 NODE_STEPS = ["machine prepared", "containerd ready", "images loaded", "node real-0 ready"]
 SLEEP = f"86400.{os.getpid()}"  # told from everybody else's
 OWNER = """
@@ -35,7 +41,14 @@ with session_cluster(print) as cluster:
     print("up in", cluster.directory.path, flush=True)
     input()
 """
-FIXED_FOLDERS = ("/var/lib/kubelet", "/var/log/containers", "/run/containerd", "/run/netns", "/var/lib/cni", "/opt")
+FIXED_FOLDERS = (
+    "/var/lib/kubelet",
+    "/var/log/containers",
+    "/run/containerd",
+    "/run/netns",
+    "/var/lib/cni",
+    "/opt",
+)
 
 
 @pytest.fixture
@@ -47,7 +60,9 @@ def directory() -> Iterator[Path]:
 
 def _up(directory: Path, *options: str) -> subprocess.Popen[str]:
     command = [*RIG, "up", "--dir", str(directory), *options]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
 
 
 def _kill_at(rig: subprocess.Popen[str], step: str) -> None:
@@ -65,7 +80,9 @@ def _kill_at(rig: subprocess.Popen[str], step: str) -> None:
 
 
 def _down(directory: Path) -> None:
-    subprocess.run([*RIG, "down", "--dir", str(directory)], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [*RIG, "down", "--dir", str(directory)], cwd=ROOT, check=True, capture_output=True
+    )
 
 
 def _traces(directory: Path) -> dict[str, object]:
@@ -75,13 +92,29 @@ def _traces(directory: Path) -> dict[str, object]:
         "directory": directory.exists(),
         "claim": os.path.lexists("/run/gpupool-cluster-node"),
         "processes": sorted(_processes_naming(name)),
-        "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(directory) in line],
+        "mounts": [
+            line
+            for line in Path("/proc/self/mounts").read_text().splitlines()
+            if str(directory) in line
+        ],
         "links": sorted(
-            path.name for path in Path("/sys/class/net").iterdir() if path.name.startswith(("gpc", "veth"))
+            path.name
+            for path in Path("/sys/class/net").iterdir()
+            if path.name.startswith(("gpc", "veth"))
         ),
-        "cgroups": sorted(str(path) for top in hierarchies() for path in top.glob("gpupool-cluster-*")),
-        "sysctls": {key: (SYSCTLS / key).read_text() for key in SET_BY_KUBELET if os.access(SYSCTLS / key, os.R_OK)},
-        "folders": {top: sorted(map(str, Path(top).rglob("*"))) for top in FIXED_FOLDERS if os.path.exists(top)},
+        "cgroups": sorted(
+            str(path) for top in hierarchies() for path in top.glob("gpupool-cluster-*")
+        ),
+        "sysctls": {
+            key: (SYSCTLS / key).read_text()
+            for key in SET_BY_KUBELET
+            if os.access(SYSCTLS / key, os.R_OK)
+        },
+        "folders": {
+            top: sorted(map(str, Path(top).rglob("*")))
+            for top in FIXED_FOLDERS
+            if os.path.exists(top)
+        },
     }
 
 
@@ -108,7 +141,9 @@ def test_a_rig_killed_while_it_starts_goes_without_a_trace(directory: Path, step
 
 @pytest.mark.root
 @pytest.mark.parametrize("step", NODE_STEPS)
-def test_a_real_node_killed_while_it_starts_goes_without_a_trace(directory: Path, step: str) -> None:
+def test_a_real_node_killed_while_it_starts_goes_without_a_trace(
+    directory: Path, step: str
+) -> None:
     before = _traces(directory)
     _kill_at(_up(directory, "--real-node"), step)
     assert _traces(directory)["links"] != before["links"], "the bridge is there"
@@ -127,7 +162,9 @@ def test_an_interrupted_start_is_taken_up_again(directory: Path) -> None:
 def test_a_session_that_is_killed_takes_its_rig_along() -> None:
     """The guard outlives its owner by as long as `down` takes."""
     command = [sys.executable, "-c", OWNER]
-    owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    owner = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
     assert owner.stdout is not None
     directory = next(Path(line.split()[-1]) for line in owner.stdout if line.startswith("up in"))
     os.kill(owner.pid, signal.SIGKILL)
@@ -136,10 +173,14 @@ def test_a_session_that_is_killed_takes_its_rig_along() -> None:
     assert not directory.exists()
 
 
-@pytest.fixture(params=[(), (PLUGINS, CONTAINER_LOGS, CNI_RESULTS)], ids=["bare machine", "folders of others"])
+@pytest.fixture(
+    params=[(), (PLUGINS, CONTAINER_LOGS, CNI_RESULTS)], ids=["bare machine", "folders of others"]
+)
 def folders(request: pytest.FixtureRequest) -> Iterator[None]:
     """The fixed folders, absent as on a machine like this, or there before us; then they stay."""
-    made = [top for path in request.param for top in reversed([path, *path.parents]) if not top.exists()]
+    made = [
+        top for path in request.param for top in reversed([path, *path.parents]) if not top.exists()
+    ]
     made = list(dict.fromkeys(made))
     for path in made:
         path.mkdir()
@@ -169,7 +210,11 @@ def test_pods_that_run_are_ended_with_the_rig(directory: Path, folders: None) ->
 def _sleepers() -> list[str]:
     """The pods' own processes: they do not carry the rig's mark."""
     wanted = f"/bin/sleep\0{SLEEP}\0".encode()
-    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and _command(entry) == wanted]
+    return [
+        entry.name
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _command(entry) == wanted
+    ]
 
 
 def _command(entry: Path) -> bytes:
@@ -184,6 +229,9 @@ def test_a_second_real_node_is_refused_and_told_whose_the_first_is(directory: Pa
     first, second = Directory(directory), Directory(directory.with_name(f"{directory.name}-2"))
     with guarded(second.path), first.locked(), second.locked():
         Machine(first).prepare()
-        with pytest.raises(ClusterError, match=f"real node of {directory} is on this machine.*down --dir {directory}"):
+        with pytest.raises(
+            ClusterError,
+            match=f"real node of {directory} is on this machine.*down --dir {directory}",
+        ):
             Machine(second).prepare()
     _down(directory)

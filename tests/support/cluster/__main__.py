@@ -40,7 +40,9 @@ def _up(arguments: argparse.Namespace) -> int:
     print(f"export KUBECONFIG={cluster.kubeconfig}")
     if arguments.for_pods:
         port = cluster.directory.port("api")
-        _say(f"for the chart: --set apiServer.host={ADDRESS},apiServer.port={port} (there are no Services)")
+        _say(
+            f"for the chart: --set apiServer.host={ADDRESS},apiServer.port={port} (there are no Services)"
+        )
     print(f"stop it with: {_down_command(arguments.dir)}", file=sys.stderr)
     return 0
 
@@ -119,29 +121,52 @@ class Timed:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.support.cluster", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    commands.add_parser("build", help="build the programs; prints their folder").set_defaults(run=_build)
+    commands.add_parser("build", help="build the programs; prints their folder").set_defaults(
+        run=_build
+    )
     up = commands.add_parser("up", help="build, start, wait until ready; may be repeated")
     up.set_defaults(run=_up)
-    up.add_argument("--real-node", action="store_true", help="with a kubelet and containerd, as root")
     up.add_argument(
-        "--node-grace", default=Settings.node_grace, metavar="TIME", help="a silent node is Ready this long"
+        "--real-node", action="store_true", help="with a kubelet and containerd, as root"
+    )
+    up.add_argument(
+        "--node-grace",
+        default=Settings.node_grace,
+        metavar="TIME",
+        help="a silent node is Ready this long",
     )
     up.add_argument("--feature-gates", default="", metavar="NAME=true,…")
     up.add_argument(
-        "--for-pods", action="store_true", help="pods reach the API server, and it their webhooks: for the Helm chart"
+        "--for-pods",
+        action="store_true",
+        help="pods reach the API server, and it their webhooks: for the Helm chart",
     )
     nodes = commands.add_parser("nodes", help="simulated nodes, up to this number")
     nodes.set_defaults(run=_nodes)
     for command in (up, nodes):
         command.add_argument(
-            "--nodes", type=int, default=0, metavar="N", help="how many simulated nodes there shall be"
+            "--nodes",
+            type=int,
+            default=0,
+            metavar="N",
+            help="how many simulated nodes there shall be",
         )
-        command.add_argument("--resource", action="append", default=[], metavar="NAME=N", help="what each of them has")
+        command.add_argument(
+            "--resource",
+            action="append",
+            default=[],
+            metavar="NAME=N",
+            help="what each of them has",
+        )
     commands.add_parser("status", help="the processes and their memory").set_defaults(run=_status)
-    commands.add_parser("down", help="end everything, leave nothing; may be repeated").set_defaults(run=_down)
+    commands.add_parser("down", help="end everything, leave nothing; may be repeated").set_defaults(
+        run=_down
+    )
     commands.add_parser("guard", help="down, when the standard input ends").set_defaults(run=_guard)
     for command in commands.choices.values():
-        command.add_argument("--dir", type=Path, default=DEFAULT_DIRECTORY, help="the rig's folder (%(default)s)")
+        command.add_argument(
+            "--dir", type=Path, default=DEFAULT_DIRECTORY, help="the rig's folder (%(default)s)"
+        )
     return parser
 
 

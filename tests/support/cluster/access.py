@@ -1,4 +1,5 @@
-"""Who may do what: service accounts with rules of RBAC, and tokens, bound to a node where that matters."""
+"""Who may do what: service accounts with rules of RBAC, and tokens, bound to a node where that
+matters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,8 @@ class Access:
 
     def namespace(self, name: str) -> None:
         self._admin.apply(
-            f"/api/v1/namespaces/{name}", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            f"/api/v1/namespaces/{name}",
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
         )
 
     def service_account(self, namespace: str, name: str, rules: Sequence[Object]) -> None:
@@ -30,7 +32,8 @@ class Access:
         role_name = f"{namespace}:{name}"
         common = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": role_name}}
         self._admin.apply(
-            f"/apis/{RBAC}/v1/clusterroles/{role_name}", {**common, "kind": "ClusterRole", "rules": [*rules]}
+            f"/apis/{RBAC}/v1/clusterroles/{role_name}",
+            {**common, "kind": "ClusterRole", "rules": [*rules]},
         )
         binding = {
             **common,
@@ -41,19 +44,26 @@ class Access:
         self._admin.apply(f"/apis/{RBAC}/v1/clusterrolebindings/{role_name}", binding)
 
     def token(self, namespace: str, name: str, node: str = "") -> str:
-        """A token of the account. With a node, it says so to policies (`authentication.kubernetes.io/node-name`) and
-        ends with the node."""
+        """A token of the account. With a node, it says so to policies
+        (`authentication.kubernetes.io/node-name`) and ends with the node."""
         spec: Object = {"expirationSeconds": TOKEN_SECONDS}
         if node:
             uid = self._admin.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
             spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        answer = self._admin.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", asked)
+        answer = self._admin.create(
+            f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", asked
+        )
         return str(answer["status"]["token"])
 
     def agent(self, namespace: str, name: str, node: str) -> Api:
-        """A client as a node's agent has one: it reads nodes, writes their status, and its token names the node."""
-        nodes = {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "list", "watch", "patch"]}
+        """A client as a node's agent has one: it reads nodes, writes their status, and its token
+        names the node."""
+        nodes = {
+            "apiGroups": [""],
+            "resources": ["nodes", "nodes/status"],
+            "verbs": ["get", "list", "watch", "patch"],
+        }
         self.service_account(namespace, name, [nodes])
         return self.client(self.token(namespace, name, node))
 

@@ -1,4 +1,5 @@
-"""A small client of the API server for tests and the rig itself. The product has its own; this one is not it."""
+"""A small client of the API server for tests and the rig itself. The product has its own; this one
+is not it."""
 
 import http.client
 import json
@@ -15,7 +16,9 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-INITIALIZING = "storage is (re)initializing"  # a new kind's first moments: the request was not looked at
+INITIALIZING = (
+    "storage is (re)initializing"  # a new kind's first moments: the request was not looked at
+)
 INITIALIZING_LIMIT_SECONDS = 30
 
 Object = dict[str, Any]
@@ -38,7 +41,9 @@ class Api:
     """One connection, opened when needed and again after it broke. For one thread at a time."""
 
     def __init__(self, port: int, context: ssl.SSLContext, token: str = "") -> None:
-        self._connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=60)
+        self._connection = http.client.HTTPSConnection(
+            "127.0.0.1", port, context=context, timeout=60
+        )
         self._port, self._context, self._token = port, context, token
 
     @classmethod
@@ -101,7 +106,8 @@ class Api:
         return True
 
     def until(self, path: str, condition: Callable[[Object], bool], seconds: float = 60) -> Object:
-        """The object once the condition holds for it. Raises ClusterError with its last state when it never does."""
+        """The object once the condition holds for it. Raises ClusterError with its last state when
+        it never does."""
         last: Object | None = None
 
         def holds() -> bool:
@@ -109,12 +115,20 @@ class Api:
             last = self.find(path)
             return last is not None and condition(last)
 
-        wait_until(holds, seconds, lambda: f"{path} is not as expected after {seconds:.0f} s: {json.dumps(last)}")
+        wait_until(
+            holds,
+            seconds,
+            lambda: f"{path} is not as expected after {seconds:.0f} s: {json.dumps(last)}",
+        )
         assert last is not None
         return last
 
     def until_gone(self, path: str, seconds: float = 60) -> None:
-        wait_until(lambda: self.find(path) is None, seconds, lambda: f"{path} is still there after {seconds:.0f} s")
+        wait_until(
+            lambda: self.find(path) is None,
+            seconds,
+            lambda: f"{path} is still there after {seconds:.0f} s",
+        )
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> str:
         """One request, its answer's text. Raises RefusedError and NotAnsweredError."""
@@ -126,7 +140,8 @@ class Api:
                 if INITIALIZING not in refusal.body or time.monotonic() > deadline:
                     raise
             except NotAnsweredError as broken:
-                # A connection that nobody used for minutes is closed by the server: that is noticed only by using it.
+                # A connection that nobody used for minutes is closed by the server: that is noticed
+                # only by using it.
                 stale = isinstance(broken.__cause__, http.client.RemoteDisconnected)
                 if not stale or method == "POST" or time.monotonic() > deadline:
                     raise
@@ -139,12 +154,16 @@ class Api:
     def _request_once(self, method: str, path: str, body: Any, content_type: str) -> str:
         return self._read_once(method, path, body, content_type, JSON).decode(errors="replace")
 
-    def _read_once(self, method: str, path: str, body: Any, content_type: str, accept: str) -> bytes:
+    def _read_once(
+        self, method: str, path: str, body: Any, content_type: str, accept: str
+    ) -> bytes:
         headers = {"Content-Type": content_type, "Accept": accept}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         try:
-            self._connection.request(method, path, None if body is None else json.dumps(body), headers)
+            self._connection.request(
+                method, path, None if body is None else json.dumps(body), headers
+            )
             answer = self._connection.getresponse()
             content = answer.read()
         except (OSError, http.client.HTTPException) as broken:

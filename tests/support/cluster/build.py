@@ -1,4 +1,5 @@
-"""The programs, built from source once and kept: one folder for each content of go.mod, go.sum and Go's version."""
+"""The programs, built from source once and kept: one folder for each content of go.mod, go.sum and
+Go's version."""
 
 import fcntl
 import hashlib
@@ -17,7 +18,9 @@ from tests.support.cluster.directory import ClusterError
 MODULES = Path(__file__).parent / "modules"
 CACHE_VARIABLE = "GPUPOOL_CLUSTER_CACHE"
 GO_PLACES = ("/usr/local/go/bin", "/usr/lib/go/bin")
-STEPS = 1  # raise it when the way of building changes, so that what was built the old way is not found
+STEPS = (
+    1  # raise it when the way of building changes, so that what was built the old way is not found
+)
 
 Report = Callable[[str], None]
 
@@ -44,16 +47,26 @@ class Source:
     def link_flags(self) -> str:
         """Nodes and clients report these; without them a node would say v0.0.0."""
         major, minor, _ = self.version.lstrip("v").split(".")
-        told = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        told = {
+            "gitVersion": self.version,
+            "gitMajor": major,
+            "gitMinor": minor,
+            "gitTreeState": "clean",
+        }
         told["Version"] = self.version
-        return " ".join(["-s", "-w", *(f"-X {at}={told[at.rsplit('.', 1)[1]]}" for at in self.versions_at)])
+        return " ".join(
+            ["-s", "-w", *(f"-X {at}={told[at.rsplit('.', 1)[1]]}" for at in self.versions_at)]
+        )
 
 
 KUBERNETES = Source(
     "kubernetes",
     "k8s.io/kubernetes",
     (
-        *(f"k8s.io/component-base/version.{name}" for name in ("gitVersion", "gitMajor", "gitMinor", "gitTreeState")),
+        *(
+            f"k8s.io/component-base/version.{name}"
+            for name in ("gitVersion", "gitMajor", "gitMinor", "gitTreeState")
+        ),
         "k8s.io/client-go/pkg/version.gitVersion",
     ),
     (
@@ -75,12 +88,13 @@ CONTAINERD = Source(
 )
 SOURCES = (KUBERNETES, CONTAINERD)
 HELM = Source("helm", "helm.sh/helm/v3", (), (("helm", "helm.sh/helm/v3/cmd/helm"),))
-"""For tests of the chart alone: a folder of its own, so that the cluster is not built anew for it."""
+"""For tests of the chart alone: a folder of its own, so that the cluster is not built anew for
+it."""
 
 
 def build(report: Report, sources: Sequence[Source] = SOURCES) -> Path:
-    """The folder with every program; builds what is missing there: the first time 6 minutes on two idle processors, up
-    to 20 on busy ones.
+    """The folder with every program; builds what is missing there: the first time 6 minutes on two
+    idle processors, up to 20 on busy ones.
 
     Two at once take turns. A build that was cut short goes on with the program it was at.
     """
@@ -107,9 +121,13 @@ def find_go() -> str:
     """The `go` command, new enough for both modules. Raises ClusterError naming what to install."""
     needed = max((_go_line(source) for source in SOURCES), key=_numbers)
     go = shutil.which("go") or shutil.which("go", path=os.pathsep.join(GO_PLACES))
-    advice = f"install Go {needed} or newer from https://go.dev/dl/ into /usr/local/go, and try again"
+    advice = (
+        f"install Go {needed} or newer from https://go.dev/dl/ into /usr/local/go, and try again"
+    )
     if go is None:
-        raise ClusterError(f"the cluster is built from source, and no `go` is on PATH or in /usr/local/go; {advice}")
+        raise ClusterError(
+            f"the cluster is built from source, and no `go` is on PATH or in /usr/local/go; {advice}"
+        )
     version = go_version(go)
     if _numbers(version) < _numbers(needed):
         raise ClusterError(f"the cluster needs Go {needed}, and {go} is {version}; {advice}")
@@ -118,7 +136,9 @@ def find_go() -> str:
 
 def go_version(go: str) -> str:
     """The version that will build: Go itself may fetch a newer one when a module asks for it."""
-    asked = subprocess.run([go, "env", "GOVERSION"], cwd=CONTAINERD.folder, capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        [go, "env", "GOVERSION"], cwd=CONTAINERD.folder, capture_output=True, text=True, check=False
+    )
     if asked.returncode != 0:
         raise ClusterError(f"`{go} env GOVERSION` failed: {asked.stderr.strip()}")
     return asked.stdout.strip().removeprefix("go")
@@ -151,16 +171,35 @@ def _taking_turns(folder: Path, report: Report) -> Iterator[None]:
         yield
 
 
-def _build_one(go: str, source: Source, name: str, package: str, bin_dir: Path, report: Report) -> None:
+def _build_one(
+    go: str, source: Source, name: str, package: str, bin_dir: Path, report: Report
+) -> None:
     report(f"building {name} ({source.project} {source.version})")
     began = time.monotonic()
     bin_dir.mkdir(exist_ok=True)
     new = bin_dir / f".{name}.new"
-    command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", source.link_flags, "-o", str(new), package]
+    command = [
+        go,
+        "build",
+        "-trimpath",
+        "-buildvcs=false",
+        "-ldflags",
+        source.link_flags,
+        "-o",
+        str(new),
+        package,
+    ]
     made = subprocess.run(
-        command, cwd=source.folder, env={**os.environ, "CGO_ENABLED": "0"}, capture_output=True, text=True, check=False
+        command,
+        cwd=source.folder,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if made.returncode != 0:
         raise ClusterError(f"building {name} failed with {made.returncode}:\n{made.stderr}")
     new.replace(bin_dir / name)
-    report(f"built {name}: {time.monotonic() - began:.0f} s, {(bin_dir / name).stat().st_size >> 20} MiB")
+    report(
+        f"built {name}: {time.monotonic() - began:.0f} s, {(bin_dir / name).stat().st_size >> 20} MiB"
+    )

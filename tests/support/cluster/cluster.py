@@ -18,15 +18,19 @@ from tests.support.cluster.simulated import simulate_nodes
 
 
 class Cluster:
-    """`up`, `add_real_node` and `down` are idempotent; each may be killed at any line and called again by another
-    process. `bin_dir` is what `build` returned; `down` needs none."""
+    """`up`, `add_real_node` and `down` are idempotent; each may be killed at any line and called
+    again by another process. `bin_dir` is what `build` returned; `down` needs none."""
 
-    def __init__(self, path: Path, bin_dir: Path | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self, path: Path, bin_dir: Path | None = None, settings: Settings | None = None
+    ) -> None:
         self.directory = Directory(path)
         self.authority = Authority(self.directory)
         self.processes = Processes(self.directory)
         self._bin_dir = bin_dir or Path("/nonexistent")
-        self._plane = ControlPlane(self.directory, self.authority, self._bin_dir, settings or Settings())
+        self._plane = ControlPlane(
+            self.directory, self.authority, self._bin_dir, settings or Settings()
+        )
 
     def up(self, report: Report) -> None:
         """Block until pods can be created and placed: 5 to 10 s."""
@@ -46,7 +50,8 @@ class Cluster:
         self._without(["etcd"], lambda: shutil.copytree(self._store, self._copy))
 
     def restore_store(self) -> None:
-        """All is as it was in that copy, versions too. As the manual has it: the API server is stopped before."""
+        """All is as it was in that copy, versions too. As the manual has it: the API server is
+        stopped before."""
 
         def put_back() -> None:
             shutil.rmtree(self._store)
@@ -84,7 +89,9 @@ class Cluster:
         """The administrator's, for kubectl and other clients."""
         return self.authority.kubeconfig("admin", "admin", "system:masters")
 
-    def simulate_nodes(self, count: int, resources: Mapping[str, str] | None = None, prefix: str = "sim") -> list[str]:
+    def simulate_nodes(
+        self, count: int, resources: Mapping[str, str] | None = None, prefix: str = "sim"
+    ) -> list[str]:
         return simulate_nodes(self.admin(), count, resources or {}, prefix)
 
     def add_real_node(self, report: Report) -> RealNode:
@@ -94,7 +101,8 @@ class Cluster:
         return node
 
     def down(self) -> None:
-        """End everything and leave nothing, the directory included; nothing happens where there is nothing."""
+        """End everything and leave nothing, the directory included; nothing happens where there is
+        nothing."""
         if not self.directory.path.exists():
             return
         with self.directory.locked():

@@ -36,7 +36,8 @@ class Containerd:
         return Program("containerd", command, self._is_serving, {"PATH": self.path})
 
     def load(self, image: Image) -> None:
-        """Make the image and import it; pods name it with `imagePullPolicy: Never`, or with any tag but `latest`."""
+        """Make the image and import it; pods name it with `imagePullPolicy: Never`, or with any tag
+        but `latest`."""
         packed = self._directory / "image.tar"
         packed.write_bytes(archive(image))
         self.take(packed)
@@ -50,7 +51,9 @@ class Containerd:
         return self.ctr("images", "list", "--quiet").split()
 
     def ctr(self, *words: str | Path) -> str:
-        return run(self._bin_dir / "ctr", "--address", self.socket, "--namespace", NAMESPACE, *words)
+        return run(
+            self._bin_dir / "ctr", "--address", self.socket, "--namespace", NAMESPACE, *words
+        )
 
     def _is_serving(self) -> bool:
         try:
@@ -60,8 +63,9 @@ class Containerd:
         return True
 
     def _configuration(self) -> str:
-        """Everything under the rig's directory. Root without CAP_SYS_RESOURCE cannot lower an OOM score, hence
-        `restrict_oom_score_adj`; the native snapshotter needs nothing of the kernel."""
+        """Everything under the rig's directory. Root without CAP_SYS_RESOURCE cannot lower an OOM
+        score, hence `restrict_oom_score_adj`; the native snapshotter needs nothing of the
+        kernel."""
         at, runc = self._directory.path, shutil.which("runc", path=SYSTEM_PATH)
         return f"""
 version = 3
@@ -102,10 +106,16 @@ unpack_config = [{{platform = "linux/{architecture()}", snapshotter = "native"}}
 
 
 def require_packages() -> None:
-    missing = [package for program, package in PACKAGES.items() if not shutil.which(program, path=SYSTEM_PATH)]
+    missing = [
+        package
+        for program, package in PACKAGES.items()
+        if not shutil.which(program, path=SYSTEM_PATH)
+    ]
     if not (CNI_PLUGINS / "bridge").exists():
         missing.append("containernetworking-plugins")
     if not Path("/bin/busybox").exists():
         missing.append("busybox-static")
     if missing:
-        raise ClusterError(f"the real node needs programs of the system: apt-get install {' '.join(missing)}")
+        raise ClusterError(
+            f"the real node needs programs of the system: apt-get install {' '.join(missing)}"
+        )

@@ -13,15 +13,22 @@ from tests.support.cluster.processes import Program
 
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 SERVICE_ADDRESS = "10.96.0.1"
-SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default.svc", "127.0.0.1", SERVICE_ADDRESS, ADDRESS)
+SERVER_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default.svc",
+    "127.0.0.1",
+    SERVICE_ADDRESS,
+    ADDRESS,
+)
 SCHEDULER_QPS = 5000  # the default of 50 would be the limit of every figure
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What may differ between two rigs. `node_grace`: how long a node may be silent; simulated ones always are.
-    `for_pods`: pods of the real node reach the API server at the node's address, and it calls webhooks at their pods'
-    addresses, since nothing here routes a Service.
+    """What may differ between two rigs. `node_grace`: how long a node may be silent; simulated ones
+    always are. `for_pods`: pods of the real node reach the API server at the node's address, and it
+    calls webhooks at their pods' addresses, since nothing here routes a Service.
     """
 
     node_grace: str = "24h"
@@ -34,7 +41,9 @@ class Settings:
 
 
 class ControlPlane:
-    def __init__(self, directory: Directory, authority: Authority, bin_dir: Path, settings: Settings) -> None:
+    def __init__(
+        self, directory: Directory, authority: Authority, bin_dir: Path, settings: Settings
+    ) -> None:
         self._directory = directory
         self._authority = authority
         self._bin_dir = bin_dir
@@ -53,7 +62,9 @@ class ControlPlane:
         yield self._scheduler()
 
     def _etcd(self) -> Program:
-        client, peer = (f"http://127.0.0.1:{self._directory.port(name)}" for name in ("etcd", "etcd-peer"))
+        client, peer = (
+            f"http://127.0.0.1:{self._directory.port(name)}" for name in ("etcd", "etcd-peer")
+        )
         command = [
             self._bin_dir / "etcd",
             "--name=rig",
@@ -94,7 +105,9 @@ class ControlPlane:
     def _trust_flags(self) -> Iterator[str]:
         """Whom the API server believes, and how it shows who it is itself."""
         server = self._authority.issue("apiserver", "kube-apiserver", names=SERVER_NAMES)
-        kubelet_client = self._authority.issue("kubelet-client", "kube-apiserver-kubelet-client", "system:masters")
+        kubelet_client = self._authority.issue(
+            "kubelet-client", "kube-apiserver-kubelet-client", "system:masters"
+        )
         signer, root = self._authority.service_account_key(), self._authority.root.certificate
         yield f"--tls-cert-file={server.certificate}"
         yield f"--tls-private-key-file={server.key}"
@@ -141,10 +154,20 @@ class ControlPlane:
         }
         configuration.write_text(json.dumps(content))
         flags = self._serving_flags("scheduler", who)
-        command = [self._bin_dir / "kube-scheduler", f"--config={configuration}", *flags, *self._settings.gate_flags]
+        command = [
+            self._bin_dir / "kube-scheduler",
+            f"--config={configuration}",
+            *flags,
+            *self._settings.gate_flags,
+        ]
         port = self._directory.port("scheduler")
-        return Program("kube-scheduler", command, lambda: is_healthy("127.0.0.1", port, "/readyz", tls=True))
+        return Program(
+            "kube-scheduler", command, lambda: is_healthy("127.0.0.1", port, "/readyz", tls=True)
+        )
 
     def _serving_flags(self, port: str, kubeconfig: Path) -> list[str]:
-        asks = [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
+        asks = [
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+        ]
         return [*asks, "--bind-address=127.0.0.1", f"--secure-port={self._directory.port(port)}"]

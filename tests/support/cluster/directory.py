@@ -16,7 +16,9 @@ from typing import Any
 LOCK = "gpupool-cluster.lock"
 LOCK_SECONDS = 20
 POLL_SECONDS = 0.05
-PORTS = range(20000, 32000)  # below what the kernel hands out for outgoing connections, which could take one in between
+PORTS = range(
+    20000, 32000
+)  # below what the kernel hands out for outgoing connections, which could take one in between
 SOCKET_PATH_LIMIT_BYTES = 107  # sizeof(sockaddr_un.sun_path) less the closing NUL
 DEEPEST_SOCKET = "kubelet/device-plugins/kubelet.sock.new"
 
@@ -40,8 +42,8 @@ class Directory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One command at a time. A child between fork and exec still holds the lock of a rig that was killed, so
-        whoever gets it sees every process that was started."""
+        """One command at a time. A child between fork and exec still holds the lock of a rig that
+        was killed, so whoever gets it sees every process that was started."""
         lock = self._lock()
         try:
             yield
@@ -49,10 +51,13 @@ class Directory:
             os.close(lock)
 
     def remove(self) -> None:
-        """Take the directory away; the lock goes last, so that one cut short is known for ours. Under the lock."""
+        """Take the directory away; the lock goes last, so that one cut short is known for ours.
+        Under the lock."""
         for entry in self.path.iterdir():
             if entry.name != LOCK:
-                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+                shutil.rmtree(
+                    entry
+                ) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         (self / LOCK).unlink()
         try:
             self.path.rmdir()
@@ -69,7 +74,9 @@ class Directory:
                 return lock
             os.close(lock)
             time.sleep(POLL_SECONDS)
-        raise ClusterError(f"another command is at work on {self.path}; wait for it, or end it, and try again")
+        raise ClusterError(
+            f"another command is at work on {self.path}; wait for it, or end it, and try again"
+        )
 
     def _make(self) -> None:
         """Make the directory, or take it where it is ours: `remove` deletes all that is in it."""
@@ -77,10 +84,13 @@ class Directory:
         if self.path.stat().st_uid != os.geteuid():
             raise ClusterError(f"{self.path} belongs to another user; give another directory")
         if any(self.path.iterdir()) and not (self / LOCK).exists():
-            raise ClusterError(f"{self.path} holds something else than a cluster; give an empty or a new directory")
+            raise ClusterError(
+                f"{self.path} holds something else than a cluster; give an empty or a new directory"
+            )
 
     def _is_ours(self, lock: int) -> bool:
-        """Locked, and still the file by that name: a `down` that just ended has taken it away with the directory."""
+        """Locked, and still the file by that name: a `down` that just ended has taken it away with
+        the directory."""
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return os.path.samestat(os.fstat(lock), os.stat(self / LOCK))

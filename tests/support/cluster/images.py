@@ -1,4 +1,5 @@
-"""Container images without a registry: one layer of a static busybox and files of the machine, as an OCI archive."""
+"""Container images without a registry: one layer of a static busybox and files of the machine, as
+an OCI archive."""
 
 import hashlib
 import io
@@ -37,7 +38,8 @@ INTERPRETED = b"/ld-linux"
 
 @dataclass(frozen=True)
 class Image:
-    """`files` puts files of this machine at places in the image; `user` is whom it runs as, as an image says it."""
+    """`files` puts files of this machine at places in the image; `user` is whom it runs as, as an
+    image says it."""
 
     name: str
     command: Sequence[str] = ("/bin/sh",)
@@ -71,7 +73,9 @@ def archive(image: Image) -> bytes:
         "platform": {"architecture": architecture(), "os": "linux"},
     }
     index = _json({"schemaVersion": 2, "mediaType": f"{OCI}.index.v1+json", "manifests": [entry]})
-    blobs = [_file(f"blobs/sha256/{_sha256(blob)}", blob) for blob in (layer, configuration, manifest)]
+    blobs = [
+        _file(f"blobs/sha256/{_sha256(blob)}", blob) for blob in (layer, configuration, manifest)
+    ]
     layout = _file("oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
     return _tar([*blobs, _file("index.json", index), layout])
 

@@ -1,5 +1,6 @@
-"""What a real node changes on the machine outside of the rig's directory, written down before it is changed and put
-back after. Root only. One real node for a machine: the kubelet's plugin folder has a fixed place."""
+"""What a real node changes on the machine outside of the rig's directory, written down before it is
+changed and put back after. Root only. One real node for a machine: the kubelet's plugin folder has
+a fixed place."""
 
 import hashlib
 import json
@@ -71,13 +72,18 @@ class Machine:
         self._release()
 
     def _claim(self) -> None:
-        """A link that names the owner: made in one step, so that it is never there without its text."""
+        """A link that names the owner: made in one step, so that it is never there without its
+        text."""
         try:
             CLAIM.symlink_to(self._directory.path)
         except FileExistsError:
             self._take_over(CLAIM.readlink())
-        if not (self._directory / "machine.json").exists() and _is_listening(PLUGINS / "kubelet.sock"):
-            raise ClusterError(f"a kubelet is at work on this machine ({PLUGINS}/kubelet.sock); a second cannot be")
+        if not (self._directory / "machine.json").exists() and _is_listening(
+            PLUGINS / "kubelet.sock"
+        ):
+            raise ClusterError(
+                f"a kubelet is at work on this machine ({PLUGINS}/kubelet.sock); a second cannot be"
+            )
 
     def _take_over(self, owner: Path) -> None:
         if owner == self._directory.path:
@@ -98,7 +104,11 @@ class Machine:
         """Once, before the first change: what a second `up` finds is our own."""
         if (self._directory / "machine.json").exists():
             return
-        values = {name: (SYSCTLS / name).read_text() for name in SET_BY_KUBELET if (SYSCTLS / name).exists()}
+        values = {
+            name: (SYSCTLS / name).read_text()
+            for name in SET_BY_KUBELET
+            if (SYSCTLS / name).exists()
+        }
         absent = [str(path) for path in MADE_BY_PROGRAMS if not path.exists()]
         plugins = [path.name for path in PLUGINS.iterdir()] if PLUGINS.exists() else []
         self._directory.write("machine", {"sysctls": values, "absent": absent, "plugins": plugins})
@@ -123,7 +133,8 @@ class Machine:
                 link.unlink()
 
     def _remove_network_results(self) -> None:
-        """What the network plugins remember of our pods, by the network namespaces in our directory."""
+        """What the network plugins remember of our pods, by the network namespaces in our
+        directory."""
         for result in CNI_RESULTS.iterdir() if CNI_RESULTS.exists() else ():
             if str(self._directory.path) in result.read_text():
                 result.unlink()
@@ -135,16 +146,22 @@ class Machine:
         run("ip", "link", "set", self.bridge, "up")
 
     def _remove_links(self) -> None:
-        """The bridge, and the ends of pods' links: a pod's own end goes with its network namespace, later."""
+        """The bridge, and the ends of pods' links: a pod's own end goes with its network namespace,
+        later."""
         bridge = Path("/sys/class/net", self.bridge)
         for link in [*_names(bridge / "brif"), self.bridge]:
-            deleted = subprocess.run(["ip", "link", "delete", link], capture_output=True, text=True, check=False)
+            deleted = subprocess.run(
+                ["ip", "link", "delete", link], capture_output=True, text=True, check=False
+            )
             if deleted.returncode != 0 and Path("/sys/class/net", link).exists():
                 raise ClusterError(f"ip link delete {link}: {deleted.stderr.strip()}")
 
     def _make_cgroup(self, group: Path) -> None:
         group.mkdir(exist_ok=True)
-        for name in ("cpuset.cpus", "cpuset.mems"):  # version 1: empty in a new group, and nothing may run in it then
+        for name in (
+            "cpuset.cpus",
+            "cpuset.mems",
+        ):  # version 1: empty in a new group, and nothing may run in it then
             if (group.parent / name).exists():
                 (group / name).write_text((group.parent / name).read_text())
 
@@ -153,11 +170,15 @@ class Machine:
         for hierarchy in hierarchies():
             top = hierarchy / self.cgroup
             if top.exists():
-                yield from sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts))
+                yield from sorted(
+                    (p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)
+                )
                 yield top
 
     def _kill_containers(self) -> bool:
-        pids = {int(word) for group in self._groups() for word in _read(group / "cgroup.procs").split()}
+        pids = {
+            int(word) for group in self._groups() for word in _read(group / "cgroup.procs").split()
+        }
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -169,7 +190,9 @@ class Machine:
         for group in self._groups():
             try:
                 group.rmdir()
-            except OSError:  # the kernel is still at work on what was killed in it; _until_done asks again
+            except (
+                OSError
+            ):  # the kernel is still at work on what was killed in it; _until_done asks again
                 return False
         return True
 
@@ -180,18 +203,26 @@ class Machine:
         return not points
 
     def _remove_shim_sockets(self) -> None:
-        """A shim's socket is outside of containerd's folders, under a name that only its bundle knows."""
-        for told in (self._directory / "containerd").glob("state/io.containerd.runtime.v2.task/*/*/bootstrap.json"):
+        """A shim's socket is outside of containerd's folders, under a name that only its bundle
+        knows."""
+        for told in (self._directory / "containerd").glob(
+            "state/io.containerd.runtime.v2.task/*/*/bootstrap.json"
+        ):
             address = str(json.loads(told.read_text() or "{}").get("address", ""))
             if address.startswith("unix:///run/containerd/s/"):
                 Path(address.removeprefix("unix://")).unlink(missing_ok=True)
 
 
 def hierarchies() -> list[Path]:
-    """Every cgroup hierarchy: the one of version 2, or all of version 1 and beside them version 2's."""
+    """Every cgroup hierarchy: the one of version 2, or all of version 1 and beside them version
+    2's."""
     if (CGROUPS / "cgroup.controllers").exists():
         return [CGROUPS]
-    return [path for path in CGROUPS.iterdir() if path.is_dir() and not path.is_symlink() and path.is_mount()]
+    return [
+        path
+        for path in CGROUPS.iterdir()
+        if path.is_dir() and not path.is_symlink() and path.is_mount()
+    ]
 
 
 def mount_points(directory: Path) -> list[Path]:
@@ -203,18 +234,27 @@ def mount_points(directory: Path) -> list[Path]:
 
 def run(*command: str | Path) -> str:
     """A program's output. Raises ClusterError with its words."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
-        raise ClusterError(f"`{' '.join(map(str, command))}` exited with {done.returncode}: {done.stderr.strip()}")
+        raise ClusterError(
+            f"`{' '.join(map(str, command))}` exited with {done.returncode}: {done.stderr.strip()}"
+        )
     return done.stdout
 
 
 def _until_done(what: str, attempt: Callable[[], bool]) -> None:
-    wait_until(attempt, LIMIT_SECONDS, lambda: f"{what} are still there after {LIMIT_SECONDS} s; call `down` again")
+    wait_until(
+        attempt,
+        LIMIT_SECONDS,
+        lambda: f"{what} are still there after {LIMIT_SECONDS} s; call `down` again",
+    )
 
 
 def _remove_made(path: Path) -> None:
-    """What programs of ours made. /run/containerd may have become another's meanwhile, so only when empty."""
+    """What programs of ours made. /run/containerd may have become another's meanwhile, so only when
+    empty."""
     if path.exists() and not path.is_relative_to("/run"):
         shutil.rmtree(path)
     elif path.exists() and not any(path.iterdir()):

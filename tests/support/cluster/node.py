@@ -18,7 +18,9 @@ SUBNET = ADDRESS.rsplit(".", 1)[0]
 
 
 class RealNode:
-    def __init__(self, directory: Directory, authority: Authority, processes: Processes, bin_dir: Path) -> None:
+    def __init__(
+        self, directory: Directory, authority: Authority, processes: Processes, bin_dir: Path
+    ) -> None:
         self._directory = directory
         self._authority = authority
         self._processes = processes
@@ -39,7 +41,9 @@ class RealNode:
     def up(self, admin: Api, report: Report) -> None:
         """Block until the node is Ready: a few seconds. Idempotent."""
         if os.geteuid() != 0:
-            raise ClusterError("the real node needs uid 0; without it, ask for simulated nodes alone")
+            raise ClusterError(
+                "the real node needs uid 0; without it, ask for simulated nodes alone"
+            )
         containerd = self.containerd.program()
         self._machine.prepare()
         report("machine prepared")
@@ -71,7 +75,9 @@ class RealNode:
 
     def _kubelet_configuration(self) -> Object:
         """Without iptables, DNS and disk pressure: the machine is whatever the tests run on."""
-        serving = self._authority.issue("kubelet-serving", f"system:node:{NAME}", "system:nodes", [NAME, ADDRESS])
+        serving = self._authority.issue(
+            "kubelet-serving", f"system:node:{NAME}", "system:nodes", [NAME, ADDRESS]
+        )
         root = str(self._authority.root.certificate)
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -101,7 +107,13 @@ class RealNode:
             "evictionHard": {
                 "memory.available": "50Mi",
                 **dict.fromkeys(
-                    ("nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"), "0%"
+                    (
+                        "nodefs.available",
+                        "nodefs.inodesFree",
+                        "imagefs.available",
+                        "imagefs.inodesFree",
+                    ),
+                    "0%",
                 ),
             },
             "imageGCHighThresholdPercent": 100,
@@ -126,7 +138,13 @@ class RealNode:
             "ranges": [[addresses]],
             "routes": [{"dst": "0.0.0.0/0"}],
         }
-        bridge = {"type": "bridge", "bridge": self._machine.bridge, "isGateway": False, "ipMasq": False, "ipam": ipam}
+        bridge = {
+            "type": "bridge",
+            "bridge": self._machine.bridge,
+            "isGateway": False,
+            "ipMasq": False,
+            "ipam": ipam,
+        }
         (self._directory / "cni").mkdir(exist_ok=True)
         network = {"cniVersion": "1.0.0", "name": "rig", "plugins": [bridge]}
         (self._directory / "cni" / "10-rig.conflist").write_text(json.dumps(network))
@@ -138,5 +156,9 @@ def _is_ready(admin: Api) -> bool:
         node = admin.find(f"/api/v1/nodes/{NAME}")
     except NotAnsweredError:
         return False
-    conditions = {} if node is None else {one["type"]: one["status"] for one in node["status"].get("conditions", ())}
+    conditions = (
+        {}
+        if node is None
+        else {one["type"]: one["status"] for one in node["status"].get("conditions", ())}
+    )
     return node is not None and conditions.get("Ready") == "True" and not node["spec"].get("taints")

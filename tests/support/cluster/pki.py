@@ -28,7 +28,8 @@ class Pair:
 
 
 class Authority:
-    """Everything is made once and found again; a pair without its certificate was cut short and is made anew."""
+    """Everything is made once and found again; a pair without its certificate was cut short and is
+    made anew."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -42,7 +43,9 @@ class Authority:
             self._write(pair.certificate, _root_certificate(key))
         return pair
 
-    def issue(self, file: str, common_name: str, organization: str = "", names: Sequence[str] = ()) -> Pair:
+    def issue(
+        self, file: str, common_name: str, organization: str = "", names: Sequence[str] = ()
+    ) -> Pair:
         """A certificate for client and server use. `names` are DNS names and addresses."""
         root, pair = self.root, self._pair(file)
         if not pair.certificate.exists():
@@ -50,7 +53,8 @@ class Authority:
             signer = _load_key(root.key)
             issuer = x509.load_pem_x509_certificate(root.certificate.read_bytes()).subject
             self._write(
-                pair.certificate, _leaf_certificate(key, _name(common_name, organization), names, issuer, signer)
+                pair.certificate,
+                _leaf_certificate(key, _name(common_name, organization), names, issuer, signer),
             )
         return pair
 
@@ -65,11 +69,15 @@ class Authority:
 
     def kubeconfig(self, file: str, common_name: str, organization: str = "") -> Path:
         pair = self.issue(file, common_name, organization)
-        user = {"client-certificate-data": _encoded(pair.certificate), "client-key-data": _encoded(pair.key)}
+        user = {
+            "client-certificate-data": _encoded(pair.certificate),
+            "client-key-data": _encoded(pair.key),
+        }
         return self.kubeconfig_of(file, user)
 
     def kubeconfig_of(self, file: str, user: Mapping[str, Any]) -> Path:
-        """A kubeconfig for credentials of any kind: a certificate, `{"token": …}`, or `{"exec": …}`."""
+        """A kubeconfig for credentials of any kind: a certificate, `{"token": …}`, or `{"exec":
+        …}`."""
         server = f"https://127.0.0.1:{self._directory.port('api')}"
         cluster = {"server": server, "certificate-authority-data": _encoded(self.root.certificate)}
         content = {
@@ -114,7 +122,9 @@ def _name(common_name: str, organization: str = "") -> x509.Name:
 
 def _root_certificate(key: ec.EllipticCurvePrivateKey) -> bytes:
     name = _name("gpupool-cluster-ca")
-    builder = _builder(name, name, key).add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    builder = _builder(name, name, key).add_extension(
+        x509.BasicConstraints(ca=True, path_length=None), critical=True
+    )
     usage = _usage(signs_certificates=True)
     return _signed(builder.add_extension(usage, critical=True), key)
 
@@ -135,7 +145,9 @@ def _leaf_certificate(
     return _signed(builder, signer)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()

@@ -16,7 +16,8 @@ def pod(
     labels: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Object:
-    """A pod of one container that runs once, on the rig's own image; `spec` adds to the pod's spec."""
+    """A pod of one container that runs once, on the rig's own image; `spec` adds to the pod's
+    spec."""
     container = {
         "name": "main",
         "image": SHELL.name,
@@ -36,7 +37,11 @@ def pod(
 
 def required(*terms: Object) -> Object:
     """An affinity that requires one of these terms of a node."""
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [*terms]}}}
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [*terms]}
+        }
+    }
 
 
 def on_node(node: str) -> Object:

@@ -1,5 +1,6 @@
-"""The rig's processes. Each carries the directory and its own name in its environment, which is all that is known of
-it: nothing is written down, so nothing can be missing there when the rig is killed between a start and a note of it."""
+"""The rig's processes. Each carries the directory and its own name in its environment, which is all
+that is known of it: nothing is written down, so nothing can be missing there when the rig is killed
+between a start and a note of it."""
 
 import os
 import signal
@@ -31,7 +32,9 @@ class Program:
 class Processes:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._children: dict[str, subprocess.Popen[bytes]] = {}  # by name; to collect them when they have ended
+        self._children: dict[
+            str, subprocess.Popen[bytes]
+        ] = {}  # by name; to collect them when they have ended
 
     def run(self, program: Program) -> None:
         """Start it and wait until it is ready; idempotent."""
@@ -50,14 +53,19 @@ class Processes:
             if program.ready():
                 return True
             if not self._lives(program.name):
-                raise ClusterError(f"{program.name} ended before it was ready:\n{self._log_tail(program.name)}")
+                raise ClusterError(
+                    f"{program.name} ended before it was ready:\n{self._log_tail(program.name)}"
+                )
             return False
 
         late = f"{program.name} was not ready after {START_LIMIT_SECONDS} s"
-        wait_until(is_ready, START_LIMIT_SECONDS, lambda: f"{late}:\n{self._log_tail(program.name)}")
+        wait_until(
+            is_ready, START_LIMIT_SECONDS, lambda: f"{late}:\n{self._log_tail(program.name)}"
+        )
 
     def _lives(self, name: str) -> bool:
-        """A child is asked itself: for a moment in its exec it lives and has no environment that could be read."""
+        """A child is asked itself: for a moment in its exec it lives and has no environment that
+        could be read."""
         child = self._children.get(name)
         return self.pid(name) is not None if child is None else child.poll() is None
 
@@ -79,7 +87,8 @@ class Processes:
         self._children[program.name] = child
 
     def running(self) -> dict[str, int]:
-        """Name and pid of each program. Its children have its marks as well, but lead no session."""
+        """Name and pid of each program. Its children have its marks as well, but lead no
+        session."""
         return {name: pid for pid, name in _marked(self._directory.path) if _leads_a_session(pid)}
 
     def pid(self, name: str) -> int | None:
@@ -92,7 +101,8 @@ class Processes:
         return self.log(name).read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
 
     def kill(self, name: str) -> None:
-        """End one program at once and leave its children, as a fault would; nothing happens where it does not run."""
+        """End one program at once and leave its children, as a fault would; nothing happens where
+        it does not run."""
         child = self._children.pop(name, None)
         if child is not None:
             child.kill()
@@ -100,8 +110,11 @@ class Processes:
         self._kill_until_gone(lambda: {pid for pid in [self.pid(name)] if pid is not None})
 
     def kill_all(self) -> None:
-        """End every process of this directory at once: nothing of theirs is kept, so there is nothing to save."""
-        self._kill_until_gone(lambda: {pid for pid, _ in _marked(self._directory.path)} | self._own())
+        """End every process of this directory at once: nothing of theirs is kept, so there is
+        nothing to save."""
+        self._kill_until_gone(
+            lambda: {pid for pid, _ in _marked(self._directory.path)} | self._own()
+        )
 
     def _own(self) -> set[int]:
         return {child.pid for child in self._children.values() if child.poll() is None}
@@ -111,14 +124,21 @@ class Processes:
             living = find()
             for pid in living:
                 _kill(pid)
-            self._children = {name: child for name, child in self._children.items() if child.poll() is None}
+            self._children = {
+                name: child for name, child in self._children.items() if child.poll() is None
+            }
             return not living
 
-        wait_until(are_gone, KILL_LIMIT_SECONDS, lambda: f"processes {sorted(find())} do not end; see /proc/PID/stack")
+        wait_until(
+            are_gone,
+            KILL_LIMIT_SECONDS,
+            lambda: f"processes {sorted(find())} do not end; see /proc/PID/stack",
+        )
 
 
 def started(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; None when there is none, or only its zombie."""
+    """When a process was started, in clock ticks since boot; None when there is none, or only its
+    zombie."""
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -136,7 +156,10 @@ def _marked(directory: Path) -> Iterator[tuple[int, str]]:
     for entry in Path("/proc").iterdir():
         environment = _environment(entry) if entry.name.isdigit() else []
         if mark in environment:
-            told = next((os.fsdecode(word[len(name) :]) for word in environment if word.startswith(name)), "")
+            told = next(
+                (os.fsdecode(word[len(name) :]) for word in environment if word.startswith(name)),
+                "",
+            )
             yield int(entry.name), told
 
 

@@ -1,4 +1,5 @@
-"""A rig for as long as a test session or a bench lasts. When its owner dies, by kill -9 too, a guard takes it down."""
+"""A rig for as long as a test session or a bench lasts. When its owner dies, by kill -9 too, a
+guard takes it down."""
 
 import itertools
 import os
@@ -57,5 +58,7 @@ def sweep() -> None:
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         pid, start, *_ = left.name.removeprefix(PREFIX).split("-")
         if left.stat().st_uid == os.geteuid() and str(started(int(pid))) != start:
-            (left / LOCK).touch()  # the name says that it is ours, also where a last word was written after its end
+            (
+                left / LOCK
+            ).touch()  # the name says that it is ours, also where a last word was written after its end
             Cluster(left).down()

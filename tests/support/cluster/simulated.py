@@ -10,7 +10,12 @@ LABEL = "gpupool.test/simulated"
 WRITERS = 8
 CONFLICT = 409
 CAPACITY = {"cpu": "1000", "memory": "4Ti", "pods": "10000", "ephemeral-storage": "10Ti"}
-CONDITIONS = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
+CONDITIONS = {
+    "Ready": "True",
+    "MemoryPressure": "False",
+    "DiskPressure": "False",
+    "PIDPressure": "False",
+}
 INFO_KEYS = (
     "kubeletVersion",
     "kubeProxyVersion",
@@ -23,7 +28,9 @@ INFO_KEYS = (
 )
 
 
-def simulate_nodes(api: Api, count: int, resources: Mapping[str, str], prefix: str = "sim") -> list[str]:
+def simulate_nodes(
+    api: Api, count: int, resources: Mapping[str, str], prefix: str = "sim"
+) -> list[str]:
     """Make the nodes that are missing of `count`, and wait until pods can be placed on all of them.
 
     Returns their names. They stay Ready because the controller manager waits a day before it doubts a silent node; a
@@ -52,14 +59,30 @@ def _make(api: Api, names: Iterable[str], resources: Mapping[str, str]) -> None:
 
 def node_object(name: str, resources: Mapping[str, str]) -> Object:
     capacity = {**CAPACITY, **resources}
-    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-    info = {**dict.fromkeys(INFO_KEYS, "simulated"), "operatingSystem": "linux", "architecture": "amd64"}
-    conditions = [{"type": kind, "status": status, "reason": "Simulated"} for kind, status in CONDITIONS.items()]
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+    }
+    info = {
+        **dict.fromkeys(INFO_KEYS, "simulated"),
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    }
+    conditions = [
+        {"type": kind, "status": status, "reason": "Simulated"}
+        for kind, status in CONDITIONS.items()
+    ]
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": {**labels, LABEL: "true"}},
-        "status": {"capacity": capacity, "allocatable": capacity, "nodeInfo": info, "conditions": conditions},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "nodeInfo": info,
+            "conditions": conditions,
+        },
     }
 
 

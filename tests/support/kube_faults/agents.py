@@ -1,7 +1,9 @@
-"""What kubelets and agents do on nodes that are objects alone, over restarts of the API server; they can be stopped.
+"""What kubelets and agents do on nodes that are objects alone, over restarts of the API server;
+they can be stopped.
 
-A container holds its cards from when its pod is bound and stands in the ledger until a while after its entry drains.
-Who holds cards that the ledger does not know any more is what must never be: that is written down.
+A container holds its cards from when its pod is bound and stands in the ledger until a while after
+its entry drains. Who holds cards that the ledger does not know any more is what must never be: that
+is written down.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ import random
 import threading
 from typing import Any
 
-from gpupool.kubernetes import ledger
-from gpupool.kubernetes.objects import GpuNode
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources.gpu_node import GpuNode
 from tests.support.cluster.api import Api, NotAnsweredError, RefusedError
 from tests.support.cluster_pool import POLL_SECONDS, SimulatedAgents
 
@@ -68,10 +70,15 @@ class Agents(SimulatedAgents):
     def _act(self, read: dict[str, Any], pods: dict[str, dict[str, Any]]) -> None:
         node = GpuNode.from_json(read)
         held = self._held.setdefault(node.name, {})
-        if more := ledger.over_committed(node):
-            self.broken.append(f"version {node.version} of {node.name} holds more than there is of {', '.join(more)}")
+        if more := ledger.overcommitted_cards(node):
+            self.broken.append(
+                f"version {node.version} of {node.name} holds more than there is of {', '.join(more)}"
+            )
         entries = {entry.key: entry for entry in node.entries}
-        self.broken += [f"{key} runs on {node.name} and stands in no ledger" for key in held.keys() - entries.keys()]
+        self.broken += [
+            f"{key} runs on {node.name} and stands in no ledger"
+            for key in held.keys() - entries.keys()
+        ]
         for key in [key for key in held if key not in entries]:
             del held[key]
         for key, entry in entries.items():
@@ -89,7 +96,10 @@ class Agents(SimulatedAgents):
 
     def _say(self, read: dict[str, Any], used: list[dict[str, Any]]) -> None:
         seen, known = read["metadata"]["generation"], read.get("status", {})
-        told = [{name: value for name, value in one.items() if name != "released"} for one in known.get("slots", [])]
+        told = [
+            {name: value for name, value in one.items() if name != "released"}
+            for one in known.get("slots", [])
+        ]
         if known.get("observedGeneration") != seen or told != used:
             patch = {"status": {"observedGeneration": seen, "slots": used}}
             self._api.merge(f"{ledger.NODES}/{read['metadata']['name']}/status", patch)
@@ -97,4 +107,6 @@ class Agents(SimulatedAgents):
     def _end(self, pod: dict[str, Any]) -> None:
         """The kubelet's last word about a pod that was asked to leave."""
         meta = pod["metadata"]
-        self._api.delete(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}?gracePeriodSeconds=0")
+        self._api.delete(
+            f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}?gracePeriodSeconds=0"
+        )

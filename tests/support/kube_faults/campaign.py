@@ -1,4 +1,5 @@
-"""Rounds: load, a kill in the middle of it, calm, and every truth checked. Every so many rounds all pods end.
+"""Rounds: load, a kill in the middle of it, calm, and every truth checked. Every so many rounds all
+pods end.
 
 `run_campaign` raises `Broken` with the seed and every broken truth; else it returns what was done.
 """
@@ -13,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpupool.kubernetes import ledger
-from gpupool.kubernetes.objects import GpuNode
-from gpupool.kubernetes.pods import read_pod
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources.gpu_node import GpuNode
+from gpupool.kubernetes.resources.pod import read_pod
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.directory import ClusterError
 from tests.support.cluster_pool import POLL_SECONDS, ClusterPool
@@ -95,7 +96,9 @@ class Campaign:
         self.pool.admin.until(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default", bool)
         self.pool.adopt(self.pool.cluster.simulate_nodes(NODES, prefix="faults"), CARDS)
         self.load.prepare()
-        self._standing = Standing(Replicas(self.pool, self._doors, self.pool.place), direct=self._direct)
+        self._standing = Standing(
+            Replicas(self.pool, self._doors, self.pool.place), direct=self._direct
+        )
         self.pool.start_webhook("native")
         self.rows = Rows(self.pool, self._agents, self._standing, self.load, self._chance)
         return self
@@ -119,7 +122,11 @@ class Campaign:
         self.pool.admin.close()
         self.calm()
         self.counts.rounds[row] += 1
-        self.counts.sprung, self.counts.pods, self.counts.deleted = self.rows.sprung, self.load.made, self.load.deleted
+        self.counts.sprung, self.counts.pods, self.counts.deleted = (
+            self.rows.sprung,
+            self.load.made,
+            self.load.deleted,
+        )
         self.counts.seconds += time.monotonic() - began
 
     def calm(self) -> None:
@@ -129,34 +136,49 @@ class Campaign:
         self.counts.slowest_calm = max(self.counts.slowest_calm, time.monotonic() - began)
 
     def drain(self) -> None:
-        """As pods end everybody who waits gets cards, in the end nobody is there and no card is held."""
+        """As pods end everybody who waits gets cards, in the end nobody is there and no card is
+        held."""
         began = time.monotonic()
         self._last = f"{self._last}, then the end of all pods"
         self._until(self._ended, "every pod has had its cards")
         self.load.gangs.clear()
-        self._until(lambda: [f"{n}: {es}" for n, es in self.pool.entries().items() if es], "every ledger empty")
+        self._until(
+            lambda: [f"{n}: {es}" for n, es in self.pool.entries().items() if es],
+            "every ledger empty",
+        )
         self.counts.drained += 1
         self.counts.seconds += time.monotonic() - began
 
     def _ended(self) -> list[str]:
-        """Who is still there, after those that run were ended; a gang as soon as it runs, who waits for it first."""
+        """Who is still there, after those that run were ended; a gang as soon as it runs, who waits
+        for it first."""
         self.load.complete()
         there = self.load.pods()
         bound = {one["metadata"]["name"] for one in there if one["spec"].get("nodeName")}
-        for gang in [gang for gang in self.load.gangs.values() if len(gang.members & bound) >= gang.minimum]:
+        for gang in [
+            gang for gang in self.load.gangs.values() if len(gang.members & bound) >= gang.minimum
+        ]:
             for name in sorted(gang.members, key=lambda name: name in bound):
                 self.load.delete_quietly(name)
             del self.load.gangs[gang.name]
         for one in there:
             name = one["metadata"]["name"]
-            if name in bound and self.load.gang_of(name) is None and not one["metadata"].get("deletionTimestamp"):
+            if (
+                name in bound
+                and self.load.gang_of(name) is None
+                and not one["metadata"].get("deletionTimestamp")
+            ):
                 self.load.delete_quietly(name)
         return [f"{one['metadata']['name']}: {one['status'].get('conditions')}" for one in there]
 
     def _broken(self) -> list[str]:
         pods = [read_pod(one) for one in self.load.pods()]
         nodes = [GpuNode.from_json(one) for one in self.pool.admin.get(ledger.NODES)["items"]]
-        whole = {f"{NAMESPACE}/{one.name}": one.minimum for one in self.load.gangs.values() if not one.touched}
+        whole = {
+            f"{NAMESPACE}/{one.name}": one.minimum
+            for one in self.load.gangs.values()
+            if not one.touched
+        }
         return truths.broken(pods, nodes, whole)
 
     def _until(self, look: Callable[[], list[str]], what: str) -> None:
@@ -170,7 +192,8 @@ class Campaign:
         if not holds or not self._standing.lives:
             said = "\n".join(found if not holds else ["the controller has ended by itself", *found])
             raise Broken(
-                f"{self.pool.log()}\n---\nseed {self.seed}, {self.counts}, at: {self._last}\n{said}", self.counts
+                f"{self.pool.log()}\n---\nseed {self.seed}, {self.counts}, at: {self._last}\n{said}",
+                self.counts,
             )
 
 
@@ -183,8 +206,8 @@ def run_campaign(
     until: float = math.inf,
     told: Callable[[str], None] = lambda _: None,
 ) -> Counts:
-    """`parts` are how often each row comes; rows and everything else at random, by the seed. No round begins after
-    `until`, a monotonic time. `told` hears how far it is."""
+    """`parts` are how often each row comes; rows and everything else at random, by the seed. No
+    round begins after `until`, a monotonic time. `told` hears how far it is."""
     chance = random.Random(seed)
     with Campaign(cluster, place, seed) as one:
         for number in range(rounds):

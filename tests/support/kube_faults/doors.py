@@ -1,8 +1,9 @@
-"""Doors between a part of gpupool and a server that it asks: all goes through, and each of its writes is a step.
+"""Doors between a part of gpupool and a server that it asks: all goes through, and each of its
+writes is a step.
 
-A trap springs at the so-manieth write of a kind, before the server has it or when it has been done and nobody was told.
-So a part is killed at an exact line and knows nothing of it. A shut door keeps who knocks waiting: a part behind it is
-warm and has read nothing.
+A trap springs at the so-manieth write of a kind, before the server has it or when it has been done
+and nobody was told. So a part is killed at an exact line and knows nothing of it. A shut door keeps
+who knocks waiting: a part behind it is warm and has read nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from aiohttp import web
 
 T = TypeVar("T")
 STARTING_SECONDS = 30.0
-HOPS = frozenset({"connection", "keep-alive", "transfer-encoding", "host", "content-length", "content-encoding"})
+HOPS = frozenset(
+    {"connection", "keep-alive", "transfer-encoding", "host", "content-length", "content-encoding"}
+)
 """Headers of one hop, and of what is packed anew."""
 _KINDS = (
     ("lease", r"(POST|PUT) .*/leases(/[^/]+)?"),
@@ -49,12 +52,15 @@ def kind_of(method: str, path: str) -> str:
     """
     if method == "GET":
         return ""
-    return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, f"{method} {path}")), "other")
+    return next(
+        (kind for kind, pattern in _KINDS if re.fullmatch(pattern, f"{method} {path}")), "other"
+    )
 
 
 @dataclass
 class Trap:
-    """`spring` is called at the write with this number, from 1, of its kind; what the writer then hears is nothing."""
+    """`spring` is called at the write with this number, from 1, of its kind; what the writer then
+    hears is nothing."""
 
     kind: str
     spring: Callable[[], None]
@@ -76,7 +82,8 @@ class Trap:
 
 
 class Door:
-    """One, at `url`. `steps` counts what came by kind, `answers` what the server said by kind and status."""
+    """One, at `url`. `steps` counts what came by kind, `answers` what the server said by kind and
+    status."""
 
     def __init__(self, house: Doors, is_open: bool) -> None:
         self._house, self.url = house, ""
@@ -110,7 +117,9 @@ class Door:
     async def begin(self) -> None:
         app = web.Application(client_max_size=1 << 26)
         app.router.add_route("*", "/{path:.*}", self._pass)
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.0)
+        self._runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=0.0
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         self.url = "http://{}:{}".format(*self._runner.addresses[0][:2])
@@ -139,7 +148,9 @@ class Door:
                     if not trap.holds:
                         return _hung_up(request)
                     await self._pass_on.wait()
-                    return web.Response(status=answer.status, headers=_kept(answer.headers), body=said)
+                    return web.Response(
+                        status=answer.status, headers=_kept(answer.headers), body=said
+                    )
                 return await _told(request, answer)
         except aiohttp.ClientError:
             return _hung_up(request)
@@ -174,7 +185,8 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 class Doors:
-    """All doors of one server, in a thread of their own. `with Doors(url, tls) as doors: doors.door()`."""
+    """All doors of one server, in a thread of their own. `with Doors(url, tls) as doors:
+    doors.door()`."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         self._url, self._tls = url, tls
@@ -208,12 +220,16 @@ class Doors:
     def ask(self, request: web.Request, body: bytes) -> Any:
         assert self._http is not None, "used outside of its block"
         headers = _kept(request.headers) | {"Accept-Encoding": "identity"}
-        return self._http.request(request.method, f"{self._url}{request.path_qs}", data=body or None, headers=headers)
+        return self._http.request(
+            request.method, f"{self._url}{request.path_qs}", data=body or None, headers=headers
+        )
 
     async def _begin(self) -> None:
         connector = aiohttp.TCPConnector(limit=0, ssl=self._tls or True)
         timeout = aiohttp.ClientTimeout(total=None)
-        self._http = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
+        self._http = aiohttp.ClientSession(
+            connector=connector, timeout=timeout, auto_decompress=False
+        )
 
     def forget(self, door: Door) -> None:
         if door in self._doors:

@@ -1,5 +1,6 @@
-"""Pods as people make and unmake them, at random: shares, whole cards, several containers, gangs member by member,
-pods that give way and pods for which they do; deleted while they wait, while they go and while they run."""
+"""Pods as people make and unmake them, at random: shares, whole cards, several containers, gangs
+member by member, pods that give way and pods for which they do; deleted while they wait, while they
+go and while they run."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from gpupool.dialects import native
+from gpupool.dialects.kubernetes import native
 from tests.support.cluster.api import Api, NotAnsweredError, Object, RefusedError
 from tests.support.cluster.waiting import wait_until
 
@@ -39,7 +40,8 @@ class Gang:
 
 
 class Load:
-    """`path` is where the pods are. Whoever does not answer is asked no more, as clients do that are not loops."""
+    """`path` is where the pods are. Whoever does not answer is asked no more, as clients do that
+    are not loops."""
 
     def __init__(self, admin: Api, path: str, chance: random.Random) -> None:
         self._admin, self._path, self._chance = admin, path, chance
@@ -52,8 +54,14 @@ class Load:
     def prepare(self) -> None:
         """The priorities that its pods have, and an owner."""
         for name, value in ((LOW, -10), (HIGH, 10)):
-            made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
-            self._admin.apply(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}", {**made, "value": value})
+            made = {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+            }
+            self._admin.apply(
+                f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}", {**made, "value": value}
+            )
         place = self._path.replace("/pods", "/configmaps")
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner"}
         made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}
@@ -73,22 +81,32 @@ class Load:
             self.delete(one)
 
     def press(self, cards: int, over: Callable[[], bool]) -> None:
-        """Cards full of pods that give way, a second old, and then pods for which they do. Some are kept for gangs.
+        """Cards full of pods that give way, a second old, and then pods for which they do. Some are
+        kept for gangs.
 
-        A gang that waits may have some leave before that: `over` says that nobody is there any more to bind the others.
+        A gang that waits may have some leave before that: `over` says that nobody is there any more
+        to bind the others.
         """
         for one in self.pods():
             self.delete(one, "forced")
         for _ in range(cards):
             self.create("low")
-        wait_until(lambda: over() or self._aged() > 2, PRESS_SECONDS, lambda: "pods that give way are not bound")
+        wait_until(
+            lambda: over() or self._aged() > 2,
+            PRESS_SECONDS,
+            lambda: "pods that give way are not bound",
+        )
         for _ in range(3):
             self.create("high")
 
     def _aged(self) -> int:
         """Pods that give way and have run so long that they may be asked to."""
         now = datetime.now(UTC)
-        low = [one for one in self.pods() if one["metadata"]["name"].startswith("low") and one["spec"].get("nodeName")]
+        low = [
+            one
+            for one in self.pods()
+            if one["metadata"]["name"].startswith("low") and one["spec"].get("nodeName")
+        ]
         made = [datetime.fromisoformat(one["metadata"]["creationTimestamp"]) for one in low]
         return sum((now - when).total_seconds() > PROTECTED_SECONDS for when in made)
 
@@ -102,7 +120,11 @@ class Load:
     def _one_more_of_a_gang(self) -> None:
         """The next member of one that lacks some, or the first of another."""
         lacking = [gang for gang in self.gangs.values() if len(gang.members) < GANG_SIZE]
-        gang = self._chance.choice(lacking) if lacking and self._chance.random() < 0.7 else self._new_gang()
+        gang = (
+            self._chance.choice(lacking)
+            if lacking and self._chance.random() < 0.7
+            else self._new_gang()
+        )
         self._member(gang)
 
     def _new_gang(self) -> Gang:
@@ -139,7 +161,9 @@ class Load:
 
     def _end(self, name: str, how: str) -> Object:
         if how == "ended":
-            return self._admin.merge(f"{self._path}/{name}/status", {"status": {"phase": "Succeeded"}})
+            return self._admin.merge(
+                f"{self._path}/{name}/status", {"status": {"phase": "Succeeded"}}
+            )
         return self._admin.delete(_delete(f"{self._path}/{name}", how))
 
     def delete_quietly(self, name: str) -> None:
@@ -149,8 +173,8 @@ class Load:
     def lose(self, node: str) -> None:
         """Pods of a node that is no more, as the cluster's collector ends them.
 
-        A gang of which somebody is not bound elsewhere may have lost a seat with the node's ledger as well, and then
-        there may be no other for it.
+        A gang of which somebody is not bound elsewhere may have lost a seat with the node's ledger
+        as well, and then there may be no other for it.
         """
         for one in self.pods():
             at, gang = one["spec"].get("nodeName"), self.gang_of(one["metadata"]["name"])
@@ -202,7 +226,11 @@ def _pod(name: str, kind: str, grace: int, gang: Gang | None = None) -> Object:
     owners = [gang.owner] if gang is not None and gang.owner else []
     if gang is not None:
         labels[native.GANG] = gang.name
-        notes = {native.GANG_SIZE: str(GANG_SIZE), native.GANG_MIN: str(gang.minimum), native.PREEMPTIBLE: "false"}
+        notes = {
+            native.GANG_SIZE: str(GANG_SIZE),
+            native.GANG_MIN: str(gang.minimum),
+            native.PREEMPTIBLE: "false",
+        }
     if kind == "low":
         notes[native.PREEMPTIBLE] = "true"
     spec = {"containers": containers, "terminationGracePeriodSeconds": grace}
@@ -214,9 +242,18 @@ def _pod(name: str, kind: str, grace: int, gang: Gang | None = None) -> Object:
 
 
 def _container(number: int, kind: str) -> Object:
-    shares = {"share": ("1", "200"), "two": ("2", "400"), "both": ("1", "300"), "gang": ("1", "600")}
+    shares = {
+        "share": ("1", "200"),
+        "two": ("2", "400"),
+        "both": ("1", "300"),
+        "gang": ("1", "600"),
+    }
     cards, milli = shares.get(kind, ("1", ""))
     limits = {native.GPUS: cards}
     if milli:
         limits |= {native.MILLI: milli, native.MEMORY: GIB}
-    return {"name": f"c{number}", "image": "gpupool.test/busybox:1", "resources": {"limits": limits}}
+    return {
+        "name": f"c{number}",
+        "image": "gpupool.test/busybox:1",
+        "resources": {"limits": limits},
+    }

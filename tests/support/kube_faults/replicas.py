@@ -1,4 +1,5 @@
-"""Controllers and meters behind doors: one that works, and one that is warm behind a shut door and takes its place."""
+"""Controllers and meters behind doors: one that works, and one that is warm behind a shut door and
+takes its place."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ import urllib.request
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from gpupool.kubernetes import install
 from gpupool.kubernetes.__main__ import main
+from gpupool.kubernetes.manifests import install
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster_pool import ClusterPool, free_port
 from tests.support.kube_faults.doors import Door, Doors
@@ -42,7 +43,9 @@ class Replica:
     def page(self, path: str) -> str:
         """One of its own pages; empty as long as it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/{path}", timeout=10) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self._port}/{path}", timeout=10
+            ) as answer:
                 return str(answer.read().decode())
         except OSError:
             return ""
@@ -80,14 +83,18 @@ class Replica:
 class Replicas:
     """Makes them, as copies of one process that has read the program; their words go to one log."""
 
-    def __init__(self, pool: ClusterPool, doors: Doors, place: Path, account: str = install.CONTROLLER) -> None:
+    def __init__(
+        self, pool: ClusterPool, doors: Doors, place: Path, account: str = install.CONTROLLER
+    ) -> None:
         self._doors, self._place, self._account = doors, place, account
         place.mkdir(parents=True, exist_ok=True)
         self._known = json.loads(pool.kubeconfig(account).read_text())
         self._number = 0
         self.log = place / f"{self._part}.log"
         self._processes = multiprocessing.get_context("forkserver")
-        self._processes.set_forkserver_preload([__name__, "gpupool.kubernetes.__main__", "gpupool_native"])
+        self._processes.set_forkserver_preload(
+            [__name__, "gpupool.kubernetes.__main__", "gpupool_native"]
+        )
 
     @property
     def _part(self) -> str:

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable
 
-from gpupool.kubernetes import ledger
+from gpupool.kubernetes.ledger import ledger
 from tests.support.cluster_pool import ClusterPool
 from tests.support.kube_faults.agents import Agents
 from tests.support.kube_faults.doors import ANY, Trap
@@ -47,13 +47,26 @@ class Rows:
     """Everything that can be killed. `sprung` counts kills at an exact write."""
 
     def __init__(
-        self, pool: ClusterPool, agents: Agents, standing: Standing, load: Load, chance: random.Random
+        self,
+        pool: ClusterPool,
+        agents: Agents,
+        standing: Standing,
+        load: Load,
+        chance: random.Random,
     ) -> None:
-        self._pool, self._agents, self._standing, self._load, self._chance = pool, agents, standing, load, chance
+        self._pool, self._agents, self._standing, self._load, self._chance = (
+            pool,
+            agents,
+            standing,
+            load,
+            chance,
+        )
         self._cards = sum(len(one) for one in pool.cards().values())
         self.sprung = 0
         self._table: dict[str, Callable[[], None]] = {
-            "controller before a ledger is written": lambda: self._controller("ledger", after=False),
+            "controller before a ledger is written": lambda: self._controller(
+                "ledger", after=False
+            ),
             "controller after a ledger was written": lambda: self._controller("ledger", after=True),
             "controller before a release": lambda: self._controller("release", after=False),
             "controller after a release": lambda: self._controller("release", after=True),
@@ -143,7 +156,8 @@ class Rows:
         self._load.step()
 
     def _restored(self) -> None:
-        """What was done since the copy is gone, and what ran on the nodes by it; the controller lives through it."""
+        """What was done since the copy is gone, and what ran on the nodes by it; the controller
+        lives through it."""
         self._load.step(3)
         kept = copy.deepcopy(self._load.gangs)
         self._pool.cluster.copy_store()
@@ -192,7 +206,9 @@ class Rows:
         self._await(trap)
         self._standing.replace()
         self._agents.forget(name)
-        self._pool.cluster.simulate_nodes(len(self._agents.names) + 1, prefix=name.rsplit("-", 1)[0])
+        self._pool.cluster.simulate_nodes(
+            len(self._agents.names) + 1, prefix=name.rsplit("-", 1)[0]
+        )
         self._pool.adopt([name])
 
 

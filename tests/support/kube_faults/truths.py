@@ -1,12 +1,14 @@
-"""What must be true of pods and ledgers whenever things are calm. Sentences of what is not; pure."""
+"""What must be true of pods and ledgers whenever things are calm. Sentences of what is not;
+pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpupool.kubernetes import gangs, ledger
-from gpupool.kubernetes.objects import Entry, EntryState, GpuNode
-from gpupool.kubernetes.pods import Pod
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import gang as gangs
+from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode
+from gpupool.kubernetes.resources.pod import Pod
 
 
 def broken(pods: Iterable[Pod], nodes: Iterable[GpuNode], whole: Mapping[str, int]) -> list[str]:
@@ -16,7 +18,11 @@ def broken(pods: Iterable[Pod], nodes: Iterable[GpuNode], whole: Mapping[str, in
     for node in nodes:
         for entry in node.entries:
             entered.setdefault(entry.uid, []).append((node.name, entry))
-    found = [f"{node.name} holds more than it has of {card}" for node in nodes for card in ledger.over_committed(node)]
+    found = [
+        f"{node.name} holds more than it has of {card}"
+        for node in nodes
+        for card in ledger.overcommitted_cards(node)
+    ]
     for uid, entries in entered.items():
         found += _of_entries(uid, entries, by_uid.get(uid))
     for pod in by_uid.values():
@@ -27,11 +33,19 @@ def broken(pods: Iterable[Pod], nodes: Iterable[GpuNode], whole: Mapping[str, in
 def _of_entries(uid: str, entries: list[tuple[str, Entry]], pod: Pod | None) -> list[str]:
     entry = entries[0][1]
     name = f"{entry.namespace}/{entry.pod or uid}"
-    found = [f"an entry of {name} drains for ever" for _, one in entries if one.state is EntryState.DRAINING]
-    if pod is None and not gangs.expected(uid):
+    found = [
+        f"an entry of {name} drains for ever"
+        for _, one in entries
+        if one.state is EntryState.DRAINING
+    ]
+    if pod is None and not gangs.is_future_member(uid):
         found.append(f"an entry without a pod: {name}")
-    if len({node for node, _ in entries}) > 1 or len({one.container for _, one in entries}) < len(entries):
-        found.append(f"{name} stands in ledgers twice: {[(node, one.container) for node, one in entries]}")
+    if len({node for node, _ in entries}) > 1 or len({one.container for _, one in entries}) < len(
+        entries
+    ):
+        found.append(
+            f"{name} stands in ledgers twice: {[(node, one.container) for node, one in entries]}"
+        )
     if pod is not None and pod.node and any(node != pod.node for node, _ in entries):
         found.append(f"{name} runs on {pod.node} and stands in the ledger of {entries[0][0]}")
     if any(any(one.order) for _, one in entries) and (pod is None or not pod.deleting):
@@ -40,7 +54,8 @@ def _of_entries(uid: str, entries: list[tuple[str, Entry]], pod: Pod | None) -> 
 
 
 def _of_pod(pod: Pod, entries: list[tuple[str, Entry]], half: bool) -> list[str]:
-    """`half`: of a gang that lost a member, which comes together or gives its seats back, each in its time."""
+    """`half`: of a gang that lost a member, which comes together or gives its seats back, each in
+    its time."""
     name = f"{pod.namespace}/{pod.name}"
     if pod.problem:
         return [f"{name} cannot be read: {pod.problem}"]
@@ -57,7 +72,9 @@ def _of_pod(pod: Pod, entries: list[tuple[str, Entry]], half: bool) -> list[str]
     return []
 
 
-def _of_gangs(pods: list[Pod], entered: Mapping[str, list[tuple[str, Entry]]], whole: Mapping[str, int]) -> list[str]:
+def _of_gangs(
+    pods: list[Pod], entered: Mapping[str, list[tuple[str, Entry]]], whole: Mapping[str, int]
+) -> list[str]:
     """A gang has seats for as many as start together, or for nobody."""
     seats: dict[str, set[str]] = {}
     for uid, entries in entered.items():

@@ -1,1 +1,2 @@
-"""Controllers that others write, built from their own modules and run on the tests' cluster: LWS, MPI, Ray."""
+"""Controllers that others write, built from their own modules and run on the tests' cluster: LWS,
+MPI, Ray."""

@@ -1,4 +1,5 @@
-"""Which controllers there are, how each is built and started, and the definitions that come with it."""
+"""Which controllers there are, how each is built and started, and the definitions that come with
+it."""
 
 from __future__ import annotations
 
@@ -57,7 +58,12 @@ class Operator:
     def objects(self) -> list[Json]:
         """Its definitions."""
         files = sorted((self._folder / DEFINITIONS).iterdir())
-        return [one for file in files for one in yaml.load_all(file.read_text(), yaml.CSafeLoader) if one]
+        return [
+            one
+            for file in files
+            for one in yaml.load_all(file.read_text(), yaml.CSafeLoader)
+            if one
+        ]
 
     @property
     def _folder(self) -> Path:
@@ -67,7 +73,11 @@ class Operator:
 def _module(source: Source) -> Path:
     """Where its sources are: the build has put them there."""
     asked = [find_go(), "list", "-m", "-f", "{{.Dir}}", source.project]
-    return Path(subprocess.run(asked, cwd=source.folder, capture_output=True, text=True, check=True).stdout.strip())
+    return Path(
+        subprocess.run(
+            asked, cwd=source.folder, capture_output=True, text=True, check=True
+        ).stdout.strip()
+    )
 
 
 LWS = Operator(
@@ -94,6 +104,8 @@ RAY = Operator(
         (),
         (("ray-operator", "github.com/ray-project/kuberay/ray-operator"),),
     ),
-    tuple(f"config/crd/bases/ray.io_{kind}.yaml" for kind in ("rayclusters", "rayjobs", "rayservices")),
+    tuple(
+        f"config/crd/bases/ray.io_{kind}.yaml" for kind in ("rayclusters", "rayjobs", "rayservices")
+    ),
 )
 OPERATORS = (LWS, MPI, RAY)

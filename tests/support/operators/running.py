@@ -1,4 +1,5 @@
-"""The controllers of others as processes of the rig, each with an account that may do anything, as none of ours may."""
+"""The controllers of others as processes of the rig, each with an account that may do anything, as
+none of ours may."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ Json = dict[str, Any]
 
 @contextmanager
 def running(cluster: Cluster, operator: Operator) -> Iterator[None]:
-    """The controller works, on the definitions that it comes with; at the end it and its webhooks are gone."""
+    """The controller works, on the definitions that it comes with; at the end it and its webhooks
+    are gone."""
     admin = cluster.admin()
     definitions = [one for one in operator.objects() if one["kind"] == "CustomResourceDefinition"]
     for made in definitions:
@@ -37,11 +39,17 @@ def running(cluster: Cluster, operator: Operator) -> Iterator[None]:
         admin.until(_path_of(made), _established)
     cluster.access().service_account(NAMESPACE, operator.name, ANYTHING)
     access = cluster.access()
-    config = access.kubeconfig(f"{operator.name}.kubeconfig", access.token(NAMESPACE, operator.name))
+    config = access.kubeconfig(
+        f"{operator.name}.kubeconfig", access.token(NAMESPACE, operator.name)
+    )
     with cluster.directory.locked():
         program = _PROGRAMS[operator.name](cluster, operator, config)
         cluster.processes.run(program)
-    hooks = [_hook(cluster, made) for made in operator.objects() if made["kind"].endswith("WebhookConfiguration")]
+    hooks = [
+        _hook(cluster, made)
+        for made in operator.objects()
+        if made["kind"].endswith("WebhookConfiguration")
+    ]
     for made in hooks:
         admin.apply(_path_of(made), made)
     try:
@@ -59,7 +67,8 @@ def _established(found: Json) -> bool:
 
 
 def _lws(cluster: Cluster, operator: Operator, config: Path) -> Program:
-    """Its defaults and labels come from its own webhooks, so they are called as in a cluster, at this address."""
+    """Its defaults and labels come from its own webhooks, so they are called as in a cluster, at
+    this address."""
     health, place = _port(cluster, "lws-health"), cluster.directory / "lws"
     pair = cluster.authority.issue("lws", "lws", names=[HOST])
     place.mkdir(exist_ok=True)
@@ -81,14 +90,26 @@ def _lws(cluster: Cluster, operator: Operator, config: Path) -> Program:
 
 
 def _mpi(cluster: Cluster, operator: Operator, config: Path) -> Program:
-    command = [operator.program, f"--kubeConfig={config}", f"--lock-namespace={NAMESPACE}", "--kube-api-qps=100"]
+    command = [
+        operator.program,
+        f"--kubeConfig={config}",
+        f"--lock-namespace={NAMESPACE}",
+        "--kube-api-qps=100",
+    ]
     return Program(operator.name, command, _healthy(MPI_HEALTH_PORT))
 
 
 def _ray(cluster: Cluster, operator: Operator, config: Path) -> Program:
     port = _port(cluster, "ray-health")
-    command = [operator.program, f"--kubeconfig={config}", "--enable-leader-election=false", "--metrics-addr=0"]
-    return Program(operator.name, [*command, f"--health-probe-bind-address={HOST}:{port}"], _healthy(port))
+    command = [
+        operator.program,
+        f"--kubeconfig={config}",
+        "--enable-leader-election=false",
+        "--metrics-addr=0",
+    ]
+    return Program(
+        operator.name, [*command, f"--health-probe-bind-address={HOST}:{port}"], _healthy(port)
+    )
 
 
 _PROGRAMS: Mapping[str, Callable[[Cluster, Operator, Path], Program]] = {
@@ -99,12 +120,16 @@ _PROGRAMS: Mapping[str, Callable[[Cluster, Operator, Path], Program]] = {
 
 
 def _hook(cluster: Cluster, made: Json) -> Json:
-    """As its kustomization makes it: under its own name, for its own pods alone. Called at this machine's address."""
+    """As its kustomization makes it: under its own name, for its own pods alone. Called at this
+    machine's address."""
     port, root = _port(cluster, "lws-webhook"), cluster.authority.root.certificate.read_bytes()
     hooks = []
     for one in made["webhooks"]:
         path = one["clientConfig"]["service"]["path"]
-        called = {"url": f"https://{HOST}:{port}{path}", "caBundle": base64.b64encode(root).decode()}
+        called = {
+            "url": f"https://{HOST}:{port}{path}",
+            "caBundle": base64.b64encode(root).decode(),
+        }
         whose = {"objectSelector": OWN_PODS} if path.endswith("-v1-pod") else {}
         hooks.append({**one, **whose, "clientConfig": called})
     return {**made, "metadata": {"name": f"lws-{made['metadata']['name']}"}, "webhooks": hooks}

@@ -1,7 +1,9 @@
-"""An agent whose writes are recorded while jobs begin and end, and what it must know after every power cut.
+"""An agent whose writes are recorded while jobs begin and end, and what it must know after every
+power cut.
 
-Once a client has seen a job run, the node knows it after a power cut: its checkpoint is there and whole, and so is
-the note of what was prepared for it. Else the next agent would not end, adopt or unprepare what it finds.
+Once a client has seen a job run, the node knows it after a power cut: its checkpoint is there and
+whole, and so is the note of what was prepared for it. Else the next agent would not end, adopt or
+unprepare what it finds.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpupool.agent.checkpoint import Checkpoint
+from gpupool.agent.jobs.checkpoint import Checkpoint
 from gpupool.base.client_settings import ClientSettings
 from gpupool.client.transport import Api
 from tests.faults.pool import FaultPool, until
@@ -27,11 +29,16 @@ JOBS = 3
 
 
 def recorded_agent(folder: Path) -> Path:
-    """Run so many jobs in a pool, to their ends; the journal of its writes and of what its clients saw."""
+    """Run so many jobs in a pool, to their ends; the journal of its writes and of what its clients
+    saw."""
     journal = folder / "journal"
     pool = FaultPool(folder / "pool", sim="1xT4")
     with pool:
-        pool.up(LD_PRELOAD=str(compiled(folder)), POWER_ROOT=str(folder / "pool"), POWER_JOURNAL=str(journal))
+        pool.up(
+            LD_PRELOAD=str(compiled(folder)),
+            POWER_ROOT=str(folder / "pool"),
+            POWER_JOURNAL=str(journal),
+        )
         clients = [threading.Thread(target=_client, args=(pool, journal)) for _ in range(CLIENTS)]
         for client in clients:
             client.start()
@@ -45,7 +52,10 @@ def _client(pool: FaultPool, journal: Path) -> None:
     """Submit a share, see it run, stop it, see it end, over and over."""
     with Api(ClientSettings(state_dir=str(pool.paths.root))) as api:
         for _ in range(JOBS):
-            body = {"shape": {"gpu_milli": 300, "memory_bytes": 1 << 30}, "launch": {"argv": ["sleep", "600"]}}
+            body = {
+                "shape": {"gpu_milli": 300, "memory_bytes": 1 << 30},
+                "launch": {"argv": ["sleep", "600"]},
+            }
             job = api.request("POST", "jobs", body)["first"]["id"]
             until(partial(_is_running, api, job), f"{job} running")
             acknowledge(journal, begun=job)
@@ -71,8 +81,8 @@ class Verdict:
 
 
 def cut_agent(journal: Path, disks: int, seed: int, *, flushes: bool = True) -> Verdict:
-    """Cut the power whenever a job has been seen, and look at so many disks each time. `flushes`: False for a disk that
-    lies about them.
+    """Cut the power whenever a job has been seen, and look at so many disks each time. `flushes`:
+    False for a disk that lies about them.
     """
     chance = random.Random(seed)
     disk, running, verdict = Disk(), set[str](), Verdict()
@@ -99,7 +109,9 @@ def _look(files: dict[str, bytes], running: Iterable[str]) -> Iterator[str]:
         if checkpoint is None:
             yield f"the checkpoint of {job} is gone or damaged"
             continue
-        allocation = Checkpoint(**{key: value for key, value in checkpoint.items() if key != "version"}).allocation
+        allocation = Checkpoint(
+            **{key: value for key, value in checkpoint.items() if key != "version"}
+        ).allocation
         note = _entry(files, f"/prepared/{allocation}/note.json")
         if note is None or note["allocation"] != allocation:
             yield f"the note of {allocation} of {job} is gone or damaged"

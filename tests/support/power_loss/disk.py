@@ -1,8 +1,9 @@
 """A disk that keeps what was flushed, and of the rest whatever it likes.
 
-Of what was written to a file since its last flush, any 512-byte sectors may be there and any may not, in any order of
-age. Of the names that changed in a directory since its last flush, the oldest so many are there; of what is in a
-directory whose own name is not there, nothing is. This is what POSIX leaves open; file systems in use promise more.
+Of what was written to a file since its last flush, any 512-byte sectors may be there and any may
+not, in any order of age. Of the names that changed in a directory since its last flush, the oldest
+so many are there; of what is in a directory whose own name is not there, nothing is. This is what
+POSIX leaves open; file systems in use promise more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _HEADER = struct.Struct("=cIIIQ")
 
 @dataclass(frozen=True)
 class Record:
-    """One change, flush or acknowledgement, as `record.c` writes it; `a` is an acknowledgement of ours."""
+    """One change, flush or acknowledgement, as `record.c` writes it; `a` is an acknowledgement of
+    ours."""
 
     kind: str
     path: str

@@ -1,4 +1,5 @@
-"""A pool whose writes are recorded under load, and what must be so on every disk that a power cut could leave."""
+"""A pool whose writes are recorded under load, and what must be so on every disk that a power cut
+could leave."""
 
 from __future__ import annotations
 
@@ -25,12 +26,15 @@ _FILES = ("gpupool.db", "gpupool.db-wal", "pool.json", "identity")
 def compiled(folder: Path) -> Path:
     """The recorder, as a library to preload."""
     made = folder / "record.so"
-    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(made), str(SOURCE), "-ldl"], check=True)
+    subprocess.run(
+        ["cc", "-O2", "-shared", "-fPIC", "-o", str(made), str(SOURCE), "-ldl"], check=True
+    )
     return made
 
 
 def recorded(folder: Path, *, seconds: float, sync: str = "group") -> Path:
-    """Run a pool under load for so long; the journal of its writes and of what its clients were told."""
+    """Run a pool under load for so long; the journal of its writes and of what its clients were
+    told."""
     journal = folder / "journal"
     pool = FaultPool(folder / "pool", sim="1xT4")
     with pool:
@@ -42,7 +46,9 @@ def recorded(folder: Path, *, seconds: float, sync: str = "group") -> Path:
             GPUPOOL_STORE_SYNC=sync,
         )
         ended = threading.Event()
-        clients = [threading.Thread(target=_client, args=(pool, journal, n, ended)) for n in range(CLIENTS)]
+        clients = [
+            threading.Thread(target=_client, args=(pool, journal, n, ended)) for n in range(CLIENTS)
+        ]
         clients.append(threading.Thread(target=_watcher, args=(pool, journal, ended), daemon=True))
         for client in clients:
             client.start()
@@ -154,7 +160,10 @@ def _compare(connection: sqlite3.Connection, told: Iterable[dict[str, Any]]) -> 
         "token": column("SELECT id FROM tokens"),
         "revoked": column("SELECT id FROM tokens WHERE revoked_ns IS NOT NULL"),
     }
-    events = {row[0]: (row[1], row[2]) for row in connection.execute("SELECT seq, kind, subject FROM events")}
+    events = {
+        row[0]: (row[1], row[2])
+        for row in connection.execute("SELECT seq, kind, subject FROM events")
+    }
     for one in told:
         for kind, known in there.items():
             if kind in one and one[kind] not in known:

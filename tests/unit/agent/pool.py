@@ -1,7 +1,8 @@
-"""A pool's server on a real Unix socket, in this process, and agents for it: in this process or in one of their own.
+"""A pool's server on a real Unix socket, in this process, and agents for it: in this process or in
+one of their own.
 
-The server is the whole app over SQLite, spoken to as an agent and a client speak to it. It can go away and come
-back on the same database, as after a kill.
+The server is the whole app over SQLite, spoken to as an agent and a client speak to it. It can go
+away and come back on the same database, as after a kill.
 """
 
 from __future__ import annotations
@@ -18,20 +19,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpupool.agent.cgroups import detect
-from gpupool.agent.loop import Agent, AgentConfig
-from gpupool.agent.pool_groups import remove_pool
-from gpupool.agent.supervisor import JobState, inspect
+from gpupool.agent.config import AgentConfig
+from gpupool.agent.loop import Agent
+from gpupool.agent.supervisor.cgroups import detect_cgroups
+from gpupool.agent.supervisor.client import JobState, inspect_job
+from gpupool.agent.supervisor.pool_cgroups import remove_pool
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from gpupool.server.app import create_app
-from gpupool.server.compose import compose
-from gpupool.server.config import ServerConfig, Services
-from gpupool.server.listeners import UnixListener
-from gpupool.server.migrate import prepare
-from gpupool.server.serving import serve
+from gpupool.server.compose import compose_services
+from gpupool.server.config import ServerConfig, ServiceSet
+from gpupool.server.http.listeners import UnixListener
+from gpupool.server.http.serving import serve_listeners
+from gpupool.server.migrate import prepare_database
 from gpupool.store.database import connect, open_store, sqlite_url
 from tests.support.processes import die_with_owner, stop_surely
 from tests.support.supervised import until
@@ -46,18 +48,18 @@ class PoolServer:
     def __init__(self, state_dir: Path) -> None:
         self.paths = PoolPaths(state_dir)
         self.settings = ClientSettings(state_dir=str(state_dir))
-        self.services: Services | None = None
+        self.services: ServiceSet | None = None
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
         engine = connect(sqlite_url(self.paths.database))
-        prepare(engine, time.time_ns(), POOL_ID)
+        prepare_database(engine, time.time_ns(), POOL_ID)
         store = open_store(engine, f"test-{time.monotonic_ns()}")
-        self.services = compose(store, owner_uid=os.getuid())
+        self.services = compose_services(store, owner_uid=os.getuid())
         self.services.tenancy.bootstrap()
-        self.services.fleet.begin()
+        self.services.fleet.await_agents()
         self.services.allocations.start()
         app = create_app(ServerConfig(state_dir=str(self.paths.root)), self.services)
         ready = threading.Event()
@@ -69,7 +71,7 @@ class PoolServer:
         async def main() -> None:
             self._stop, self._loop = asyncio.Event(), asyncio.get_running_loop()
             listener = UnixListener(self.paths.socket, 0o600)
-            await serve(app, [listener], stop=self._stop, on_ready=lambda _: ready.set())
+            await serve_listeners(app, [listener], stop=self._stop, on_ready=lambda _: ready.set())
 
         asyncio.run(main())
 
@@ -84,7 +86,7 @@ class PoolServer:
         self.services.allocations.close()
         self.services.store.engine.dispose()
         self._thread = None
-        remove_pool(detect(), POOL_ID)
+        remove_pool(detect_cgroups(), POOL_ID)
 
     def api(self) -> Api:
         return Api(self.settings)
@@ -144,10 +146,16 @@ class PoolServer:
         """Everything on the node that a pool without live jobs must not have."""
         jobs = [path for path in self.paths.jobs.iterdir() if path.is_dir()]
         names = ("allocation.json", "spec", "sock")
-        unfinished = [f"{path.name}/{name}" for path in jobs for name in names if (path / name).exists()]
-        running = [f"{path.name} runs" for path in jobs if inspect(path).state is JobState.RUNNING]
+        unfinished = [
+            f"{path.name}/{name}" for path in jobs for name in names if (path / name).exists()
+        ]
+        running = [
+            f"{path.name} runs" for path in jobs if inspect_job(path).state is JobState.RUNNING
+        ]
         prepared = self.paths.agent / "prepared"
-        notes = [f"prepared/{path.name}" for path in prepared.iterdir()] if prepared.is_dir() else []
+        notes = (
+            [f"prepared/{path.name}" for path in prepared.iterdir()] if prepared.is_dir() else []
+        )
         return unfinished + running + notes
 
     def held_shares(self) -> int:
@@ -156,7 +164,9 @@ class PoolServer:
         return sum(device.shares for device in self.services.fleet.list_devices(admin).items)
 
 
-def agent_here(server: PoolServer, *, sim: str = "2xL40S", fault: Callable[[str], None] | None = None) -> Agent:
+def agent_here(
+    server: PoolServer, *, sim: str = "2xL40S", fault: Callable[[str], None] | None = None
+) -> Agent:
     """An agent in this process, not started."""
     config = AgentConfig(
         name="host",
@@ -174,10 +184,20 @@ class AgentProcess:
     """`python -m gpupool.agent`, which a test kills or which kills itself at a step."""
 
     def __init__(self, server: PoolServer, fault: str | None = None) -> None:
-        environ = {key: value for key, value in os.environ.items() if not key.startswith("GPUPOOL_")}
+        environ = {
+            key: value for key, value in os.environ.items() if not key.startswith("GPUPOOL_")
+        }
         if fault is not None:
             environ |= {"GPUPOOL_FAULT": fault, "GPUPOOL_FAULTS_ALLOWED": "1"}
-        command = [sys.executable, "-m", "gpupool.agent", "--state-dir", str(server.paths.root), "--name", "host"]
+        command = [
+            sys.executable,
+            "-m",
+            "gpupool.agent",
+            "--state-dir",
+            str(server.paths.root),
+            "--name",
+            "host",
+        ]
         self._log = open(server.paths.root / "agent.log", "ab")  # noqa: SIM115  closed in `end`
         self.process = subprocess.Popen(
             [*command, "--sim", "2xL40S", "--pool-id", POOL_ID],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gpupool.agent.labels import labels_of
+from gpupool.agent.labels import parse_labels
 from gpupool.base.errors import BadOption
 
 
 def test_a_label_is_every_node_s_or_one_s() -> None:
-    found = labels_of(["zone=z1", "b:rack=r2", "url=http://x:1/=y"], ["a", "b"])
+    found = parse_labels(["zone=z1", "b:rack=r2", "url=http://x:1/=y"], ["a", "b"])
     assert found == {
         "a": {"zone": "z1", "url": "http://x:1/=y"},
         "b": {"zone": "z1", "rack": "r2", "url": "http://x:1/=y"},
@@ -19,4 +19,4 @@ def test_a_label_is_every_node_s_or_one_s() -> None:
 @pytest.mark.parametrize("text", ["rack", "=r1", "c:rack=r1", "a:=r1"])
 def test_what_is_no_label_is_refused(text: str) -> None:
     with pytest.raises(BadOption, match="is no label of a, b"):
-        labels_of([text], ["a", "b"])
+        parse_labels([text], ["a", "b"])

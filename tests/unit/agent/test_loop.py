@@ -1,4 +1,5 @@
-"""An agent against the real server, supervisor and processes: what it is told comes true, and is told back."""
+"""An agent against the real server, supervisor and processes: what it is told comes true, and is
+told back."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from gpupool.agent.following import Following
-from gpupool.agent.held import Held
-from gpupool.agent.job_state import JobStatus
+from gpupool.agent.jobs.local_allocation import LocalAllocation
+from gpupool.agent.jobs.monitor import JobMonitor
 from gpupool.agent.loop import Agent
-from gpupool.agent.supervisor import Connection, JobState, inspect, read_log
+from gpupool.agent.supervisor.client import JobState, SupervisorConnection, inspect_job, read_log
+from gpupool.agent.supervisor.job_state import JobStatus
 from gpupool.base.errors import PoolAlreadyRunning
 from tests.support.supervised import is_alive, kill_supervisor, until
 from tests.unit.agent.pool import PoolServer, agent_here
@@ -63,17 +64,19 @@ def pool(tmp_path: Path) -> Iterator[Pool]:
 
 def end_all_jobs(server: PoolServer) -> None:
     for path in server.paths.jobs.iterdir():
-        if path.is_dir() and inspect(path).state is JobState.RUNNING:
-            with Connection(path) as line:
+        if path.is_dir() and inspect_job(path).state is JobState.RUNNING:
+            with SupervisorConnection(path) as line:
                 line.stop(0)
-            until(lambda at=path: inspect(at).state is not JobState.RUNNING, "a job's end")
+            until(lambda at=path: inspect_job(at).state is not JobState.RUNNING, "a job's end")
 
 
 def test_a_job_runs_writes_its_log_and_leaves_nothing_but_that(pool: Pool) -> None:
     job = pool.server.submit("echo out; echo $GPUPOOL_JOB; cat $GPUPOOL_SHARE/share.json; exit 3")
     ended = pool.server.until_state(job["id"], "failed", "done")
     assert (ended["state"], ended["exit_code"]) == ("failed", 3)
-    first, name, share = read_log(pool.server.job_dir(job["id"]), 0, 1 << 20).data.decode().split("\n", 2)
+    first, name, share = (
+        read_log(pool.server.job_dir(job["id"]), 0, 1 << 20).data.decode().split("\n", 2)
+    )
     assert (first, name) == ("out", job["id"])
     assert json.loads(share)["devices"][0]["memory_bytes"] == 1 << 30
     until(lambda: not pool.server.leftovers(), "nothing being left")
@@ -82,7 +85,9 @@ def test_a_job_runs_writes_its_log_and_leaves_nothing_but_that(pool: Pool) -> No
 
 
 def test_the_mechanisms_word_on_visible_cards_wins_over_the_callers(pool: Pool) -> None:
-    job = pool.server.submit("echo $CUDA_VISIBLE_DEVICES $MINE", env={"CUDA_VISIBLE_DEVICES": "all", "MINE": "kept"})
+    job = pool.server.submit(
+        "echo $CUDA_VISIBLE_DEVICES $MINE", env={"CUDA_VISIBLE_DEVICES": "all", "MINE": "kept"}
+    )
     ended = pool.server.until_state(job["id"], "done")
     seen = read_log(pool.server.job_dir(job["id"]), 0, 1 << 20).data.decode().split()
     assert seen == [ended["seats"][0]["uuid"], "kept"]
@@ -129,7 +134,9 @@ def test_an_attached_job_is_prepared_for_its_client_and_runs_when_the_client_has
 ) -> None:
 
     job = pool.server.submit("read line; exit 7", attached=True)
-    prepared = until(lambda: (found := pool.server.job(job["id"])) and found["attach_socket"] and found)
+    prepared = until(
+        lambda: (found := pool.server.job(job["id"])) and found["attach_socket"] and found
+    )
     assert prepared["state"] == "starting"
     reader, writer = os.pipe()
     null = os.open("/dev/null", os.O_RDWR)
@@ -177,7 +184,7 @@ def test_a_job_that_ended_while_no_agent_was_there_is_told_by_the_next(pool: Poo
     pool.server.until_state(job["id"], "running")
     pool.end_agent()
     (fifo(pool) / "fifo").write_text("go\n")
-    until(lambda: inspect(pool.server.job_dir(job["id"])).state is JobState.ENDED)
+    until(lambda: inspect_job(pool.server.job_dir(job["id"])).state is JobState.ENDED)
     pool.start_agent()
     ended = pool.server.until_state(job["id"], "failed")
     assert ended["exit_code"] == 5
@@ -211,13 +218,15 @@ def test_a_job_that_ends_while_the_server_is_away_is_told_when_it_is_back(pool: 
     pool.server.until_state(job["id"], "running")
     pool.server.end()
     (fifo(pool) / "fifo").write_text("go\n")
-    until(lambda: inspect(pool.server.job_dir(job["id"])).state is JobState.ENDED)
+    until(lambda: inspect_job(pool.server.job_dir(job["id"])).state is JobState.ENDED)
     pool.server.begin()
     assert pool.server.until_state(job["id"], "failed")["exit_code"] == 4
     until(lambda: pool.server.node_is_ready("sim-0"), "the node's readiness")
 
 
-def test_a_job_that_was_stopped_while_the_agent_was_away_never_starts(pool: Pool, tmp_path: Path) -> None:
+def test_a_job_that_was_stopped_while_the_agent_was_away_never_starts(
+    pool: Pool, tmp_path: Path
+) -> None:
     pool.end_agent()
     job = pool.server.submit(f"touch {tmp_path}/ran")
     pool.server.until_state(job["id"], "starting")
@@ -258,7 +267,10 @@ def test_a_damaged_checkpoint_ends_what_runs_there_and_the_job_is_lost(pool: Poo
     pool.end_agent()
     (pool.server.job_dir(job["id"]) / "allocation.json").write_text("{")
     pool.start_agent()
-    until(lambda: inspect(pool.server.job_dir(job["id"])).state is JobState.ENDED, "the end of what ran")
+    until(
+        lambda: inspect_job(pool.server.job_dir(job["id"])).state is JobState.ENDED,
+        "the end of what ran",
+    )
     pool.server.until_state(job["id"], "lost", "failed")
 
 
@@ -271,9 +283,9 @@ def test_an_agent_begins_where_a_power_cut_tore_its_notes(pool: Pool, *, forgott
     (note,) = (pool.server.paths.agent / "prepared").glob("*/note.json")
     note.write_text("")
     if forgotten:
-        with Connection(pool.server.job_dir(job["id"])) as line:
+        with SupervisorConnection(pool.server.job_dir(job["id"])) as line:
             line.stop(0)
-        until(lambda: inspect(pool.server.job_dir(job["id"])).state is JobState.ENDED)
+        until(lambda: inspect_job(pool.server.job_dir(job["id"])).state is JobState.ENDED)
         pool.server.job_dir(job["id"]).rename(pool.server.paths.root / "away")
     pool.start_agent()
     if not forgotten:
@@ -282,17 +294,21 @@ def test_an_agent_begins_where_a_power_cut_tore_its_notes(pool: Pool, *, forgott
     until(lambda: not note.parent.exists(), "the torn note being gone")
 
 
-def test_a_node_that_lost_its_state_says_that_its_jobs_are_lost_and_starts_none_twice(pool: Pool) -> None:
+def test_a_node_that_lost_its_state_says_that_its_jobs_are_lost_and_starts_none_twice(
+    pool: Pool,
+) -> None:
     job = pool.server.submit("sleep 600")
     pool.server.until_state(job["id"], "running")
     pool.end_agent()
     away = pool.server.paths.root / "away"
     pool.server.job_dir(job["id"]).rename(away)
     pool.start_agent()
-    assert pool.server.until_state(job["id"], "lost")["reason"] == "nothing of it is left on its node"
-    with Connection(away) as line:
+    assert (
+        pool.server.until_state(job["id"], "lost")["reason"] == "nothing of it is left on its node"
+    )
+    with SupervisorConnection(away) as line:
         line.stop(0)
-    until(lambda: inspect(away).state is JobState.ENDED)
+    until(lambda: inspect_job(away).state is JobState.ENDED)
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -305,16 +321,16 @@ def test_a_job_that_the_next_agent_cannot_look_at_at_first_is_not_lost(
     pool.end_agent()
     if ended:
         go.touch()
-        until(lambda: inspect(pool.server.job_dir(job["id"])).state is JobState.ENDED)
-    found, failures = Following.found, []
+        until(lambda: inspect_job(pool.server.job_dir(job["id"])).state is JobState.ENDED)
+    found, failures = JobMonitor.continue_from, []
 
-    def found_at_last(self: Following, held: Held, status: JobStatus) -> None:
+    def found_at_last(self: JobMonitor, held: LocalAllocation, status: JobStatus) -> None:
         if not failures:
             failures.append(OSError(errno.EMFILE, "Too many open files"))
             raise failures[0]
         found(self, held, status)
 
-    monkeypatch.setattr(Following, "found", found_at_last)
+    monkeypatch.setattr(JobMonitor, "continue_from", found_at_last)
     pool.start_agent()
     until(lambda: failures, "the first look")
     go.touch()
@@ -330,8 +346,11 @@ def test_a_second_agent_on_the_same_state_is_refused(pool: Pool) -> None:
 def test_what_jobs_use_is_told_while_they_run(pool: Pool) -> None:
     seen: list[Any] = []
     assert pool.server.services is not None
-    note = pool.server.services.metering.note
-    pool.server.services.metering.note = lambda samples, tenants: (seen.extend(samples), note(samples, tenants))[1]  # type: ignore[method-assign]
+    note = pool.server.services.metering.note_samples
+    pool.server.services.metering.note_samples = lambda samples, tenants: (
+        seen.extend(samples),
+        note(samples, tenants),
+    )[1]  # type: ignore[method-assign]
     job = pool.server.submit("while :; do :; done")
     pool.server.until_state(job["id"], "running")
     until(lambda: any(one.cpu_milliseconds for one in seen), "a sample of processor time")

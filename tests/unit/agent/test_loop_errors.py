@@ -1,4 +1,5 @@
-"""An agent in which a step fails with an unexpected error: each job ends with a report, no card stays held."""
+"""An agent in which a step fails with an unexpected error: each job ends with a report, no card
+stays held."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from gpupool.agent import ending
-from gpupool.agent.faults import STEPS
-from gpupool.agent.job_spec import BadSpec, JobSpec
+from gpupool.agent.jobs import finish
+from gpupool.agent.jobs.faults import STEPS
 from gpupool.agent.loop import Agent
-from gpupool.allocations.tables import launches
+from gpupool.agent.supervisor.job_spec import BadSpec, JobSpec
+from gpupool.allocations.store.tables import launches
 from tests.support.supervised import until
 from tests.unit.agent.pool import PoolServer, agent_here
 
@@ -94,7 +95,7 @@ def test_cgroups_that_cannot_be_removed_do_not_hold_the_card(
     def fails(_directory: Path) -> JobSpec:
         raise BadSpec("injected")
 
-    monkeypatch.setattr(ending, "remove_cgroups", fails)
+    monkeypatch.setattr(finish, "remove_cgroups", fails)
     agent = started(server)
     try:
         failed = server.until_state(server.submit("exit 3")["id"], "failed")

@@ -1,4 +1,5 @@
-"""An agent killed with -9 at each named step: whoever comes next finishes, the job ran once, nothing is left."""
+"""An agent killed with -9 at each named step: whoever comes next finishes, the job ran once,
+nothing is left."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent.faults import RESIZE_STEPS, STEPS, fault_from, no_fault
-from gpupool.agent.supervisor import JobState, inspect
+from gpupool.agent.jobs.faults import RESIZE_STEPS, STEPS, ignore_step, make_step_hook
+from gpupool.agent.supervisor.client import JobState, inspect_job
 from gpupool.base.errors import BadOption
 from tests.support.supervised import until
 from tests.unit.agent.pool import AgentProcess, PoolServer
@@ -31,7 +32,9 @@ def server(tmp_path: Path) -> Iterator[PoolServer]:
 
 @pytest.mark.root
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_any_step_the_job_still_runs_exactly_once_and_nothing_leaks(server: PoolServer, step: str) -> None:
+def test_killed_at_any_step_the_job_still_runs_exactly_once_and_nothing_leaks(
+    server: PoolServer, step: str
+) -> None:
     ran, fifo = server.paths.root / "ran", server.paths.root / "fifo"
     os.mkfifo(fifo)
     agents = [AgentProcess(server, fault=step)]
@@ -44,7 +47,10 @@ def test_killed_at_any_step_the_job_still_runs_exactly_once_and_nothing_leaks(se
         assert step in STARTED or not ran.exists()
         if step in STARTED and step not in ENDED:
             fifo.write_text("end\n")
-            until(lambda: inspect(server.job_dir(job)).state is JobState.ENDED, "the command's own end")
+            until(
+                lambda: inspect_job(server.job_dir(job)).state is JobState.ENDED,
+                "the command's own end",
+            )
         agents.append(AgentProcess(server))
         if step not in STARTED:
             fifo.write_text("end\n")
@@ -60,7 +66,9 @@ def test_killed_at_any_step_the_job_still_runs_exactly_once_and_nothing_leaks(se
 
 @pytest.mark.root
 @pytest.mark.parametrize("step", STEPS[: STEPS.index("start-reported") + 1])
-def test_a_stop_while_the_killed_agent_is_away_leaves_nothing_behind(server: PoolServer, step: str) -> None:
+def test_a_stop_while_the_killed_agent_is_away_leaves_nothing_behind(
+    server: PoolServer, step: str
+) -> None:
     agents = [AgentProcess(server, fault=step)]
     try:
         until(lambda: server.node_is_ready("sim-0"), "the node's readiness")
@@ -93,7 +101,10 @@ def test_killed_in_the_middle_of_a_resize_the_next_agent_puts_it_in_force(
         assert agents[0].await_death() == signal.SIGKILL
         if ends:
             fifo.write_text("end\n")
-            until(lambda: inspect(server.job_dir(job)).state is JobState.ENDED, "the command's own end")
+            until(
+                lambda: inspect_job(server.job_dir(job)).state is JobState.ENDED,
+                "the command's own end",
+            )
         agents.append(AgentProcess(server))
         if not ends:
             until(lambda: server.resize(job, gpu_milli=400)["applied"], "the resize being in force")
@@ -118,7 +129,7 @@ def test_sigterm_ends_an_agent_and_leaves_its_jobs_running(server: PoolServer) -
         server.until_state(job, "running")
         agents[0].process.send_signal(signal.SIGTERM)
         assert agents[0].process.wait(30) == 0
-        assert inspect(server.job_dir(job)).state is JobState.RUNNING
+        assert inspect_job(server.job_dir(job)).state is JobState.RUNNING
         agents.append(AgentProcess(server))
         server.stop(job)
         server.until_state(job, "stopped")
@@ -128,9 +139,9 @@ def test_sigterm_ends_an_agent_and_leaves_its_jobs_running(server: PoolServer) -
 
 
 def test_a_fault_is_honoured_only_where_faults_are_allowed() -> None:
-    assert fault_from({"GPUPOOL_FAULT": "prepared"}) is no_fault
-    assert fault_from({"GPUPOOL_FAULTS_ALLOWED": "1"}) is no_fault
-    armed = fault_from({"GPUPOOL_FAULT": "prepared", "GPUPOOL_FAULTS_ALLOWED": "1"})
+    assert make_step_hook({"GPUPOOL_FAULT": "prepared"}) is ignore_step
+    assert make_step_hook({"GPUPOOL_FAULTS_ALLOWED": "1"}) is ignore_step
+    armed = make_step_hook({"GPUPOOL_FAULT": "prepared", "GPUPOOL_FAULTS_ALLOWED": "1"})
     armed("spec-written")  # another step does nothing
     with pytest.raises(BadOption, match="no step"):
-        fault_from({"GPUPOOL_FAULT": "nowhere", "GPUPOOL_FAULTS_ALLOWED": "1"})
+        make_step_hook({"GPUPOOL_FAULT": "nowhere", "GPUPOOL_FAULTS_ALLOWED": "1"})

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent.loop import Agent, AgentConfig
-from gpupool.agent.observer import Observer
-from gpupool.model.device import DeviceUsage, Health, Process
+from gpupool.agent.config import AgentConfig
+from gpupool.agent.loop import Agent
+from gpupool.agent.monitoring.observer import UsageObserver
+from gpupool.model.device import DeviceHealth, DeviceProcess, DeviceUsage
 from gpupool.probes.contract import HealthEvent, Machine
-from gpupool.probes.simulated import SimulatedProbe, parse_sim, set_health
+from gpupool.probes.simulated import SimulatedProbe, parse_sim
+from gpupool.probes.simulated_health import set_health
 from gpupool.wire.fleet import DeviceSample, JobSample
 from tests.support.supervised import until
 from tests.unit.agent.pool import POOL_ID, PoolServer
@@ -23,12 +25,15 @@ GIB = 1 << 30
 
 
 class RecordedCards(SimulatedProbe):
-    """Cards that say they are real, with the processes a test puts on them: there is no GPU to ask here."""
+    """Cards that say they are real, with the processes a test puts on them: there is no GPU to ask
+    here."""
 
-    def __init__(self, machine: Machine, processes: Sequence[Process]) -> None:
+    def __init__(self, machine: Machine, processes: Sequence[DeviceProcess]) -> None:
         super().__init__(machine)
         self._real = replace(
-            machine, simulated=False, devices=tuple(replace(d, simulated=False) for d in machine.devices)
+            machine,
+            simulated=False,
+            devices=tuple(replace(d, simulated=False) for d in machine.devices),
         )
         self._processes = tuple(processes)
 
@@ -36,7 +41,9 @@ class RecordedCards(SimulatedProbe):
         return self._real
 
     def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
-        usage = DeviceUsage(utilization_percent=40, memory_used_bytes=3 * GIB, processes=self._processes)
+        usage = DeviceUsage(
+            utilization_percent=40, memory_used_bytes=3 * GIB, processes=self._processes
+        )
         return dict.fromkeys(uuids, usage)
 
 
@@ -50,9 +57,11 @@ class Told:
         self.jobs += jobs
 
 
-def observer(probe: SimulatedProbe, told: Told, running: Mapping[str, int], seconds: float = 3600.0) -> Observer:
-    made = Observer({"node": probe}, lambda: running, told, lambda: 7, seconds)
-    made.know({"node": probe.scan()})
+def observer(
+    probe: SimulatedProbe, told: Told, running: Mapping[str, int], seconds: float = 3600.0
+) -> UsageObserver:
+    made = UsageObserver({"node": probe}, lambda: running, told, lambda: 7, seconds)
+    made.set_machines({"node": probe.scan()})
     return made
 
 
@@ -65,15 +74,22 @@ def ours() -> Iterator[int]:
     child.wait()
 
 
-def test_processes_of_jobs_are_not_shown_as_foreign_and_their_card_memory_is_counted(ours: int) -> None:
+def test_processes_of_jobs_are_not_shown_as_foreign_and_their_card_memory_is_counted(
+    ours: int,
+) -> None:
     (machine,) = parse_sim("L40S", POOL_ID)
-    processes = [Process(ours, 0, "python", 2 * GIB, 5), Process(1, 0, None, GIB, 6)]
+    processes = [DeviceProcess(ours, 0, "python", 2 * GIB, 5), DeviceProcess(1, 0, None, GIB, 6)]
     told = Told()
     watching = observer(RecordedCards(machine, processes), told, {"j-1": os.getpid()})
     watching.sample()
     (sample,) = told.devices
     (foreign,) = sample.unmanaged
-    assert (foreign.pid, foreign.user, foreign.memory_bytes, foreign.started_ns) == (1, "root", GIB, 6)
+    assert (foreign.pid, foreign.user, foreign.memory_bytes, foreign.started_ns) == (
+        1,
+        "root",
+        GIB,
+        6,
+    )
     assert foreign.name == Path("/proc/1/comm").read_text().strip()
     assert (sample.usage.utilization_percent, sample.usage.at_ns) == (40, 7)
     (job,) = told.jobs
@@ -94,15 +110,21 @@ def test_nothing_is_sampled_while_no_job_runs_and_soon_after_one_begins() -> Non
     (machine,) = parse_sim("L40S", POOL_ID)
     told, running = Told(), dict[str, int]()
     looks: list[int] = []
-    made = Observer({"node": SimulatedProbe(machine)}, lambda: (looks.append(1), running)[1], told, lambda: 7, 0.05)
-    made.know({"node": machine})
+    made = UsageObserver(
+        {"node": SimulatedProbe(machine)},
+        lambda: (looks.append(1), running)[1],
+        told,
+        lambda: 7,
+        0.05,
+    )
+    made.set_machines({"node": machine})
     made.start()
     until(lambda: looks)
-    made.changed()
+    made.note_job_change()
     until(lambda: len(looks) >= 2)
     assert told.jobs == []
     running["j-1"] = os.getpid()
-    made.changed()
+    made.note_job_change()
     until(lambda: told.jobs)
     made.close()
     made.join(10)
@@ -111,12 +133,12 @@ def test_nothing_is_sampled_while_no_job_runs_and_soon_after_one_begins() -> Non
 def test_news_of_health_is_told_once_for_each_change(tmp_path: Path) -> None:
     (machine,) = parse_sim("2xL40S", POOL_ID)
     told = Told()
-    made = Observer({"node": SimulatedProbe(machine, tmp_path)}, dict, told, lambda: 7, 3600.0)
-    made.know({"node": machine})
+    made = UsageObserver({"node": SimulatedProbe(machine, tmp_path)}, dict, told, lambda: 7, 3600.0)
+    made.set_machines({"node": machine})
     made.start()
-    set_health(tmp_path, 1, Health.FAILED, "fell off the bus", 79)
+    set_health(tmp_path, 1, DeviceHealth.FAILED, "fell off the bus", 79)
     until(lambda: told.devices)
-    set_health(tmp_path, 0, Health.WARNING, "hot")
+    set_health(tmp_path, 0, DeviceHealth.WARNING, "hot")
     until(lambda: len(told.devices) == 2)
     made.close()
     made.join(10)
@@ -131,9 +153,13 @@ def test_an_event_that_names_no_card_makes_the_probe_be_asked(tmp_path: Path) ->
     (machine,) = parse_sim("2xL40S", POOL_ID)
     probe = SimulatedProbe(machine, tmp_path)
     made = observer(probe, Told(), {})
-    set_health(tmp_path, 1, Health.FAILED, "gone")
-    news = made._news(HealthEvent(None, Health.FAILED, "something happened"), probe)
-    assert [(one.uuid, one.health, one.health_reason) for one in news] == [(machine.devices[1].uuid, "failed", "gone")]
+    set_health(tmp_path, 1, DeviceHealth.FAILED, "gone")
+    news = made._find_health_changes(
+        HealthEvent(None, DeviceHealth.FAILED, "something happened"), probe
+    )
+    assert [(one.uuid, one.health, one.health_reason) for one in news] == [
+        (machine.devices[1].uuid, "failed", "gone")
+    ]
     made.close()
 
 
@@ -149,7 +175,7 @@ def test_a_card_that_fails_is_known_to_the_server_at_once(tmp_path: Path) -> Non
     agent.start()
     try:
         until(lambda: server.node_is_ready("sim-0"), "the node's readiness")
-        set_health(control, 1, Health.FAILED, "fell off the bus")
+        set_health(control, 1, DeviceHealth.FAILED, "fell off the bus")
 
         def seen() -> bool:
             with server.api() as api:

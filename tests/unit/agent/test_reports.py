@@ -16,7 +16,8 @@ from tests.support.supervised import until
 
 
 class Server:
-    """What the route answers: refuses while `away`, calls reports named in `stale` stale, cannot read `bad`."""
+    """What the route answers: refuses while `away`, calls reports named in `stale` stale, cannot
+    read `bad`."""
 
     def __init__(self) -> None:
         self.away = threading.Event()
@@ -74,7 +75,9 @@ def report(allocation: str) -> ReportIn:
     return ReportIn(allocation=allocation, generation=1, state="ended", exit_code=0)
 
 
-def test_reports_arrive_in_order_and_each_is_answered_once(server: Server, telling: Telling) -> None:
+def test_reports_arrive_in_order_and_each_is_answered_once(
+    server: Server, telling: Telling
+) -> None:
     names = [f"a-{n}" for n in range(50)]
     server.stale = {"a-7"}
     for name in names:
@@ -84,7 +87,9 @@ def test_reports_arrive_in_order_and_each_is_answered_once(server: Server, telli
     assert telling.answers == [(name, name == "a-7") for name in names]
 
 
-def test_what_comes_while_one_is_posted_goes_together_with_the_next(server: Server, telling: Telling) -> None:
+def test_what_comes_while_one_is_posted_goes_together_with_the_next(
+    server: Server, telling: Telling
+) -> None:
     server.gate.clear()
     telling.reporter.put(report("a-0"))
     until(lambda: server.asked == 1)
@@ -107,7 +112,9 @@ def test_nothing_is_lost_while_the_server_is_away(server: Server, telling: Telli
     assert [body.get("ready", False) for body in server.bodies][-1] is True
 
 
-def test_one_report_that_cannot_be_read_does_not_hold_up_the_others(server: Server, telling: Telling) -> None:
+def test_one_report_that_cannot_be_read_does_not_hold_up_the_others(
+    server: Server, telling: Telling
+) -> None:
     server.bad = {"a-bad"}
     server.gate.clear()
     telling.reporter.put(report("a-0"))
@@ -131,11 +138,17 @@ def test_readiness_comes_with_the_last_of_what_was_queued(server: Server, tellin
     assert [body.get("ready", False) for body in server.bodies] == [False, False, True]
 
 
-def test_a_younger_sample_replaces_one_that_could_not_be_told(server: Server, telling: Telling) -> None:
+def test_a_younger_sample_replaces_one_that_could_not_be_told(
+    server: Server, telling: Telling
+) -> None:
     server.away.set()
-    telling.reporter.put_samples([DeviceSample(uuid="G", usage=UsageOut(utilization_percent=1))], [])
+    telling.reporter.put_samples(
+        [DeviceSample(uuid="G", usage=UsageOut(utilization_percent=1))], []
+    )
     until(lambda: server.asked >= 2)
-    telling.reporter.put_samples([DeviceSample(uuid="G", usage=UsageOut(utilization_percent=2))], [])
+    telling.reporter.put_samples(
+        [DeviceSample(uuid="G", usage=UsageOut(utilization_percent=2))], []
+    )
     server.away.clear()
     until(lambda: server.bodies)
     assert [body["devices"][0]["usage"]["utilization_percent"] for body in server.bodies] == [2]

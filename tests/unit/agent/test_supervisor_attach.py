@@ -18,16 +18,24 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent import supervisor
-from gpupool.agent.supervisor import Connection
+from gpupool.agent.supervisor import client as supervisor
+from gpupool.agent.supervisor.client import SupervisorConnection
 from gpupool.base.errors import CommandNotFound, WrongState
-from gpupool.client.attach import attach
-from tests.support.supervised import ENVIRONMENT, SECONDS, Jobs, await_end, is_alive, supervised_jobs, until
+from gpupool.client.attach import attach_to_job
+from tests.support.supervised import (
+    ENVIRONMENT,
+    SECONDS,
+    Jobs,
+    await_end,
+    is_alive,
+    supervised_jobs,
+    until,
+)
 
 CLIENT = (
     "import sys\n"
-    "from gpupool.client.attach import attach\n"
-    "sys.exit(attach(sys.argv[1], pty=sys.argv[2] == 'pty').run_until_exit())\n"
+    "from gpupool.client.attach import attach_to_job\n"
+    "sys.exit(attach_to_job(sys.argv[1], pty=sys.argv[2] == 'pty').run_until_exit())\n"
 )
 
 
@@ -43,7 +51,9 @@ def client_command(job_dir: Path, kind: str) -> Sequence[str | Path]:
 class Terminal:
     """A person: a terminal with a client in it, what it shows, and what is typed."""
 
-    def __init__(self, job_dir: Path, *, errors: int | None = None, rows: int = 33, columns: int = 111) -> None:
+    def __init__(
+        self, job_dir: Path, *, errors: int | None = None, rows: int = 33, columns: int = 111
+    ) -> None:
         self.screen = b""
         self.master, slave = pty.openpty()
         self.resize(rows, columns)
@@ -106,7 +116,11 @@ def terminal(request: pytest.FixtureRequest) -> Iterator[type[Terminal]]:
 def test_a_program_gets_exactly_the_descriptors_of_its_client(jobs: Jobs) -> None:
     job_dir = jobs.start("sh", "-c", "cat; echo err >&2; exit 7", stdio="attach")
     done = subprocess.run(
-        client_command(job_dir, "fds"), input=b"in", capture_output=True, check=False, timeout=SECONDS
+        client_command(job_dir, "fds"),
+        input=b"in",
+        capture_output=True,
+        check=False,
+        timeout=SECONDS,
     )
     assert (done.returncode, done.stdout, done.stderr) == (7, b"in", b"err\n")
     assert supervisor.read_exit(job_dir).log_bytes == 0
@@ -123,16 +137,22 @@ def test_a_closed_pipe_ends_the_program_as_it_would_without_us(jobs: Jobs) -> No
 
 def test_a_terminal_is_asked_for_but_not_used_when_there_is_none(jobs: Jobs) -> None:
     job_dir = jobs.start("sh", "-c", "test -t 0 || test -t 1 || echo none", stdio="attach")
-    done = subprocess.run(client_command(job_dir, "pty"), capture_output=True, stdin=subprocess.DEVNULL, check=True)
+    done = subprocess.run(
+        client_command(job_dir, "pty"), capture_output=True, stdin=subprocess.DEVNULL, check=True
+    )
     assert done.stdout == b"none\n"
 
 
 def test_before_anybody_attaches_nothing_runs(jobs: Jobs, tmp_path: Path) -> None:
     job_dir = jobs.start("touch", str(tmp_path / "ran"), stdio="attach")
-    with Connection(job_dir) as line:
-        assert (line.status().state, line.status().attached, line.status().pid) == ("waiting", False, 0)
-        with pytest.raises(supervisor.RequestRefused, match="not-running"):
-            line.signal(15)
+    with SupervisorConnection(job_dir) as line:
+        assert (line.read_status().state, line.read_status().attached, line.read_status().pid) == (
+            "waiting",
+            False,
+            0,
+        )
+        with pytest.raises(supervisor.RequestRefusal, match="not-running"):
+            line.send_signal(15)
         line.stop(0)
     record = await_end(job_dir)
     assert (record.state, record.stage) == ("failed_to_start", "attach")
@@ -156,7 +176,9 @@ def test_who_has_attached_may_stay_as_long_as_the_program_runs(jobs: Jobs) -> No
     assert supervisor.read_exit(job_dir).reason == "exited"
 
 
-def test_who_has_attached_a_terminal_may_stay_as_long_as_the_program_runs(jobs: Jobs, terminal: type[Terminal]) -> None:
+def test_who_has_attached_a_terminal_may_stay_as_long_as_the_program_runs(
+    jobs: Jobs, terminal: type[Terminal]
+) -> None:
     job_dir = jobs.start("sh", "-c", OUTLIVES, stdio="attach", attach_seconds=1)
     assert terminal(job_dir).await_exit() == 5
     assert supervisor.read_exit(job_dir).reason == "exited"
@@ -165,18 +187,20 @@ def test_who_has_attached_a_terminal_may_stay_as_long_as_the_program_runs(jobs: 
 def test_a_command_that_is_not_found_is_said_to_the_client(jobs: Jobs) -> None:
     job_dir = jobs.start("no-such-command", stdio="attach")
     with pytest.raises(CommandNotFound, match="cannot run 'no-such-command'"):
-        attach(str(job_dir / "sock"), pty=False).run_until_exit()
+        attach_to_job(str(job_dir / "sock"), pty=False).run_until_exit()
 
 
 def test_attaching_to_a_job_that_is_over_is_refused(jobs: Jobs) -> None:
     job_dir = jobs.start("true", stdio="attach")
-    assert attach(str(job_dir / "sock"), pty=False).run_until_exit() == 0
+    assert attach_to_job(str(job_dir / "sock"), pty=False).run_until_exit() == 0
     until(lambda: not supervisor.is_supervised(job_dir))
     with pytest.raises(WrongState, match="no longer be attached"):
-        attach(str(job_dir / "sock"), pty=False)
+        attach_to_job(str(job_dir / "sock"), pty=False)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGINT]
+)
 def test_signals_to_the_client_reach_the_program(jobs: Jobs, number: signal.Signals) -> None:
     script = f"trap 'exit 40' {number.name[3:]}; echo ready; while :; do sleep 0.01; done"
     job_dir = jobs.start("sh", "-c", script, stdio="attach")
@@ -188,7 +212,9 @@ def test_signals_to_the_client_reach_the_program(jobs: Jobs, number: signal.Sign
     client.stdout.close()
 
 
-def test_a_second_interrupt_within_two_seconds_kills_a_program_that_will_not_listen(jobs: Jobs) -> None:
+def test_a_second_interrupt_within_two_seconds_kills_a_program_that_will_not_listen(
+    jobs: Jobs,
+) -> None:
     script = "trap 'echo no' INT; echo ready; while :; do sleep 0.01; done"
     job_dir = jobs.start("sh", "-c", script, stdio="attach")
     client = subprocess.Popen(client_command(job_dir, "fds"), stdout=subprocess.PIPE)
@@ -211,8 +237,8 @@ def test_stopping_the_client_stops_the_program_and_continuing_it_continues_both(
     client = subprocess.Popen(client_command(job_dir, "fds"), stdout=subprocess.PIPE)
     assert client.stdout is not None
     assert client.stdout.readline() == b"ready\n"
-    with Connection(job_dir) as line:
-        command = line.status().pid
+    with SupervisorConnection(job_dir) as line:
+        command = line.read_status().pid
         client.send_signal(signal.SIGTSTP)
         until(lambda: state_of(command) == "T" and state_of(client.pid) == "T")
         client.send_signal(signal.SIGCONT)
@@ -222,7 +248,9 @@ def test_stopping_the_client_stops_the_program_and_continuing_it_continues_both(
     client.stdout.close()
 
 
-def test_a_program_in_a_terminal_has_a_terminal_of_its_own(jobs: Jobs, terminal: type[Terminal]) -> None:
+def test_a_program_in_a_terminal_has_a_terminal_of_its_own(
+    jobs: Jobs, terminal: type[Terminal]
+) -> None:
     script = "test -t 0 && test -t 1 && test -t 2 && echo three; stty size; ps -o tpgid= -p $$; echo $$; exit 5"
     job_dir = jobs.start("sh", "-c", script, stdio="attach")
     person = terminal(job_dir)
@@ -243,8 +271,12 @@ def test_ctrl_c_in_a_terminal_interrupts_the_program(jobs: Jobs, terminal: type[
     assert supervisor.read_exit(job_dir).signal == signal.SIGINT
 
 
-def test_what_is_typed_is_read_and_a_new_size_is_noticed(jobs: Jobs, terminal: type[Terminal]) -> None:
-    script = "trap 'stty size' WINCH; echo ready; read line; echo got $line; while read more; do :; done"
+def test_what_is_typed_is_read_and_a_new_size_is_noticed(
+    jobs: Jobs, terminal: type[Terminal]
+) -> None:
+    script = (
+        "trap 'stty size' WINCH; echo ready; read line; echo got $line; while read more; do :; done"
+    )
     job_dir = jobs.start("sh", "-c", script, stdio="attach")
     person = terminal(job_dir)
     person.await_text(b"ready")
@@ -256,14 +288,20 @@ def test_what_is_typed_is_read_and_a_new_size_is_noticed(jobs: Jobs, terminal: t
     assert person.await_exit() == 0
 
 
-def test_a_large_output_arrives_whole_before_the_exit_code(jobs: Jobs, terminal: type[Terminal]) -> None:
+def test_a_large_output_arrives_whole_before_the_exit_code(
+    jobs: Jobs, terminal: type[Terminal]
+) -> None:
     job_dir = jobs.start("seq", "1", "50000", stdio="attach")
     person = terminal(job_dir)
     assert person.await_exit() == 0
-    assert person.screen.replace(b"\r\n", b"\n") == "".join(f"{i}\n" for i in range(1, 50001)).encode()
+    assert (
+        person.screen.replace(b"\r\n", b"\n") == "".join(f"{i}\n" for i in range(1, 50001)).encode()
+    )
 
 
-def test_errors_sent_to_a_file_do_not_go_to_the_terminal(jobs: Jobs, terminal: type[Terminal], tmp_path: Path) -> None:
+def test_errors_sent_to_a_file_do_not_go_to_the_terminal(
+    jobs: Jobs, terminal: type[Terminal], tmp_path: Path
+) -> None:
     job_dir = jobs.start("sh", "-c", "echo shown; echo hidden >&2", stdio="attach")
     with (tmp_path / "errors").open("wb") as errors:
         person = terminal(job_dir, errors=errors.fileno())
@@ -272,7 +310,9 @@ def test_errors_sent_to_a_file_do_not_go_to_the_terminal(jobs: Jobs, terminal: t
     assert (tmp_path / "errors").read_bytes() == b"hidden\n"
 
 
-def test_the_terminal_is_restored_when_the_client_is_terminated(jobs: Jobs, terminal: type[Terminal]) -> None:
+def test_the_terminal_is_restored_when_the_client_is_terminated(
+    jobs: Jobs, terminal: type[Terminal]
+) -> None:
     job_dir = jobs.start("sh", "-c", "echo ready; exec sleep 600", stdio="attach")
     person = terminal(job_dir)
     person.await_text(b"ready")
@@ -286,27 +326,32 @@ def test_a_program_outlives_its_killed_client_and_its_terminal_can_be_taken_agai
     jobs: Jobs, terminal: type[Terminal]
 ) -> None:
     script = (
-        "echo ready; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo line $i; done; echo unseen; read x; echo got $x"
+        "echo ready; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo line $i; "
+        "done; echo unseen; read x; echo got $x"
     )
     job_dir = jobs.start("sh", "-c", script, stdio="attach")
     first = terminal(job_dir)
     first.await_text(b"ready")
     first.client.kill()
-    with Connection(job_dir) as line:
-        until(lambda: not line.status().attached)
+    with SupervisorConnection(job_dir) as line:
+        until(lambda: not line.read_status().attached)
         # Far more than a terminal holds: it runs on because somebody empties it.
         until(lambda: b"unseen" in supervisor.read_log(job_dir, 0, 1 << 20).data)
         second = terminal(job_dir)
-        until(lambda: line.status().attached)
-        with pytest.raises(supervisor.RequestRefused, match="attached"):
+        until(lambda: line.read_status().attached)
+        with pytest.raises(supervisor.RequestRefusal, match="attached"):
             line._request("attach pty 24 80")
     second.type(b"again\r")
     second.await_text(b"got again")
     assert second.await_exit() == 0
 
 
-def test_a_program_with_a_clients_descriptors_outlives_the_client(jobs: Jobs, tmp_path: Path) -> None:
-    job_dir = jobs.start("sh", "-c", "echo ready; read x; echo $x > out", stdio="attach", directory=str(tmp_path))
+def test_a_program_with_a_clients_descriptors_outlives_the_client(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    job_dir = jobs.start(
+        "sh", "-c", "echo ready; read x; echo $x > out", stdio="attach", directory=str(tmp_path)
+    )
     reading, writing = os.pipe()
     client = subprocess.Popen(client_command(job_dir, "fds"), stdin=reading, stdout=subprocess.PIPE)
     assert client.stdout is not None
@@ -314,9 +359,9 @@ def test_a_program_with_a_clients_descriptors_outlives_the_client(jobs: Jobs, tm
     client.kill()
     client.wait()
     client.stdout.close()
-    with Connection(job_dir) as line:
-        until(lambda: not line.status().attached)
-        assert line.status().state == "running"
+    with SupervisorConnection(job_dir) as line:
+        until(lambda: not line.read_status().attached)
+        assert line.read_status().state == "running"
     os.write(writing, b"late\n")
     assert await_end(job_dir).exit_code == 0
     assert (tmp_path / "out").read_text() == "late\n"
@@ -330,16 +375,18 @@ def test_a_program_that_closes_its_terminal_and_lives_on_does_not_keep_us_busy(
     job_dir = jobs.start("sh", "-c", "echo ready; exec sleep 600 <&- >&- 2>&-", stdio="attach")
     person = terminal(job_dir)
     person.await_text(b"ready")
-    with Connection(job_dir) as line:
-        guard = line.status().supervisor_pid
+    with SupervisorConnection(job_dir) as line:
+        guard = line.read_status().supervisor_pid
 
         def ticks(pid: int) -> int:
-            return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+            return sum(
+                map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])
+            )
 
         before = ticks(guard) + ticks(person.client.pid)
         assert not select.select([line], [], [], 0.5)[0]
         person.client.kill()
-        until(lambda: not line.status().attached)
+        until(lambda: not line.read_status().attached)
         assert not select.select([line], [], [], 0.5)[0]
         assert ticks(guard) - before < 10
         line.stop(0)
@@ -347,13 +394,17 @@ def test_a_program_that_closes_its_terminal_and_lives_on_does_not_keep_us_busy(
 
 
 def test_a_killed_supervisor_is_noticed_by_the_client(jobs: Jobs) -> None:
-    job_dir = jobs.start("sh", "-c", "echo ready; exec sleep 600", stdio="attach", environment=ENVIRONMENT)
-    client = subprocess.Popen(client_command(job_dir, "fds"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    job_dir = jobs.start(
+        "sh", "-c", "echo ready; exec sleep 600", stdio="attach", environment=ENVIRONMENT
+    )
+    client = subprocess.Popen(
+        client_command(job_dir, "fds"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert client.stdout is not None
     assert client.stderr is not None
     assert client.stdout.readline() == b"ready\n"
-    with Connection(job_dir) as line:
-        status = line.status()
+    with SupervisorConnection(job_dir) as line:
+        status = line.read_status()
     os.kill(status.supervisor_pid, signal.SIGKILL)
     assert client.wait(SECONDS) == 1
     assert b"GP-5000" in client.stderr.read()
@@ -366,5 +417,15 @@ def test_importing_the_client_loads_nothing_heavy() -> None:
     look = "import sys, gpupool.client.attach, gpupool.client.attach_relay; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {look}"],
                           capture_output=True, text=True, check=True)  # fmt: skip
-    heavy = {"pydantic", "socket", "signal", "enum", "subprocess", "typing", "gpupool.agent", "termios", "dataclasses"}
+    heavy = {
+        "pydantic",
+        "socket",
+        "signal",
+        "enum",
+        "subprocess",
+        "typing",
+        "gpupool.agent",
+        "termios",
+        "dataclasses",
+    }
     assert heavy & set(done.stdout.split()) == set()

@@ -1,4 +1,5 @@
-"""What the supervisor shows a job besides its share: directories and files of the host, for it alone, or nothing."""
+"""What the supervisor shows a job besides its share: directories and files of the host, for it
+alone, or nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent import supervisor
-from gpupool.agent.supervisor import Bind, Connection, JobSpec
+from gpupool.agent.supervisor import client
+from gpupool.agent.supervisor.client import BindMount, JobSpec, SupervisorConnection
 from gpupool_native import shim_path
 from tests.support.supervised import Jobs, await_end, supervised_jobs
 
@@ -27,7 +28,8 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Iterator[Path]:
-    """Where the job's private mounts are, as a user's own pool has it; on the host only empty directories stay."""
+    """Where the job's private mounts are, as a user's own pool has it; on the host only empty
+    directories stay."""
     place = Path(f"/tmp/gpupool-binds-{os.getuid()}-{os.getpid()}")
     yield place
     if place.exists():
@@ -43,7 +45,7 @@ def source(tmp_path: Path, name: str, text: str) -> Path:
     return directory
 
 
-def fields(tmp_path: Path, base: Path, *binds: Bind) -> dict[str, object]:
+def fields(tmp_path: Path, base: Path, *binds: BindMount) -> dict[str, object]:
     share = source(tmp_path, "share", "the share")
     unmounted = {"LD_LIBRARY_PATH": "/advisory:/own", "ONLY": "unmounted"}
     environment = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "/own"}
@@ -63,10 +65,10 @@ def test_directories_and_files_appear_where_they_were_asked_for_and_nowhere_else
     covered = source(tmp_path, "covered", "the driver") / "file"
     driver = source(tmp_path, "driver", "")
     binds = (
-        Bind(str(usage), str(base / "usage"), writable=True),
-        Bind(str(driver), str(base / "driver")),
-        Bind(str(covered), str(base / "driver/file")),
-        Bind(str(over / "file"), str(covered)),
+        BindMount(str(usage), str(base / "usage"), writable=True),
+        BindMount(str(driver), str(base / "driver")),
+        BindMount(str(covered), str(base / "driver/file")),
+        BindMount(str(over / "file"), str(covered)),
     )
     script = (
         f"cat {base}/share/file {base}/usage/file {base}/driver/file {covered}; echo; "
@@ -92,26 +94,30 @@ def test_a_bind_that_is_refused_takes_all_others_back_and_the_environment_says_w
     usage = source(tmp_path, "usage", "usage")
     (tmp_path / "link").symlink_to(usage / "file")
     bad = {
-        "source": Bind(str(tmp_path / "none"), str(base / "driver")),
-        "target": Bind(str(usage), str(tmp_path / "none")),
-        "link": Bind(str(usage / "file"), str(tmp_path / "link/x")),
+        "source": BindMount(str(tmp_path / "none"), str(base / "driver")),
+        "target": BindMount(str(usage), str(tmp_path / "none")),
+        "link": BindMount(str(usage / "file"), str(tmp_path / "link/x")),
     }[missing]
-    binds = (Bind(str(usage), str(base / "usage"), writable=True), bad)
+    binds = (BindMount(str(usage), str(base / "usage"), writable=True), bad)
     script = f"echo $GPUPOOL_SHARE $LD_LIBRARY_PATH $ONLY; ls -A {base}/usage {base}/share; cat $GPUPOOL_SHARE/file"
     record, output = jobs.shell(script, **fields(tmp_path, base, *binds))
     assert record.share == "environment"
-    assert record.share_refused.endswith(("No such file or directory", "Not a directory")), record.share_refused
+    assert record.share_refused.endswith(("No such file or directory", "Not a directory")), (
+        record.share_refused
+    )
     lines = output.decode().splitlines()
     assert lines[0] == f"{tmp_path}/share /advisory:/own unmounted"
     assert "file" not in lines[1:-1]
     assert lines[-1] == "the share"
 
 
-def test_a_running_job_tells_why_its_mounts_were_refused(jobs: Jobs, tmp_path: Path, base: Path) -> None:
-    bad = Bind(str(tmp_path / "none"), str(base / "driver"))
+def test_a_running_job_tells_why_its_mounts_were_refused(
+    jobs: Jobs, tmp_path: Path, base: Path
+) -> None:
+    bad = BindMount(str(tmp_path / "none"), str(base / "driver"))
     job_dir = jobs.start("sleep", "600", **fields(tmp_path, base, bad))
-    with Connection(job_dir) as line:
-        live = line.status()
+    with SupervisorConnection(job_dir) as line:
+        live = line.read_status()
     assert (live.share, live.share_refused) == (
         "environment",
         f"bind mount at {base}/driver: No such file or directory",
@@ -121,7 +127,8 @@ def test_a_running_job_tells_why_its_mounts_were_refused(jobs: Jobs, tmp_path: P
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="plays another user")
 def test_a_user_without_root_gets_the_same_in_a_user_namespace_of_his_own(tmp_path: Path) -> None:
-    """The supervisor runs as that user; a file of root's is covered, and the user keeps his own name in it."""
+    """The supervisor runs as that user; a file of root's is covered, and the user keeps his own
+    name in it."""
     for part in (tmp_path, *tmp_path.parents):
         if part != Path("/"):
             part.chmod(part.stat().st_mode | 0o111)
@@ -130,16 +137,18 @@ def test_a_user_without_root_gets_the_same_in_a_user_namespace_of_his_own(tmp_pa
     job_dir.mkdir(parents=True)
     cache = source(place, "cache", "private")
     covered = source(tmp_path, "covered", "the host's") / "file"
-    known = fields(place, base, Bind(str(cache / "file"), str(covered)))
+    known = fields(place, base, BindMount(str(cache / "file"), str(covered)))
     spec = JobSpec("binds-own", ("sh", "-c", f"cat {covered}; id -u"), "/", **known)  # type: ignore[arg-type]
-    supervisor.write_spec(job_dir, spec)
+    client.write_spec(job_dir, spec)
     for path in (place, *place.rglob("*")):
         os.chown(path, UID, UID)
     try:
-        done = subprocess.run([shim_path(), job_dir], user=UID, group=UID, extra_groups=[], timeout=20, check=False)
+        done = subprocess.run(
+            [shim_path(), job_dir], user=UID, group=UID, extra_groups=[], timeout=20, check=False
+        )
         assert done.returncode == 0
         record = await_end(job_dir)
-        output = supervisor.read_log(job_dir, 0, 1000).data.decode()
+        output = client.read_log(job_dir, 0, 1000).data.decode()
         refused = "user namespace" in record.share_refused
         assert (record.share, output) == (
             ("mounted", f"private{UID}\n") if not refused else ("environment", f"the host's{UID}\n")
@@ -152,6 +161,13 @@ def test_a_user_without_root_gets_the_same_in_a_user_namespace_of_his_own(tmp_pa
 
 
 def test_a_line_break_in_a_path_is_refused_before_it_is_written(tmp_path: Path) -> None:
-    spec = JobSpec("j", ("true",), "/", share_directory="/s", share_mount="/m/s", binds=(Bind("/a\nb", "/m/x"),))
-    with pytest.raises(supervisor.BadSpec, match="line break"):
-        supervisor.write_spec(tmp_path, spec)
+    spec = JobSpec(
+        "j",
+        ("true",),
+        "/",
+        share_directory="/s",
+        share_mount="/m/s",
+        binds=(BindMount("/a\nb", "/m/x"),),
+    )
+    with pytest.raises(client.BadSpec, match="line break"):
+        client.write_spec(tmp_path, spec)

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.agent import supervisor
-from gpupool.agent.supervisor import Connection
+from gpupool.agent.supervisor import client as supervisor
+from gpupool.agent.supervisor import connection
+from gpupool.agent.supervisor.client import SupervisorConnection
 from gpupool.base.errors import WrongState
 from gpupool.client import attach as client
 from gpupool_native import shim_path
 from tests.support.supervised import SECONDS, Jobs, await_end, supervised_jobs, until
 
-SOURCE = Path(__file__).parents[3] / "native" / "shim"
+NATIVE = Path(__file__).parents[3] / "native"
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 
@@ -40,7 +41,9 @@ class Raw:
 
     def __init__(self, job_dir: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(str(job_dir / "sock"))  # before the timeout: it waits when a crowd is at the door
+        self.socket.connect(
+            str(job_dir / "sock")
+        )  # before the timeout: it waits when a crowd is at the door
         self.socket.settimeout(SECONDS)
 
     def say(self, text: bytes) -> None:
@@ -77,8 +80,8 @@ def greeted(job_dir: Path) -> Raw:
 
 
 def assert_well(job_dir: Path) -> None:
-    with Connection(job_dir) as line:
-        assert line.status().state == "running"
+    with SupervisorConnection(job_dir) as line:
+        assert line.read_status().state == "running"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +122,9 @@ def test_a_stranger_to_the_protocol_is_told_and_hung_up_on(job_dir: Path, said: 
         (b"\n", b"syntax"),
     ],
 )
-def test_a_wrong_request_is_answered_and_the_conversation_goes_on(job_dir: Path, said: bytes, code: bytes) -> None:
+def test_a_wrong_request_is_answered_and_the_conversation_goes_on(
+    job_dir: Path, said: bytes, code: bytes
+) -> None:
     raw = greeted(job_dir)
     assert raw.ask(said).startswith(b"error " + code + b" ")
     assert raw.ask(b"status\n").startswith(b"status state=running ")
@@ -134,7 +139,9 @@ def test_what_is_no_request_ends_that_connection_only(job_dir: Path, said: bytes
     assert other.ask(b"status\n").startswith(b"status ")
 
 
-def test_many_requests_in_one_piece_and_one_request_in_many_pieces_are_understood(job_dir: Path) -> None:
+def test_many_requests_in_one_piece_and_one_request_in_many_pieces_are_understood(
+    job_dir: Path,
+) -> None:
     raw = greeted(job_dir)
     raw.say(b"status\nwait\nsta")
     assert raw.hear().startswith(b"status ")
@@ -160,7 +167,10 @@ def test_random_bytes_never_harm_the_job(job_dir: Path) -> None:
     ]
     for _ in range(300):
         raw = Raw(job_dir)
-        pieces = [rng.choice(words) if rng.random() < 0.8 else rng.randbytes(rng.randint(1, 40)) for _ in range(12)]
+        pieces = [
+            rng.choice(words) if rng.random() < 0.8 else rng.randbytes(rng.randint(1, 40))
+            for _ in range(12)
+        ]
         try:
             raw.say(b"hello 1 1\n" + b"".join(pieces) + b"\n")
         except (BrokenPipeError, ConnectionResetError):
@@ -206,8 +216,8 @@ def descriptors_of(pid: int) -> int:
 
 def test_descriptors_that_nobody_asked_for_are_not_kept(jobs: Jobs) -> None:
     job_dir = jobs.start("sleep", "600", stdio="attach")
-    with Connection(job_dir) as line:
-        pid = line.status().supervisor_pid
+    with SupervisorConnection(job_dir) as line:
+        pid = line.read_status().supervisor_pid
         before = descriptors_of(pid)
         raw = greeted(job_dir)
         for count in (1, 2, 3):
@@ -228,7 +238,13 @@ def build(tmp_path: Path, low: int, high: int) -> Path:
         pytest.skip("needs a C compiler to build a supervisor of another version")
     program = tmp_path / f"shim-{low}-{high}"
     versions = [f"-DPROTOCOL_MIN={low}", f"-DPROTOCOL_MAX={high}"]
-    subprocess.run([COMPILER, "-std=gnu11", *versions, "-o", program, *SOURCE.glob("*.c")], check=True)
+    sources = [
+        *NATIVE.glob("supervisor/**/*.c"),
+        NATIVE / "common/small_file.c",
+        NATIVE / "common/proc_stat.c",
+    ]
+    command = [COMPILER, "-std=gnu11", f"-I{NATIVE}", f"-I{NATIVE}/supervisor", *versions]
+    subprocess.run([*command, "-o", program, *sources], check=True)
     return program
 
 
@@ -239,38 +255,53 @@ def start_with(program: Path, job_dir: Path) -> None:
 def test_a_newer_supervisor_that_knows_our_version_serves_us(jobs: Jobs, tmp_path: Path) -> None:
     job_dir = jobs.write("sh", "-c", "exit 6", stdio="attach")
     start_with(build(tmp_path, 1, 5), job_dir)
-    with Connection(job_dir) as line:
+    with SupervisorConnection(job_dir) as line:
         assert line.version == 1
-    assert client.attach(str(job_dir / "sock"), pty=False).run_until_exit() == 6
+    assert client.attach_to_job(str(job_dir / "sock"), pty=False).run_until_exit() == 6
 
 
-def test_an_older_supervisor_serves_a_newer_client(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "PROTOCOL_MAX", 7)
+def test_an_older_supervisor_serves_a_newer_client(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PROTOCOL_MAX", 7)
     monkeypatch.setattr(client, "PROTOCOL_MAX", 7)
     job_dir = jobs.start("sh", "-c", "exit 6", stdio="attach")
-    with Connection(job_dir) as line:
-        assert (line.version, line.status().state) == (1, "waiting")
-    assert client.attach(str(job_dir / "sock"), pty=False).run_until_exit() == 6
+    with SupervisorConnection(job_dir) as line:
+        assert (line.version, line.read_status().state) == (1, "waiting")
+    assert client.attach_to_job(str(job_dir / "sock"), pty=False).run_until_exit() == 6
 
 
-def test_without_a_common_version_both_sides_say_so_and_the_job_runs_on(jobs: Jobs, tmp_path: Path) -> None:
+def test_without_a_common_version_both_sides_say_so_and_the_job_runs_on(
+    jobs: Jobs, tmp_path: Path
+) -> None:
     program = build(tmp_path, 2, 3)
-    waiting, running = jobs.write("true", stdio="attach", attach_seconds=1), jobs.write("sh", "-c", "sleep 0.2; exit 4")
+    waiting, running = (
+        jobs.write("true", stdio="attach", attach_seconds=1),
+        jobs.write("sh", "-c", "sleep 0.2; exit 4"),
+    )
     start_with(program, waiting)
     start_with(program, running)
-    with pytest.raises(supervisor.Incompatible, match="we speak 1 to 1; version: this supervisor speaks 2 to 3"):
-        Connection(running)
+    with pytest.raises(
+        supervisor.ProtocolMismatch, match="we speak 1 to 1; version: this supervisor speaks 2 to 3"
+    ):
+        SupervisorConnection(running)
     with pytest.raises(WrongState, match="speaks 2 to 3"):
-        client.attach(str(waiting / "sock"), pty=False)
-    # Its directory still tells everything: no version of the protocol is needed to find or to end it.
-    assert supervisor.inspect(running).state is supervisor.JobState.RUNNING
+        client.attach_to_job(str(waiting / "sock"), pty=False)
+    # Its directory still tells everything: no version of the protocol is needed to find or to end
+    # it.
+    assert supervisor.inspect_job(running).state is supervisor.JobState.RUNNING
     assert until(lambda: supervisor.read_exit(running)).exit_code == 4
     assert until(lambda: supervisor.read_exit(waiting)).state == "failed_to_start"
 
 
 def test_the_program_says_what_it_speaks() -> None:
-    said = subprocess.run([shim_path(), "--version"], capture_output=True, text=True, check=True).stdout
-    assert said == f"gpupool-shim spec 1 protocol {supervisor.PROTOCOL_MIN} {supervisor.PROTOCOL_MAX}\n"
+    said = subprocess.run(
+        [shim_path(), "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    assert (
+        said
+        == f"gpupool-shim spec 1 protocol {connection.PROTOCOL_MIN} {connection.PROTOCOL_MAX}\n"
+    )
 
 
 @pytest.mark.root
@@ -319,6 +350,6 @@ def test_a_job_cannot_shut_its_owner_out(jobs: Jobs, tmp_path: Path) -> None:
     job_dir = jobs.start(python, "-c", script, uid=54321, gid=54321)
     until(lambda: supervisor.read_log(job_dir, 0, 100).data.endswith(b"\n"))
     assert supervisor.read_log(job_dir, 0, 100).data == b"12\n"
-    with Connection(job_dir) as line:
+    with SupervisorConnection(job_dir) as line:
         line.stop(0)
     assert await_end(job_dir).reason == "stopped"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gpupool.base.fairness import jain
+from gpupool.base.fairness import compute_jain_index
 
 
 def test_fairness_is_one_for_equals_and_one_nth_for_a_hog() -> None:
-    assert jain([0.3, 0.3, 0.3]) == pytest.approx(1.0)
-    assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
-    assert jain([]) == 1.0
+    assert compute_jain_index([0.3, 0.3, 0.3]) == pytest.approx(1.0)
+    assert compute_jain_index([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
+    assert compute_jain_index([]) == 1.0

@@ -9,29 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import PoolCopied, StateUnusable
-from gpupool.base.instance import FILE, Instance, claim, is_copy, read
+from gpupool.base.errors import CopiedPool, StateUnusable
+from gpupool.base.instance import FILE, PoolInstance, claim_directory, is_copy, read_identity
 
-HERE = Instance("n", "m", "b", "/pool", 1, 10)
+HERE = PoolInstance("n", "m", "b", "/pool", 1, 10)
 
 
 def test_a_claimed_directory_keeps_its_nonce_across_claims_and_renames(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    first = claim(tmp_path / "a")
-    assert claim(tmp_path / "a") == first
+    first = claim_directory(tmp_path / "a")
+    assert claim_directory(tmp_path / "a") == first
     (tmp_path / "a").rename(tmp_path / "b")
-    moved = claim(tmp_path / "b")
+    moved = claim_directory(tmp_path / "b")
     assert (moved.nonce, moved.path) == (first.nonce, str(tmp_path / "b"))
-    assert read(tmp_path / "b") == moved
+    assert read_identity(tmp_path / "b") == moved
 
 
 def test_a_copy_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    claim(tmp_path / "a")
+    claim_directory(tmp_path / "a")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     before = (tmp_path / "b" / FILE).read_bytes()
-    with pytest.raises(PoolCopied, match=f"copy of the pool at {tmp_path / 'a'}"):
-        claim(tmp_path / "b")
+    with pytest.raises(CopiedPool, match=f"copy of the pool at {tmp_path / 'a'}"):
+        claim_directory(tmp_path / "b")
     assert (tmp_path / "b" / FILE).read_bytes() == before
 
 
@@ -54,4 +54,4 @@ def test_a_copy_is_told_from_a_move(here: dict[str, object], expected: bool) -> 
 def test_a_damaged_identity_is_said(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(StateUnusable, match="cannot be read"):
-        claim(tmp_path)
+        claim_directory(tmp_path)

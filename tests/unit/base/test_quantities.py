@@ -34,7 +34,9 @@ def test_a_quantity_is_its_exact_number(text: Any, value: Any) -> None:
     assert parse_quantity(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "8GB", "Gi", "1e", "1_000", "٣", True, None, [], "8 Gi", "1e999", "9" * 101])
+@pytest.mark.parametrize(
+    "text", ["", "8GB", "Gi", "1e", "1_000", "٣", True, None, [], "8 Gi", "1e999", "9" * 101]
+)
 def test_what_is_no_quantity_is_refused(text: Any) -> None:
     with pytest.raises(BadQuantity, match="is no quantity"):
         parse_quantity(text)

@@ -25,7 +25,13 @@ from gpupool.base.units import (
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("8GiB", 8 * GIB), ("8Gi", 8 * GIB), ("8192MiB", 8 * GIB), (" 1.5 GiB ", 1536 * MIB), ("1TiB", 1024 * GIB)],
+    [
+        ("8GiB", 8 * GIB),
+        ("8Gi", 8 * GIB),
+        ("8192MiB", 8 * GIB),
+        (" 1.5 GiB ", 1536 * MIB),
+        ("1TiB", 1024 * GIB),
+    ],
 )
 def test_binary_units_are_exact(text: str, size: int) -> None:
     assert parse_memory(text) == size
@@ -47,14 +53,20 @@ def test_a_unit_that_can_mean_two_sizes_is_refused(text: str) -> None:
         parse_memory(text)
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "0MiB", "1e400GiB", "NaNGiB", "8XiB", "99999999TiB", "8 Gi B"])
+@pytest.mark.parametrize(
+    "text", ["", "GiB", "-1GiB", "0MiB", "1e400GiB", "NaNGiB", "8XiB", "99999999TiB", "8 Gi B"]
+)
 def test_what_is_no_amount_of_memory_is_refused(text: str) -> None:
     with pytest.raises(BadQuantity):
         parse_memory(text)
 
 
-@pytest.mark.parametrize(("text", "answer"), [("0.3", (300, None)), ("1", (1000, None)), ("4", (1000, 4))])
-def test_shares_up_to_one_card_and_whole_cards_above(text: str, answer: tuple[int, int | None]) -> None:
+@pytest.mark.parametrize(
+    ("text", "answer"), [("0.3", (300, None)), ("1", (1000, None)), ("4", (1000, 4))]
+)
+def test_shares_up_to_one_card_and_whole_cards_above(
+    text: str, answer: tuple[int, int | None]
+) -> None:
     assert parse_gpu(text) == answer
 
 
@@ -76,7 +88,9 @@ def test_a_share_always_shows_both_numbers() -> None:
     assert "best effort" in format_share(0, GIB, best_effort=True)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("1h30m", 5400), ("2d", 172800), ("1w", 604800)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("1h30m", 5400), ("2d", 172800), ("1w", 604800)]
+)
 def test_durations_are_whole_seconds(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
 
@@ -100,6 +114,8 @@ def test_since_understands_ages_months_and_iso_times() -> None:
     assert parse_since("2026-11-20T10:00:00+02:00", now) == datetime(2026, 11, 20, 8, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(4, "0:04"), (751, "12:31"), (11100, "3:05:00"), (183900, "2d 3:05:00")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(4, "0:04"), (751, "12:31"), (11100, "3:05:00"), (183900, "2d 3:05:00")]
+)
 def test_durations_read_like_a_clock(seconds: int, text: str) -> None:
     assert format_duration(seconds) == text

@@ -1,11 +1,18 @@
-"""Whole outputs compared with files; GPUPOOL_UPDATE_GOLDEN=1 writes them anew, to be read in the diff."""
+"""Whole outputs compared with files; GPUPOOL_UPDATE_GOLDEN=1 writes them anew, to be read in the
+diff."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "golden" / "cli"
+
+# The fixtures of conftest.py.
+GoldenLine = Callable[[str, str], None]
+TypedLine = Callable[[str], tuple[int, str, str]]
+AnswerWith = Callable[..., None]
 
 
 def compare(name: str, text: str) -> None:

@@ -1,4 +1,5 @@
-"""Answers of a pool as the wire's own shapes write them, so that a changed shape changes the tests."""
+"""Answers of a pool as the wire's own shapes write them, so that a changed shape changes the
+tests."""
 
 from __future__ import annotations
 
@@ -6,10 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.base.units import format_instant
-from gpupool.scheduling import wording_help
+from gpupool.scheduling.reasons import help_messages
 from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.defrag import DefragOut, MoveOut, RebalanceOut, ReservedOut, SpreadOut
-from gpupool.wire.fleet import CardUse, DeviceOut, NodeOut, NumaOut, ProcessOut, ProcessUse, UsageOut
+from gpupool.wire.fleet import (
+    CardUse,
+    DeviceOut,
+    NodeOut,
+    NumaOut,
+    ProcessOut,
+    ProcessUse,
+    UsageOut,
+)
 from gpupool.wire.jobs import (
     ExplainOut,
     GangStandOut,
@@ -39,11 +48,13 @@ from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
 NOON = 1_795_262_400_000_000_000  # 2026-11-21T12:00:00Z
 NOW = NOON + 125 * 10**9
 GIB = 1 << 30
-ABOUT = wording_help.start(NOON, promised=False, chance_pct=68)
+ABOUT = help_messages.format_start(NOON, promised=False, chance_pct=68)
 
 
 def job(name: str = "train", state: str = "running", **changes: Any) -> dict[str, Any]:
-    seat = SeatOut(device="node-1:0", uuid="GPU-1", model="H200", gpu_milli=300, memory_bytes=8 * GIB)
+    seat = SeatOut(
+        device="node-1:0", uuid="GPU-1", model="H200", gpu_milli=300, memory_bytes=8 * GIB
+    )
     facts: dict[str, Any] = {
         "id": "j-0000000001",
         "name": name,
@@ -68,7 +79,14 @@ def job(name: str = "train", state: str = "running", **changes: Any) -> dict[str
         "ended_ns": NOON + 90 * 10**9,
     }
     if state == "pending":
-        facts |= {"node": None, "device": None, "seats": [], "why": "", "simulated": None, "placed_ns": None}
+        facts |= {
+            "node": None,
+            "device": None,
+            "seats": [],
+            "why": "",
+            "simulated": None,
+            "placed_ns": None,
+        }
         facts |= {"started_ns": None, "ended_ns": None, "submitted_ns": NOON + 60 * 10**9}
     elif state in ("starting", "running"):
         facts |= {"ended_ns": None, "started_ns": NOON}
@@ -92,7 +110,10 @@ def job_use() -> JobUse:
         throttled_milliseconds=60_250,
         launches=40312,
         refusals=2,
-        processes=[ProcessUse(pid=4711, cards=[card]), ProcessUse(pid=4712, foreign_driver=True, cards=[card])],
+        processes=[
+            ProcessUse(pid=4711, cards=[card]),
+            ProcessUse(pid=4712, foreign_driver=True, cards=[card]),
+        ],
     )
 
 
@@ -122,9 +143,24 @@ def card(index: int = 0, **changes: Any) -> dict[str, Any]:
 
 def cards() -> list[dict[str, Any]]:
     other = ProcessOut(pid=4711, user="bob", name="python", memory_bytes=3 * GIB)
-    held: dict[str, Any] = {"used_milli": 300, "used_bytes": 8 * GIB, "shares": 1, "largest_milli": 700}
-    real: dict[str, Any] = {"simulated": False, "state": "observed", "health": "warning", "health_reason": "XID 63"}
-    usage = UsageOut(utilization_percent=42.0, memory_used_bytes=3 * GIB, power_watts=310.5, temperature_celsius=61.0)
+    held: dict[str, Any] = {
+        "used_milli": 300,
+        "used_bytes": 8 * GIB,
+        "shares": 1,
+        "largest_milli": 700,
+    }
+    real: dict[str, Any] = {
+        "simulated": False,
+        "state": "observed",
+        "health": "warning",
+        "health_reason": "XID 63",
+    }
+    usage = UsageOut(
+        utilization_percent=42.0,
+        memory_used_bytes=3 * GIB,
+        power_watts=310.5,
+        temperature_celsius=61.0,
+    )
     return [
         card(0, **held, largest_bytes=(143771 - 8192) << 20),
         card(1, health="unknown"),
@@ -147,21 +183,56 @@ def quota(**changes: Any) -> QuotaOut:
 
 def quota_tree() -> dict[str, Any]:
     def node(kind: Any, name: str, parent: str | None, **more: Any) -> QuotaNodeOut:
-        facts: dict[str, Any] = {"weight_milli": 1000, "limits": [], "held_milli": 0, "held_memory_bytes": 0}
-        shares: dict[str, Any] = {"share_percent": 0.0, "due_percent": 100.0, "past_card_hours": 0.0}
+        facts: dict[str, Any] = {
+            "weight_milli": 1000,
+            "limits": [],
+            "held_milli": 0,
+            "held_memory_bytes": 0,
+        }
+        shares: dict[str, Any] = {
+            "share_percent": 0.0,
+            "due_percent": 100.0,
+            "past_card_hours": 0.0,
+        }
         return QuotaNodeOut(kind=kind, name=name, parent=parent, **{**facts, **shares, **more})
 
-    def use(resource: str, nominal: int, held: int, borrowed: int = 0, lent: int = 0) -> QuotaUseOut:
+    def use(
+        resource: str, nominal: int, held: int, borrowed: int = 0, lent: int = 0
+    ) -> QuotaUseOut:
         facts: dict[str, Any] = {"borrowing": None, "lending": None, "held": held}
-        return QuotaUseOut(resource=resource, nominal=nominal, borrowed=borrowed, lent=lent, **facts)
+        return QuotaUseOut(
+            resource=resource, nominal=nominal, borrowed=borrowed, lent=lent, **facts
+        )
 
     lab = [use("gpu", 12_000, 6000), use("gpu:H200", 4000, 1000)]
     nlp = [use("gpu", 4000, 6000, borrowed=2000), use("node", 1, 1)]
     tree = [
         node("pool", "", None, held_milli=7000, share_percent=43.75, past_card_hours=120.5),
-        node("cohort", "research", None, limits=lab, held_milli=6000, share_percent=37.5, due_percent=66.67),
-        node("tenant", "nlp", "research", limits=nlp, held_milli=6000, share_percent=37.5, due_percent=22.22),
-        node("tenant", "vision", "research", weight_milli=2000, limits=[use("gpu", 8000, 0, lent=2000)]),
+        node(
+            "cohort",
+            "research",
+            None,
+            limits=lab,
+            held_milli=6000,
+            share_percent=37.5,
+            due_percent=66.67,
+        ),
+        node(
+            "tenant",
+            "nlp",
+            "research",
+            limits=nlp,
+            held_milli=6000,
+            share_percent=37.5,
+            due_percent=22.22,
+        ),
+        node(
+            "tenant",
+            "vision",
+            "research",
+            weight_milli=2000,
+            limits=[use("gpu", 8000, 0, lent=2000)],
+        ),
         node("tenant", "default", None, held_milli=1000, share_percent=6.25, due_percent=33.33),
     ]
     return QuotaTreeOut(nodes=tree).model_dump(mode="json")
@@ -190,11 +261,27 @@ def pool() -> dict[str, Any]:
 
 def report() -> dict[str, Any]:
     rows = [
-        ReportRow(kind="tenant", tenant="nlp", card_milliseconds=5_400_000, memory_mib_seconds=29_491_200, cost="5.25"),
-        ReportRow(kind="tenant", tenant="vision", card_milliseconds=900_000, memory_mib_seconds=3_686_400, cost="0.88"),
-        ReportRow(kind="idle", card_milliseconds=8_100_000, memory_mib_seconds=10_000_000, cost="7.87"),
+        ReportRow(
+            kind="tenant",
+            tenant="nlp",
+            card_milliseconds=5_400_000,
+            memory_mib_seconds=29_491_200,
+            cost="5.25",
+        ),
+        ReportRow(
+            kind="tenant",
+            tenant="vision",
+            card_milliseconds=900_000,
+            memory_mib_seconds=3_686_400,
+            cost="0.88",
+        ),
+        ReportRow(
+            kind="idle", card_milliseconds=8_100_000, memory_mib_seconds=10_000_000, cost="7.87"
+        ),
         ReportRow(kind="overhead", card_milliseconds=0, memory_mib_seconds=0, cost="0.00"),
-        ReportRow(kind="unmanaged", card_milliseconds=3_600_000, memory_mib_seconds=5_000_000, cost="3.50"),
+        ReportRow(
+            kind="unmanaged", card_milliseconds=3_600_000, memory_mib_seconds=5_000_000, cost="3.50"
+        ),
     ]
     return ReportOut(
         since_ns=NOON - 3600 * 10**9,
@@ -213,11 +300,26 @@ def report() -> dict[str, Any]:
 
 def live() -> dict[str, Any]:
     usage = UsageOut(utilization_percent=42.0, memory_used_bytes=3 * GIB)
-    known = {"node": "node-1", "model": "H200", "simulated": True, "state": "adopted", "memory_bytes": 143771 << 20}
+    known = {
+        "node": "node-1",
+        "model": "H200",
+        "simulated": True,
+        "state": "adopted",
+        "memory_bytes": 143771 << 20,
+    }
     one = LiveCard(
-        device="node-1:0", uuid="a", health="ok", held_milli=350, held_bytes=8 * GIB, shares=1, usage=usage, **known
+        device="node-1:0",
+        uuid="a",
+        health="ok",
+        held_milli=350,
+        held_bytes=8 * GIB,
+        shares=1,
+        usage=usage,
+        **known,
     )
-    two = LiveCard(device="node-1:1", uuid="b", health="unknown", held_milli=0, held_bytes=0, shares=0, **known)
+    two = LiveCard(
+        device="node-1:1", uuid="b", health="unknown", held_milli=0, held_bytes=0, shares=0, **known
+    )
     running = LiveJob(
         job="j-0000000001",
         name="train",
@@ -256,12 +358,29 @@ def queued() -> list[dict[str, Any]]:
 
 
 def reservations() -> list[dict[str, Any]]:
-    facts: dict[str, Any] = {"tenant": "nlp", "user": "alice", "share": "1.00 GPU", "count": 8, "state": "planned"}
+    facts: dict[str, Any] = {
+        "tenant": "nlp",
+        "user": "alice",
+        "share": "1.00 GPU",
+        "count": 8,
+        "state": "planned",
+    }
     once = ReservationOut(
-        id="v-0000000001", name="demo", replicas=2, start_ns=NOON, end_ns=NOON + 4 * 3600 * 10**9, **facts
+        id="v-0000000001",
+        name="demo",
+        replicas=2,
+        start_ns=NOON,
+        end_ns=NOON + 4 * 3600 * 10**9,
+        **facts,
     )
     nightly = ReservationOut(
-        id="v-0000000002", name="nightly", replicas=1, start_ns=NOON, end_ns=None, every_seconds=86400, **facts
+        id="v-0000000002",
+        name="nightly",
+        replicas=1,
+        start_ns=NOON,
+        end_ns=None,
+        every_seconds=86400,
+        **facts,
     )
     return [once.model_dump(mode="json"), nightly.model_dump(mode="json")]
 
@@ -317,14 +436,18 @@ def defrag_plan() -> DefragOut:
     )
     gain = {"whole_cards": (12, 12), "whole_nodes": (0, 1), "blocks": (0, 1)}
     held = ReservedOut(cards=2, gpu_milli=2000, memory_bytes=280 << 30)
-    return DefragOut(moves=[move], lost_seconds=4000, by="cp-sat, proven best", movable=5, reserved=held, **gain)
+    return DefragOut(
+        moves=[move], lost_seconds=4000, by="cp-sat, proven best", movable=5, reserved=held, **gain
+    )
 
 
 def rebalance_plan() -> RebalanceOut:
     before = SpreadOut(cards=4, highest_milli=900, mean_milli=400, jain=0.7)
     after = SpreadOut(cards=4, highest_milli=500, mean_milli=400, jain=0.96)
     moves, held = defrag_plan().moves, ReservedOut(cards=0, gpu_milli=0, memory_bytes=0)
-    return RebalanceOut(moves=moves, lost_seconds=4000, before=before, after=after, movable=5, reserved=held)
+    return RebalanceOut(
+        moves=moves, lost_seconds=4000, before=before, after=after, movable=5, reserved=held
+    )
 
 
 def room() -> CapacityOut:
@@ -353,7 +476,13 @@ def numa(number: int, cpus: str, free_cpu_milli: int, free_gib: int) -> NumaOut:
 
 def answers() -> dict[str, Any]:
     """What the sample pool says to GET, by path below /api/v1/."""
-    array = {"name": "sweep.1", "array": "sweep", "array_index": 1, "count": 2, "submitted_ns": NOON}
+    array = {
+        "name": "sweep.1",
+        "array": "sweep",
+        "array_index": 1,
+        "count": 2,
+        "submitted_ns": NOON,
+    }
     jobs = [
         job("big", "pending", reason="needs 16 whole cards on one node; 15 are free", gpu_milli=1000, count=16,
             share="16 × [1.00 GPU (100 % compute) + 143771 MiB]", start=ABOUT, start_ns=NOON, start_chance_pct=68),
@@ -362,10 +491,19 @@ def answers() -> dict[str, Any]:
         job("broken", "failed", exit_code=7, reason="exit code 7"),
         job("killed", "stopped", signal=15, reason="stopped by its user", tenant="nlp", user="bob"),
     ]  # fmt: skip
-    tenant = TenantOut(name="nlp", quota=quota(), users=2, projects=["default", "thesis"], created_ns=NOON)
+    tenant = TenantOut(
+        name="nlp", quota=quota(), users=2, projects=["default", "thesis"], created_ns=NOON
+    )
     user = {"tenant": "nlp", "created_ns": NOON}
     users = [
-        UserOut(name="alice", role="tenant-admin", unix_user="alice", run_as=None, disabled=False, **user),
+        UserOut(
+            name="alice",
+            role="tenant-admin",
+            unix_user="alice",
+            run_as=None,
+            disabled=False,
+            **user,
+        ),
         UserOut(name="ci", role="user", unix_user=None, run_as="builder", disabled=True, **user),
     ]
     token = {"user": "ci", "kind": "api", "created_ns": NOON}
@@ -430,7 +568,10 @@ def sample_pool(state_dir: Path, *, submit: dict[str, Any] | None = None) -> Scr
         if asked.method == "POST" and path.endswith("/stop"):
             return reply([job(path.split("/")[1], "stopped")])
         if path not in known:
-            return reply({"code": "GP-3003", "detail": f"no such thing: {path}", "hint": "gpupool ps --all"}, 404)
+            return reply(
+                {"code": "GP-3003", "detail": f"no such thing: {path}", "hint": "gpupool ps --all"},
+                404,
+            )
         if path not in PAGED:
             return reply(known[path], headers='ETag: "4"\r\n')
         limit = int(asked.target.partition("limit=")[2].partition("&")[0])

@@ -15,18 +15,54 @@ from gpupool.cli import main as door
 from gpupool.cli.main import main
 from tests.unit.cli.sample import job, sample_pool
 
-HEAVY = ("fastapi", "pydantic", "sqlalchemy", "alembic", "uvicorn", "rich", "yaml", "numpy", "shtab")
+HEAVY = (
+    "fastapi",
+    "pydantic",
+    "sqlalchemy",
+    "alembic",
+    "uvicorn",
+    "rich",
+    "yaml",
+    "numpy",
+    "shtab",
+)
 LEAN = ("typing", "argparse", "socket", "dataclasses", "pathlib", "threading", "inspect")
 
 
 SUBMIT = {
-    *("gpupool.base", "gpupool.base.client_settings", "gpupool.base.errors", "gpupool.base.ids", "gpupool.base.units"),
-    *("gpupool.cli", "gpupool.cli.commands", "gpupool.cli.context", "gpupool.cli.main"),
-    *("gpupool.cli.share_options", "gpupool.cli.submit"),
-    *("gpupool.client", "gpupool.client.connection", "gpupool.client.endpoints", "gpupool.client.leader"),
-    *("gpupool.client.messages", "gpupool.client.sockets", "gpupool.client.submission", "gpupool.client.transport"),
+    *(
+        "gpupool.base",
+        "gpupool.base.client_settings",
+        "gpupool.base.errors",
+        "gpupool.base.errors.failures",
+        "gpupool.base.errors.requests",
+        "gpupool.base.ids",
+        "gpupool.base.units",
+    ),
+    *(
+        "gpupool.cli",
+        "gpupool.cli.work",
+        "gpupool.terminal",
+        "gpupool.terminal.commands",
+        "gpupool.terminal.context",
+        "gpupool.cli.main",
+    ),
+    *("gpupool.terminal.share_options", "gpupool.cli.work.submit"),
+    *(
+        "gpupool.client",
+        "gpupool.client.connection",
+        "gpupool.client.endpoints",
+        "gpupool.client.leader",
+    ),
+    *(
+        "gpupool.client.messages",
+        "gpupool.client.sockets",
+        "gpupool.client.submission",
+        "gpupool.client.transport",
+    ),
 }
-"""Every module of ours that a submission imports: one more is a choice, as each costs a fraction of a millisecond."""
+"""Every module of ours that a submission imports: one more is a choice, as each costs a fraction of
+a millisecond."""
 
 
 def modules_after(words: list[str], environ: dict[str, str] | None = None) -> set[str]:
@@ -37,7 +73,11 @@ def modules_after(words: list[str], environ: dict[str, str] | None = None) -> se
     )
     environ = {**os.environ, **(environ or {})}
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, env=environ, check=False
+        [sys.executable, "-c", program, *words],
+        capture_output=True,
+        text=True,
+        env=environ,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return set(done.stderr.rpartition("modules ")[2].split())
@@ -53,13 +93,18 @@ def test_version_imports_no_web_database_or_scheduler_package() -> None:
     assert ours(modules, "") == {
         "gpupool.base",
         "gpupool.base.errors",
+        "gpupool.base.errors.failures",
+        "gpupool.base.errors.requests",
         "gpupool.cli",
-        "gpupool.cli.commands",
+        "gpupool.terminal",
+        "gpupool.terminal.commands",
         "gpupool.cli.main",
     }
 
 
-def test_submit_talks_to_a_pool_without_importing_what_costs_more_than_it_does(tmp_path: Path) -> None:
+def test_submit_talks_to_a_pool_without_importing_what_costs_more_than_it_does(
+    tmp_path: Path,
+) -> None:
     with sample_pool(tmp_path):
         words = ["submit", "--gpu", "0.3", "--memory", "8GiB", "--name", "train", "--", "true"]
         modules = modules_after(words, {"GPUPOOL_STATE_DIR": str(tmp_path)})
@@ -70,13 +115,17 @@ def test_submit_talks_to_a_pool_without_importing_what_costs_more_than_it_does(t
 def test_run_imports_nothing_costly_before_it_attaches(tmp_path: Path) -> None:
     ended = job("train", "done", exit_code=0)
     with sample_pool(tmp_path, submit=ended):
-        modules = modules_after(["run", "--gpu", "0.3", "--", "true"], {"GPUPOOL_STATE_DIR": str(tmp_path)})
+        modules = modules_after(
+            ["run", "--gpu", "0.3", "--", "true"], {"GPUPOOL_STATE_DIR": str(tmp_path)}
+        )
     assert not modules & {*HEAVY, *LEAN}
 
 
 def test_attaching_imports_nothing_costly_either() -> None:
     program = "import sys, gpupool.client.attach, gpupool.client.attach_relay; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert not set(done.stdout.split()) & {*HEAVY, *LEAN}
 
 
@@ -94,20 +143,30 @@ def test_the_version_is_printed(word: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["sumbit"], "gpupool: GP-1005: unknown command 'sumbit'\n  did you mean: gpupool submit\n"),
+        (
+            ["sumbit"],
+            "gpupool: GP-1005: unknown command 'sumbit'\n  did you mean: gpupool submit\n",
+        ),
         (["quto"], "gpupool: GP-1005: unknown command 'quto'\n  did you mean: gpupool quota\n"),
         (["statu"], "gpupool: GP-1005: unknown command 'statu'\n  try: gpupool ps\n"),
-        (["xyzzy"], "gpupool: GP-1005: unknown command 'xyzzy'\n  gpupool --help lists the commands\n"),
+        (
+            ["xyzzy"],
+            "gpupool: GP-1005: unknown command 'xyzzy'\n  gpupool --help lists the commands\n",
+        ),
         (["--frobnicate"], "gpupool: GP-1005: unknown option --frobnicate\n  gpupool --help\n"),
         (["p\ns"], "gpupool: GP-1005: unknown command 'p\\ns'\n  did you mean: gpupool ps\n"),
     ],
 )
-def test_an_unknown_word_gets_the_nearest_one(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_word_gets_the_nearest_one(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words) == 2
     assert capsys.readouterr().err == said
 
 
-def test_without_a_pool_a_command_says_how_to_start_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_pool_a_command_says_how_to_start_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--state-dir", str(tmp_path), "ps"]) == 7
     assert capsys.readouterr().err == (
         f"gpupool: GP-5001: no pool is running at {tmp_path}\n  start one: gpupool up --state-dir {tmp_path}\n"
@@ -129,7 +188,7 @@ def test_ctrl_c_ends_a_command_without_a_traceback(
     def interrupted(_: list[str]) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(door, "_dispatch", interrupted)
+    monkeypatch.setattr(door, "_dispatch_command", interrupted)
     assert main([]) == 130
     assert capsys.readouterr().err == ""
 
@@ -140,7 +199,7 @@ def test_an_unexpected_error_is_one_line_with_a_code(
     def broken(_: list[str]) -> int:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(door, "_dispatch", broken)
+    monkeypatch.setattr(door, "_dispatch_command", broken)
     monkeypatch.delenv("GPUPOOL_DEBUG", raising=False)
     assert main([]) == 1
     assert capsys.readouterr().err == (
@@ -157,7 +216,9 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
         program = "from gpupool.cli.main import entry; entry()"
         command = f"{sys.executable} -c '{program}' ps -o json | head -c 1; echo ${{PIPESTATUS[0]}}"
         environ = {**os.environ, "GPUPOOL_STATE_DIR": str(tmp_path)}
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environ, check=True)
+        done = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, env=environ, check=True
+        )
     assert done.stderr == ""
     assert done.stdout[0] == "["
     assert int(done.stdout[1:]) in (0, 141)
@@ -165,7 +226,9 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 def test_sigint_from_outside_ends_a_waiting_command(tmp_path: Path) -> None:
     with sample_pool(tmp_path) as pool:
-        pool.handler = lambda asked: b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        pool.handler = lambda asked: (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        )
         program = "import sys; from gpupool.cli.main import entry; entry()"
         environ = {**os.environ, "GPUPOOL_STATE_DIR": str(tmp_path)}
         words = [sys.executable, "-c", program, "events", "--follow", "--after", "1"]

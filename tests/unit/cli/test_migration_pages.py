@@ -1,4 +1,5 @@
-"""What pages show of `gpupool import` is what is printed; GPUPOOL_UPDATE_GOLDEN=1 writes it anew."""
+"""What pages show of `gpupool import` is what is printed; GPUPOOL_UPDATE_GOLDEN=1 writes it
+anew."""
 
 from __future__ import annotations
 

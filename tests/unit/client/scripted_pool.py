@@ -30,9 +30,13 @@ class Request:
         return json.loads(self.body)
 
 
-def reply(value: Any = None, status: int = 200, headers: str = "", kind: str = "application/json") -> bytes:
+def reply(
+    value: Any = None, status: int = 200, headers: str = "", kind: str = "application/json"
+) -> bytes:
     """A whole answer with a Content-Length."""
-    body = b"" if value is None else value if isinstance(value, bytes) else json.dumps(value).encode()
+    body = (
+        b"" if value is None else value if isinstance(value, bytes) else json.dumps(value).encode()
+    )
     head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
     return head.encode() + body
 

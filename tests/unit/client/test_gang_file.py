@@ -1,4 +1,5 @@
-"""A gang in a file: what it says becomes the request, and what is wrong with it is said with its place."""
+"""A gang in a file: what it says becomes the request, and what is wrong with it is said with its
+place."""
 
 from __future__ import annotations
 
@@ -58,13 +59,25 @@ def test_a_role_without_a_command_or_share_has_those_of_the_command_line(tmp_pat
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("roles: [{name: a, members: 0}]", BadInput, "gang.yaml: roles[0].members: input should be greater"),
+        (
+            "roles: [{name: a, members: 0}]",
+            BadInput,
+            "gang.yaml: roles[0].members: input should be greater",
+        ),
         ("roles: [{name: a, count: 2}]", BadInput, "gang.yaml: roles[0].count: is not known here"),
         ("roles: [{members: 2}]", BadInput, "gang.yaml: roles[0].name: field required"),
-        ("groups: [{roles: [{name: a, share: {gpu: 1.5}}]}]", BadFraction, "groups[0].roles[0].share: --gpu 1.5"),
+        (
+            "groups: [{roles: [{name: a, share: {gpu: 1.5}}]}]",
+            BadFraction,
+            "groups[0].roles[0].share: --gpu 1.5",
+        ),
         ("roles: [{name: a, members: 2, min: 3}]", BadInput, "roles[0].min: 3 of 2 members"),
         ("roles: []", BadInput, "group gang has neither roles nor groups"),
-        ("topology: rack,perhaps\nroles: [{name: a}]", BadOption, "topology: --topology 'rack,perhaps'"),
+        (
+            "topology: rack,perhaps\nroles: [{name: a}]",
+            BadOption,
+            "topology: --topology 'rack,perhaps'",
+        ),
         ("[1, 2]", BadInput, "gang.yaml: the file: input should be"),
         ("a: [", BadInput, "gang.yaml is no YAML"),
         ("roles: [{name: a}]", BadInput, "no command is given"),
@@ -113,4 +126,8 @@ def test_options_that_make_no_sense_are_refused(asked: dict[str, str], message: 
 
 def test_processors_and_main_memory_of_the_node_go_with_the_share() -> None:
     shape = job_body(["x"], cpus="0.5", host_memory="8GiB", topology="numa", local=False)["shape"]
-    assert (shape["cpu_milli"], shape["host_bytes"], shape["within"]) == (500, 8 * GIB, {"required": "numa"})
+    assert (shape["cpu_milli"], shape["host_bytes"], shape["within"]) == (
+        500,
+        8 * GIB,
+        {"required": "numa"},
+    )

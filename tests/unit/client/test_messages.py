@@ -9,5 +9,7 @@ def test_a_segment_of_a_path_stays_one_segment_whatever_it_holds() -> None:
 
 
 def test_a_query_repeats_the_name_of_a_list_and_omits_none() -> None:
-    lines, payload = request_message("GET", "jobs", None, {"state": ["a b", "c"], "all": True, "tenant": None}, None)
+    lines, payload = request_message(
+        "GET", "jobs", None, {"state": ["a b", "c"], "all": True, "tenant": None}, None
+    )
     assert (lines[1], payload) == ("/api/v1/jobs?state=a%20b&state=c&all=true", b"")

@@ -1,4 +1,5 @@
-"""The SDK: what a program asks is what the command line would ask, and answers have the wire's shapes."""
+"""The SDK: what a program asks is what the command line would ask, and answers have the wire's
+shapes."""
 
 from __future__ import annotations
 
@@ -18,13 +19,25 @@ from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
 def test_a_submission_from_a_program_is_the_one_from_the_command_line(tmp_path: Path) -> None:
     with sample_pool(tmp_path) as running, Pool(tmp_path) as pool:
         submitted = pool.submit(
-            ["sh", "-c", "x y"], gpu=0.3, memory="8GiB", labels={"rack": "r1"}, priority=-5, wait=False, max_time="1h"
+            ["sh", "-c", "x y"],
+            gpu=0.3,
+            memory="8GiB",
+            labels={"rack": "r1"},
+            priority=-5,
+            wait=False,
+            max_time="1h",
         )
         pool.submit("sh -c 'x y'", gpu="0.3", array=3)
         sent = [asked.json for asked in running.requests]
     assert submitted.first.name == "train"
     wanted = job_body(
-        ["sh", "-c", "x y"], gpu="0.3", memory="8GiB", labels=["rack=r1"], priority="-5", wait=False, max_time="1h"
+        ["sh", "-c", "x y"],
+        gpu="0.3",
+        memory="8GiB",
+        labels=["rack=r1"],
+        priority="-5",
+        wait=False,
+        max_time="1h",
     )
     assert sent[0] == _plain(wanted)
     assert (sent[1]["launch"]["argv"], sent[1]["array"]) == (["sh", "-c", "x y"], 3)
@@ -47,7 +60,11 @@ def test_lists_come_over_all_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with sample_pool(tmp_path) as running, Pool(tmp_path) as pool:
         assert [job.name for job in pool.jobs()] == [job["name"] for job in answers()["jobs"]]
         assert len(running.requests) == 3
-        assert [card.name for card in pool.gpus(model="H200")] == ["node-1:0", "node-1:1", "node-1:2"]
+        assert [card.name for card in pool.gpus(model="H200")] == [
+            "node-1:0",
+            "node-1:1",
+            "node-1:2",
+        ]
         assert "model=H200" in running.requests[-1].target
 
 
@@ -63,7 +80,9 @@ def test_single_answers_are_typed(tmp_path: Path) -> None:
 def test_a_report_takes_instants_and_prices(tmp_path: Path) -> None:
     with sample_pool(tmp_path) as running, Pool(tmp_path) as pool:
         since = datetime(2026, 11, 1, tzinfo=UTC)
-        report = pool.report(since, by=["tenant", "user"], prices={"H200": 3.5, "*": 1}, currency="EUR")
+        report = pool.report(
+            since, by=["tenant", "user"], prices={"H200": 3.5, "*": 1}, currency="EUR"
+        )
         asked = running.requests[0].target
     assert sum(row.card_milliseconds for row in report.rows) == report.capacity_card_milliseconds
     assert "since=2026-11-01T00:00:00%2B00:00" in asked
@@ -75,7 +94,15 @@ def test_logs_are_followed_to_the_end(tmp_path: Path) -> None:
 
     def answer(asked: Request) -> bytes:
         data, following, ended = pieces.pop(0)
-        return reply({"data": data, "offset": 0, "next_offset": following, "dropped_bytes": 0, "ended": ended})
+        return reply(
+            {
+                "data": data,
+                "offset": 0,
+                "next_offset": following,
+                "dropped_bytes": 0,
+                "ended": ended,
+            }
+        )
 
     with ScriptedPool(tmp_path, answer), Pool(tmp_path) as pool:
         assert b"".join(pool.logs("train", follow=True)) == b"abc"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.client_settings import ClientSettings
-from gpupool.base.errors import LeaseExpired, PoolLost, Standby
+from gpupool.base.errors import ExpiredLease, PoolLost, StandbyServer
 from gpupool.client import connection, leader
 from gpupool.client.transport import Api
 from tests.unit.client.scripted_pool import HANG_UP, Request, ScriptedPool, reply
@@ -31,15 +31,24 @@ def expired(_: Request) -> bytes:
 
 
 def both(first: ScriptedPool, second: ScriptedPool) -> Api:
-    return Api(ClientSettings(url=",".join(f"unix://{one.state_dir}/gpupool.sock" for one in (first, second))))
+    return Api(
+        ClientSettings(
+            url=",".join(f"unix://{one.state_dir}/gpupool.sock" for one in (first, second))
+        )
+    )
 
 
 def paths(pool: ScriptedPool) -> list[str]:
     return [asked.target for asked in pool.requests]
 
 
-def test_a_submission_refused_by_a_standby_goes_to_the_leader_and_stays_there(tmp_path: Path) -> None:
-    with ScriptedPool(tmp_path / "a", standby) as first, ScriptedPool(tmp_path / "b", leads) as second:
+def test_a_submission_refused_by_a_standby_goes_to_the_leader_and_stays_there(
+    tmp_path: Path,
+) -> None:
+    with (
+        ScriptedPool(tmp_path / "a", standby) as first,
+        ScriptedPool(tmp_path / "b", leads) as second,
+    ):
         api = both(first, second)
         assert api.request("POST", "jobs", {}) == {"role": "leader"}
         api.request("GET", "pool")
@@ -47,7 +56,10 @@ def test_a_submission_refused_by_a_standby_goes_to_the_leader_and_stays_there(tm
 
 
 def test_a_server_that_is_gone_is_passed_over(tmp_path: Path) -> None:
-    with ScriptedPool(tmp_path / "a", standby) as first, ScriptedPool(tmp_path / "b", leads) as second:
+    with (
+        ScriptedPool(tmp_path / "a", standby) as first,
+        ScriptedPool(tmp_path / "b", leads) as second,
+    ):
         api = both(first, second)
         (tmp_path / "a" / "gpupool.sock").unlink()
         assert api.request("GET", "pool") == {"role": "leader"}
@@ -63,24 +75,36 @@ def test_a_broken_request_under_a_key_is_repeated_at_the_other_server(tmp_path: 
         assert second.requests[0].headers["idempotency-key"] == "k"
 
 
-def test_an_answer_that_the_lease_cut_off_is_asked_for_again_only_under_a_key(tmp_path: Path) -> None:
-    with ScriptedPool(tmp_path / "a", expired) as first, ScriptedPool(tmp_path / "b", leads) as second:
-        with pytest.raises(LeaseExpired):
+def test_an_answer_that_the_lease_cut_off_is_asked_for_again_only_under_a_key(
+    tmp_path: Path,
+) -> None:
+    with (
+        ScriptedPool(tmp_path / "a", expired) as first,
+        ScriptedPool(tmp_path / "b", leads) as second,
+    ):
+        with pytest.raises(ExpiredLease):
             both(first, second).request("POST", "jobs", {})
-        assert both(first, second).request("POST", "jobs", {}, idempotency_key="k") == {"role": "leader"}
+        assert both(first, second).request("POST", "jobs", {}, idempotency_key="k") == {
+            "role": "leader"
+        }
 
 
 def test_two_standbys_are_asked_until_the_time_of_a_takeover_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leader, "TAKEOVER_SECONDS", 0.3)
-    with ScriptedPool(tmp_path / "a", standby) as first, ScriptedPool(tmp_path / "b", standby) as second:
-        with pytest.raises(Standby):
+    with (
+        ScriptedPool(tmp_path / "a", standby) as first,
+        ScriptedPool(tmp_path / "b", standby) as second,
+    ):
+        with pytest.raises(StandbyServer):
             both(first, second).request("GET", "pool")
         assert min(len(first.requests), len(second.requests)) >= 1
 
 
-def test_a_silent_server_is_given_up_once_another_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_is_given_up_once_another_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection, "LOOK_SECONDS", 0.05)
 
     def silent(_: Request) -> bytes:
@@ -104,13 +128,16 @@ def test_a_silent_server_is_given_up_once_another_leads(tmp_path: Path, monkeypa
 
 def test_one_server_that_stands_by_is_said_at_once(tmp_path: Path) -> None:
     with ScriptedPool(tmp_path / "a", standby) as only:
-        with pytest.raises(Standby):
+        with pytest.raises(StandbyServer):
             Api(ClientSettings(state_dir=only.state_dir)).request("GET", "pool")
         assert len(only.requests) == 1
 
 
 def test_addresses_are_all_of_them_in_any_order(tmp_path: Path) -> None:
-    with ScriptedPool(tmp_path / "a", standby) as first, ScriptedPool(tmp_path / "b", leads) as second:
+    with (
+        ScriptedPool(tmp_path / "a", standby) as first,
+        ScriptedPool(tmp_path / "b", leads) as second,
+    ):
         api = both(first, second)
         before = api.addresses
         api.request("GET", "pool")
@@ -118,17 +145,23 @@ def test_addresses_are_all_of_them_in_any_order(tmp_path: Path) -> None:
 
 
 def test_an_agent_is_told_of_a_new_leader_before_it_asks_it(tmp_path: Path) -> None:
-    with ScriptedPool(tmp_path / "a", standby) as first, ScriptedPool(tmp_path / "b", leads) as second:
+    with (
+        ScriptedPool(tmp_path / "a", standby) as first,
+        ScriptedPool(tmp_path / "b", leads) as second,
+    ):
         settings = both(first, second).settings
         api = Api(settings, follow=False)
-        with pytest.raises(Standby):
+        with pytest.raises(StandbyServer):
             api.request("GET", "nodes/n/work")
         assert second.requests == []
         assert api.request("PUT", "nodes/n", {}, whole_state=True) == {"role": "leader"}
 
 
 def test_an_agents_broken_poll_is_not_sent_on_to_another_server(tmp_path: Path) -> None:
-    with ScriptedPool(tmp_path / "a", lambda _: HANG_UP) as first, ScriptedPool(tmp_path / "b", leads) as second:
+    with (
+        ScriptedPool(tmp_path / "a", lambda _: HANG_UP) as first,
+        ScriptedPool(tmp_path / "b", leads) as second,
+    ):
         with pytest.raises(PoolLost):
             Api(both(first, second).settings, follow=False).request("GET", "nodes/n/work")
         assert (len(first.requests), second.requests) == (1, [])

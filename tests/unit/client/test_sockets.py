@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.client_settings import ClientSettings
-from gpupool.base.errors import NotAllowed, PoolNotRunning
+from gpupool.base.errors import NoPermission, PoolNotRunning
 from gpupool.client.transport import Api
 from tests.unit.client.scripted_pool import ScriptedPool, reply
 
@@ -41,7 +41,7 @@ def test_a_socket_of_another_user_is_refused_by_name(tmp_path: Path) -> None:
             folder.chmod(stat.S_IMODE(folder.stat().st_mode) | 0o111)
         os.seteuid(65534)
         try:
-            with pytest.raises(NotAllowed, match="belongs to another user"):
+            with pytest.raises(NoPermission, match="belongs to another user"):
                 Api(ClientSettings(state_dir=pool.state_dir)).request("GET", "pool")
         finally:
             os.seteuid(0)

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import BadFraction, BadInput, BadName, BadOption, BadQuantity, CommandNotFound, GpupoolError
+from gpupool.base.errors import (
+    BadFraction,
+    BadInput,
+    BadName,
+    BadOption,
+    BadQuantity,
+    CommandNotFound,
+    GpupoolError,
+)
 from gpupool.client.submission import capture, job_body, resize_body
 
 GIB = 1 << 30
@@ -44,7 +52,11 @@ def test_a_share_on_several_cards() -> None:
 
 def test_labels_model_and_sharing_go_along() -> None:
     found = shape(gpu="0.1", labels=["rack=r1", "zone="], model="H200", sharing="burst")
-    assert (found["labels"], found["model"], found["sharing"]) == ({"rack": "r1", "zone": ""}, "H200", "burst")
+    assert (found["labels"], found["model"], found["sharing"]) == (
+        {"rack": "r1", "zone": ""},
+        "H200",
+        "burst",
+    )
 
 
 def test_best_effort_needs_no_share_of_the_compute() -> None:
@@ -54,22 +66,62 @@ def test_best_effort_needs_no_share_of_the_compute() -> None:
 @pytest.mark.parametrize(
     ("asked", "error", "message", "hint"),
     [
-        ({"gpu": "0"}, BadFraction, "--gpu 0 asks for nothing", "ask for 0.001 to 1 of a card, or whole cards"),
+        (
+            {"gpu": "0"},
+            BadFraction,
+            "--gpu 0 asks for nothing",
+            "ask for 0.001 to 1 of a card, or whole cards",
+        ),
         ({"gpu": "-0.5"}, BadFraction, "--gpu -0.5 asks for nothing", None),
-        ({"gpu": "1.5", "count": "2"}, BadFraction, "--gpu 1.5: above one card only whole cards can be given", None),
+        (
+            {"gpu": "1.5", "count": "2"},
+            BadFraction,
+            "--gpu 1.5: above one card only whole cards can be given",
+            None,
+        ),
         ({"gpu": "2", "count": "3"}, BadFraction, "--gpu 2 means 2 whole cards already", None),
-        ({"gpu": "0.5", "count": "0"}, BadOption, "--count 0: a number of cards is from 1 to 100000", None),
-        ({"gpu": "0.5", "count": "-1"}, BadOption, "--count -1: a number of cards is from 1 to 100000", None),
-        ({"gpu": "0.5", "count": "two"}, BadOption, "--count two: this is not a number of cards", None),
+        (
+            {"gpu": "0.5", "count": "0"},
+            BadOption,
+            "--count 0: a number of cards is from 1 to 100000",
+            None,
+        ),
+        (
+            {"gpu": "0.5", "count": "-1"},
+            BadOption,
+            "--count -1: a number of cards is from 1 to 100000",
+            None,
+        ),
+        (
+            {"gpu": "0.5", "count": "two"},
+            BadOption,
+            "--count two: this is not a number of cards",
+            None,
+        ),
         ({"memory": "8GiB"}, BadFraction, "--memory 8GiB without a share of the compute", None),
         ({"gpu": "0.1", "memory": "8"}, BadQuantity, "8 bytes? did you mean 8GiB?", "write 8GiB"),
         ({"gpu": "0.1", "sharing": "fast"}, BadOption, "--sharing 'fast' is not known", None),
         ({"gpu": "0.1", "labels": ["rack"]}, BadOption, "--label 'rack' is no label", None),
         ({"gpu": "0.1", "name": "a\nb"}, BadName, "job name 'a\\nb' cannot be used", None),
-        ({"gpu": "0.1", "name": "j-4k9x2m7q8w"}, BadName, "job name 'j-4k9x2m7q8w' cannot be used", None),
+        (
+            {"gpu": "0.1", "name": "j-4k9x2m7q8w"},
+            BadName,
+            "job name 'j-4k9x2m7q8w' cannot be used",
+            None,
+        ),
         ({"gpu": "0.1", "tenant": ""}, BadName, "tenant '' cannot be used", None),
-        ({"gpu": "0.1", "array": "0"}, BadOption, "--array 0: a number of jobs is from 1 to 1000000", None),
-        ({"gpu": "0.1", "max_time": "90"}, GpupoolError, "'90' is not a duration", "write 90s, 90m or 90h"),
+        (
+            {"gpu": "0.1", "array": "0"},
+            BadOption,
+            "--array 0: a number of jobs is from 1 to 1000000",
+            None,
+        ),
+        (
+            {"gpu": "0.1", "max_time": "90"},
+            GpupoolError,
+            "'90' is not a duration",
+            "write 90s, 90m or 90h",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_said_with_its_numbers(
@@ -87,7 +139,9 @@ def test_times_priorities_and_arrays_are_read() -> None:
     assert job_body(["true"], priority="high")["priority"] == "high"
 
 
-def test_the_surroundings_are_this_process_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_surroundings_are_this_process_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINE", "ä b")
     before = os.umask(0o027)
@@ -95,7 +149,11 @@ def test_the_surroundings_are_this_process_own(tmp_path: Path, monkeypatch: pyte
         launch = capture(["sh", "-c", "x"])
     finally:
         os.umask(before)
-    assert (launch["argv"], launch["cwd"], launch["umask"]) == (["sh", "-c", "x"], str(tmp_path), 0o027)
+    assert (launch["argv"], launch["cwd"], launch["umask"]) == (
+        ["sh", "-c", "x"],
+        str(tmp_path),
+        0o027,
+    )
     assert launch["env"] == {**os.environ, "MINE": "ä b"}
     assert launch["limits"]["nofile"] == resource.getrlimit(resource.RLIMIT_NOFILE)
     assert launch["limits"]["core"] == resource.getrlimit(resource.RLIMIT_CORE)
@@ -109,7 +167,9 @@ def test_no_command_is_said() -> None:
 def test_a_command_is_looked_for_on_the_callers_path(tmp_path: Path) -> None:
     (tmp_path / "tool").write_text("#!/bin/sh\n")
     (tmp_path / "tool").chmod(0o755)
-    assert capture(["tool"], environ={b"PATH": b"/nowhere:" + os.fsencode(tmp_path)})["argv"] == ["tool"]
+    assert capture(["tool"], environ={b"PATH": b"/nowhere:" + os.fsencode(tmp_path)})["argv"] == [
+        "tool"
+    ]
     with pytest.raises(CommandNotFound, match="command not found: tool") as caught:
         capture(["tool"], environ={b"PATH": b"/nowhere"})
     assert (caught.value.exit_code, caught.value.hint) == (127, "looked in PATH=/nowhere")
@@ -131,7 +191,9 @@ def test_a_pool_elsewhere_has_other_files_so_the_command_is_not_looked_for() -> 
     assert capture(["only-there"], local=False)["argv"] == ["only-there"]
 
 
-def test_a_directory_that_was_removed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_was_removed_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -159,7 +221,9 @@ def test_a_variable_that_is_no_utf8_is_named(environ: dict[bytes, bytes], messag
 
 
 def test_a_word_that_is_no_utf8_is_named() -> None:
-    with pytest.raises(BadInput, match=r"word 2 of the command is not valid UTF-8 \(byte 0xff at position 3\)"):
+    with pytest.raises(
+        BadInput, match=r"word 2 of the command is not valid UTF-8 \(byte 0xff at position 3\)"
+    ):
         capture(["sh", os.fsdecode(b"abc\xff")])
 
 

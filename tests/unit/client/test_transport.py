@@ -1,4 +1,5 @@
-"""The transport against a peer on a real socket: what it sends, how it reads, what it says when the pool is gone."""
+"""The transport against a peer on a real socket: what it sends, how it reads, what it says when the
+pool is gone."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.client_settings import ClientSettings
-from gpupool.base.errors import BadInput, NoRoomNow, NotAllowed, PoolLost
+from gpupool.base.errors import BadInput, NoPermission, NoRoomNow, PoolLost
 from gpupool.client.transport import Api
 from tests.unit.client.scripted_pool import HANG_UP, Request, ScriptedPool, chunked, reply
 
@@ -20,7 +21,9 @@ def api_of(pool: ScriptedPool) -> Api:
 def test_a_request_names_route_query_body_and_key(tmp_path: Path) -> None:
     with ScriptedPool(tmp_path, lambda _: reply({"fine": True})) as pool:
         query = {"state": ["a b", "c&d"], "none": None, "all": True}
-        assert api_of(pool).request("POST", "jobs", {"x": "ü"}, query=query, idempotency_key="k1") == {"fine": True}
+        assert api_of(pool).request(
+            "POST", "jobs", {"x": "ü"}, query=query, idempotency_key="k1"
+        ) == {"fine": True}
         asked = pool.requests[0]
     assert (asked.method, asked.target) == ("POST", "/api/v1/jobs?state=a%20b&state=c%26d&all=true")
     assert (asked.json, asked.headers["idempotency-key"]) == ({"x": "ü"}, "k1")
@@ -38,7 +41,9 @@ def test_one_connection_serves_many_requests(tmp_path: Path) -> None:
         assert [api.request("GET", "pool")["n"] for _ in range(3)] == [1, 1, 1]
 
 
-def test_a_connection_that_the_pool_closed_while_idle_is_replaced_even_for_a_submission(tmp_path: Path) -> None:
+def test_a_connection_that_the_pool_closed_while_idle_is_replaced_even_for_a_submission(
+    tmp_path: Path,
+) -> None:
     gone = threading.Event()
 
     def answer(asked: Request) -> bytes:
@@ -54,13 +59,24 @@ def test_a_connection_that_the_pool_closed_while_idle_is_replaced_even_for_a_sub
 
 
 def test_a_problem_becomes_the_error_of_its_code_with_hint_and_numbers(tmp_path: Path) -> None:
-    problem = {"code": "GP-2003", "detail": "no room", "hint": "wait", "numbers": {"free": 3, "message": "m"}}
+    problem = {
+        "code": "GP-2003",
+        "detail": "no room",
+        "hint": "wait",
+        "numbers": {"free": 3, "message": "m"},
+    }
     with (
-        ScriptedPool(tmp_path, lambda _: reply(problem, 409, kind="application/problem+json")) as pool,
+        ScriptedPool(
+            tmp_path, lambda _: reply(problem, 409, kind="application/problem+json")
+        ) as pool,
         pytest.raises(NoRoomNow) as caught,
     ):
         api_of(pool).request("POST", "jobs", {})
-    assert (caught.value.message, caught.value.hint, caught.value.details["free"]) == ("no room", "wait", 3)
+    assert (caught.value.message, caught.value.hint, caught.value.details["free"]) == (
+        "no room",
+        "wait",
+        3,
+    )
 
 
 def test_the_code_of_a_newer_pool_is_kept(tmp_path: Path) -> None:
@@ -73,7 +89,9 @@ def test_the_code_of_a_newer_pool_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("status", "body"), [(502, b"<html>"), (404, b'{"detail": "Not Found"}')])
-def test_an_answer_of_something_else_than_a_pool_is_said_to_be_one(tmp_path: Path, status: int, body: bytes) -> None:
+def test_an_answer_of_something_else_than_a_pool_is_said_to_be_one(
+    tmp_path: Path, status: int, body: bytes
+) -> None:
     with (
         ScriptedPool(tmp_path, lambda _: reply(body, status)) as pool,
         pytest.raises(PoolLost, match=rf"{status}|broken JSON"),
@@ -92,7 +110,9 @@ def test_text_that_is_no_json_comes_as_text(tmp_path: Path) -> None:
 
 
 def test_a_chunked_answer_is_put_together(tmp_path: Path) -> None:
-    with ScriptedPool(tmp_path, lambda _: chunked(b'{"a"', b": 1}", kind="application/json")) as pool:
+    with ScriptedPool(
+        tmp_path, lambda _: chunked(b'{"a"', b": 1}", kind="application/json")
+    ) as pool:
         assert api_of(pool).request("GET", "pool") == {"a": 1}
 
 
@@ -113,7 +133,9 @@ def test_a_submission_with_a_key_is_sent_again_with_the_same_key(tmp_path: Path)
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_a_write_that_is_sent_again_carries_a_key_so_that_it_takes_effect_once(tmp_path: Path, method: str) -> None:
+def test_a_write_that_is_sent_again_carries_a_key_so_that_it_takes_effect_once(
+    tmp_path: Path, method: str
+) -> None:
     with ScriptedPool(tmp_path, breaks_once) as pool:
         api_of(pool).request(method, "x", if_match='"3"')
         first, second = (asked.headers["idempotency-key"] for asked in pool.requests)
@@ -123,7 +145,10 @@ def test_a_write_that_is_sent_again_carries_a_key_so_that_it_takes_effect_once(t
 
 
 def test_a_submission_without_a_key_is_never_sent_twice(tmp_path: Path) -> None:
-    with ScriptedPool(tmp_path, breaks_once) as pool, pytest.raises(PoolLost, match="closed the connection"):
+    with (
+        ScriptedPool(tmp_path, breaks_once) as pool,
+        pytest.raises(PoolLost, match="closed the connection"),
+    ):
         api_of(pool).request("POST", "jobs", {})
     assert len(pool.requests) == 1
 
@@ -157,7 +182,10 @@ def test_something_that_speaks_no_http_is_named_so(tmp_path: Path) -> None:
 
 def test_a_refusal_sent_before_a_large_body_was_read_is_still_heard(tmp_path: Path) -> None:
     refusal = reply({"code": "GP-1011", "detail": "too large"}, 413, "Connection: close\r\n")
-    with ScriptedPool(tmp_path, lambda _: refusal) as pool, pytest.raises(BadInput, match="too large"):
+    with (
+        ScriptedPool(tmp_path, lambda _: refusal) as pool,
+        pytest.raises(BadInput, match="too large"),
+    ):
         api_of(pool).request("POST", "jobs", {"x": "y" * 1_000_000})
 
 
@@ -178,6 +206,6 @@ def test_a_stream_that_breaks_off_says_so_after_what_it_had(tmp_path: Path) -> N
 def test_a_refused_stream_raises_the_refusal(tmp_path: Path) -> None:
     with (
         ScriptedPool(tmp_path, lambda _: reply({"code": "GP-3002", "detail": "no"}, 403)) as pool,
-        pytest.raises(NotAllowed),
+        pytest.raises(NoPermission),
     ):
         next(api_of(pool).stream("GET", "watch"))

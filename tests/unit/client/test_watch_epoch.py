@@ -14,7 +14,7 @@ from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import EventsReset
 from gpupool.client.sdk import Pool
 from gpupool.client.transport import Api
-from gpupool.client.watch import watch
+from gpupool.client.watch import watch_events
 from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
 
 RESTORED_AT = 5
@@ -22,12 +22,20 @@ RESTORED_END = 9
 
 
 def line(seq: int) -> bytes:
-    event = {"seq": seq, "at_ns": 1, "kind": "job.running", "subject": "j", "tenant": None, "data": {}}
+    event = {
+        "seq": seq,
+        "at_ns": 1,
+        "kind": "job.running",
+        "subject": "j",
+        "tenant": None,
+        "data": {},
+    }
     return json.dumps(event).encode() + b"\n"
 
 
 def restored_pool(begun: str | None = "e-old") -> Callable[[Request], bytes]:
-    """Gives five events of its first log on the first watch, then has a restored log that ends with event 9."""
+    """Gives five events of its first log on the first watch, then has a restored log that ends with
+    event 9."""
     epochs = [begun]
 
     def answer(asked: Request) -> bytes:
@@ -38,7 +46,12 @@ def restored_pool(begun: str | None = "e-old") -> Callable[[Request], bytes]:
         epoch = epochs[0]
         if query.get("epoch", [epoch])[0] != epoch:
             numbers = {"last_event": RESTORED_END, "event_epoch": epoch}
-            problem = {"code": "GP-4004", "detail": "the event log was replaced", "hint": "look", "numbers": numbers}
+            problem = {
+                "code": "GP-4004",
+                "detail": "the event log was replaced",
+                "hint": "look",
+                "numbers": numbers,
+            }
             return reply(problem, 409, kind="application/problem+json")
         epochs[0] = "e-new"
         header = f"Gpupool-Event-Epoch: {epoch}\r\n"
@@ -52,7 +65,7 @@ def restored_pool(begun: str | None = "e-old") -> Callable[[Request], bytes]:
 def test_a_watcher_tells_of_a_restored_log_and_goes_on_after_its_end(tmp_path: Path) -> None:
     resets: list[EventsReset] = []
     with ScriptedPool(tmp_path, restored_pool()), Api(ClientSettings(state_dir=tmp_path)) as api:
-        events = watch(api, pause=lambda _: None, on_reset=resets.append)
+        events = watch_events(api, pause=lambda _: None, on_reset=resets.append)
         seen = [event["seq"] for event in itertools.islice(events, 8)]
     assert seen == [1, 2, 3, 4, 5, 10, 11, 12]
     assert [error.details["event_epoch"] for error in resets] == ["e-new"]
@@ -60,7 +73,7 @@ def test_a_watcher_tells_of_a_restored_log_and_goes_on_after_its_end(tmp_path: P
 
 def test_a_watcher_that_cannot_tell_raises(tmp_path: Path) -> None:
     with ScriptedPool(tmp_path, restored_pool()), Api(ClientSettings(state_dir=tmp_path)) as api:
-        events = watch(api, pause=lambda _: None)
+        events = watch_events(api, pause=lambda _: None)
         assert [next(events)["seq"] for _ in range(5)] == [1, 2, 3, 4, 5]
         with pytest.raises(EventsReset):
             next(events)
@@ -68,14 +81,21 @@ def test_a_watcher_that_cannot_tell_raises(tmp_path: Path) -> None:
 
 def test_a_watcher_that_begins_with_another_logs_epoch_is_told(tmp_path: Path) -> None:
     resets: list[EventsReset] = []
-    with ScriptedPool(tmp_path, restored_pool("e-new")), Api(ClientSettings(state_dir=tmp_path)) as api:
-        events = watch(api, 3, epoch="e-before", pause=lambda _: None, on_reset=resets.append)
+    with (
+        ScriptedPool(tmp_path, restored_pool("e-new")),
+        Api(ClientSettings(state_dir=tmp_path)) as api,
+    ):
+        events = watch_events(
+            api, 3, epoch="e-before", pause=lambda _: None, on_reset=resets.append
+        )
         assert next(events)["seq"] == RESTORED_END + 1
     assert len(resets) == 1
 
 
 def test_the_sdk_warns_of_a_restored_log(tmp_path: Path) -> None:
-    warned = pytest.warns(RuntimeWarning, match="the event log was replaced; going on after event 9")
+    warned = pytest.warns(
+        RuntimeWarning, match="the event log was replaced; going on after event 9"
+    )
     with ScriptedPool(tmp_path, restored_pool()), Pool(tmp_path) as pool, warned:
         seen = [event.seq for event in itertools.islice(pool.watch(), 6)]
     assert seen[-1] == RESTORED_END + 1

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
-from gpupool.dialects.contract import Ask, PodClaim
+from gpupool.dialects.contract import ContainerAsk, PodClaim
 from gpupool.dialects.facts import read_facts
-from gpupool.dialects.reading import understand
+from gpupool.dialects.manifests.reading import understand_pod
 
 
 def pod(
@@ -31,10 +31,10 @@ def pod(
 
 
 def claim_of(given: Mapping[str, Any], facts: Mapping[str, Any] | None = None) -> PodClaim:
-    return understand(given, read_facts(facts))
+    return understand_pod(given, read_facts(facts))
 
 
-def ask_of(given: Mapping[str, Any], facts: Mapping[str, Any] | None = None) -> Ask:
+def ask_of(given: Mapping[str, Any], facts: Mapping[str, Any] | None = None) -> ContainerAsk:
     """What its only asking container asks for."""
     (one,) = claim_of(given, facts).containers
     return one.ask

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpupool.base.errors import BadManifest
-from gpupool.dialects.facts import MEANINGS, UNKNOWN, NodeFacts, of_labels, read_facts
+from gpupool.dialects.facts import MEANINGS, UNKNOWN, NodeFacts, add_label_facts, read_facts
 
 
 def test_every_fact_is_documented() -> None:
@@ -23,15 +23,24 @@ def test_a_file_says_facts_and_labels() -> None:
         "labels": {"tke.cloud.tencent.com/qgpu-schedule-policy": "bs"},
     }
     assert read_facts(given) == NodeFacts(
-        card_memory=80 << 30, volcano_memory_factor=10, schedulers=("mine",), qgpu_policy="burst-share"
+        card_memory=80 << 30,
+        volcano_memory_factor=10,
+        schedulers=("mine",),
+        qgpu_policy="burst-share",
     )
     assert read_facts(None) == UNKNOWN
 
 
 def test_what_is_said_goes_before_a_label() -> None:
     known = NodeFacts(replicas=4)
-    assert of_labels({"cloud.google.com/gke-max-shared-clients-per-gpu": "8"}, known).replicas == 4
-    assert of_labels({"cloud.google.com/gke-max-shared-clients-per-gpu": "many"}).replicas is None
+    assert (
+        add_label_facts({"cloud.google.com/gke-max-shared-clients-per-gpu": "8"}, known).replicas
+        == 4
+    )
+    assert (
+        add_label_facts({"cloud.google.com/gke-max-shared-clients-per-gpu": "many"}).replicas
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from gpupool.base.errors import ForeignValue
 from gpupool.dialects import levels
-from gpupool.dialects.pod import Word
+from gpupool.dialects.pod import PlacedWord
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ from gpupool.dialects.pod import Word
     ],
 )
 def test_a_node_label_is_a_level(label: str, level: str) -> None:
-    assert levels.of(Word("k", label, ())) == level
+    assert levels.name_level(PlacedWord("k", label, ())) == level
 
 
 @pytest.mark.parametrize("label", ["", "/", "a,b", "topology-"])
 def test_what_is_no_label_is_refused(label: str) -> None:
     with pytest.raises(ForeignValue):
-        levels.of(Word("k", label, ("place",)))
+        levels.name_level(PlacedWord("k", label, ("place",)))

@@ -19,4 +19,4 @@ from gpupool.dialects import models
     ],
 )
 def test_a_word_means_every_model_that_has_it_whole(word: str, names: tuple[str, ...]) -> None:
-    assert models.meant([word]) == names
+    assert models.list_models([word]) == names

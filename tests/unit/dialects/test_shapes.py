@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpupool.base.errors import FactMissing
-from gpupool.dialects.batch import JobClaim, submit_line
-from gpupool.dialects.shapes import Shaped, shape_of
-from gpupool.model.claim import CardSelector, Shape, Sharing, Within
+from gpupool.dialects.batch.script import JobClaim, submit_line
+from gpupool.dialects.shapes import TranslatedShape, translate_shape
+from gpupool.model.claim import CardSelector, Shape, SharingKind, TopologyConstraint
 from tests.unit.dialects.pods import claim_of, pod
 
 GIB = 1 << 30
@@ -17,9 +17,9 @@ OF_NVIDIA = CardSelector("nvidia")
 HALF = {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50, "nvidia.com/gpucores": 30}
 
 
-def shaped(given: dict[str, Any], card_memory: int | None = None) -> Shaped:
+def shaped(given: dict[str, Any], card_memory: int | None = None) -> TranslatedShape:
     claim = claim_of(given)
-    return shape_of(claim.containers[0], claim.hints, card_memory)
+    return translate_shape(claim.containers[0], claim.hints, card_memory)
 
 
 def test_a_share_is_a_shape() -> None:
@@ -27,12 +27,14 @@ def test_a_share_is_a_shape() -> None:
         {"gpupool.dev/gpus": 2, "gpupool.dev/gpu-milli": 300, "gpupool.dev/memory": "8Gi"},
         {"gpupool.dev/topology": "nvlink", "gpupool.dev/model": "H100,H200"},
     )
-    assert shaped(given).shape == Shape(300, 8 * GIB, 2, "H100|H200", within=Within("nvlink"), selector=OF_NVIDIA)
+    assert shaped(given).shape == Shape(
+        300, 8 * GIB, 2, "H100|H200", within=TopologyConstraint("nvlink"), selector=OF_NVIDIA
+    )
 
 
 def test_a_gangs_nearness_is_not_the_cards() -> None:
     given = pod({"nvidia.com/gpu": 8}, {"gpupool.dev/topology": "rack"}, {"gpupool.dev/gang": "g"})
-    assert shaped(given).shape.within == Within()
+    assert shaped(given).shape.within == TopologyConstraint()
 
 
 def test_another_part_of_the_memory_is_resolved_on_the_card_that_is_chosen() -> None:
@@ -59,12 +61,16 @@ def test_a_selected_model_tells_a_submit_line_the_size_and_the_smallest_of_sever
     assert ("--memory 20480MiB" in line, left_out) == (True, ())
     line, left_out = submitted(pod(HALF, {"nvidia.com/use-gputype": "A100"}))
     assert "--memory 20480MiB" in line
-    assert left_out == ("parts of the memory are counted on the smallest of these models: 40960 MiB",)
+    assert left_out == (
+        "parts of the memory are counted on the smallest of these models: 40960 MiB",
+    )
 
 
 def test_the_same_part_needs_no_size_and_neither_does_best_effort() -> None:
     same = HALF | {"nvidia.com/gpucores": 50}
-    assert shaped(pod(same)).shape == Shape(500, None, sharing=Sharing.BURST, selector=OF_NVIDIA)
+    assert shaped(pod(same)).shape == Shape(
+        500, None, sharing=SharingKind.BURST, selector=OF_NVIDIA
+    )
     memory_alone = {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50}
     found = shaped(pod(memory_alone)).shape
     assert (found.gpu_milli, found.held_milli, found.memory_on(80 * GIB)) == (500, 0, 40 * GIB)
@@ -108,6 +114,8 @@ def test_cards_that_are_named_or_excluded_are_in_the_shape() -> None:
         "nvidia.com/nouse-gpuuuid": "GPU-2",
         "nvidia.com/nouse-gputype": "T4",
     }
-    assert shaped(pod({"nvidia.com/gpu": 1}, notes)).shape.selector == CardSelector("nvidia", ("T4",), ("GPU-1",))
+    assert shaped(pod({"nvidia.com/gpu": 1}, notes)).shape.selector == CardSelector(
+        "nvidia", ("T4",), ("GPU-1",)
+    )
     refused = shaped(pod({"nvidia.com/gpu": 1}, {"nvidia.com/nouse-gpuuuid": "GPU-2"})).shape
     assert refused.selector == CardSelector("nvidia", not_uuids=("GPU-2",))

@@ -11,16 +11,16 @@ import sqlalchemy as sa
 
 import gpupool.fleet.tables
 from gpupool.base.clock import LedgerClock
-from gpupool.fleet.service import Fleet
+from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import device_spans, devices
-from gpupool.model.tenant import Principal, Role
+from gpupool.model.tenant import Principal, UserRole
 from gpupool.store.database import Store, connect, sqlite_url
 from gpupool.store.tables import events, metadata, pool
 from gpupool.wire.fleet import DeviceIn, NodeIn
 
-ADMIN = Principal(1, "root", 1, "default", Role.ADMIN)
-USER = Principal(2, "ann", 2, "lab", Role.USER)
-AGENT = Principal(3, "node", 1, "default", Role.AGENT)
+ADMIN = Principal(1, "root", 1, "default", UserRole.ADMIN)
+USER = Principal(2, "ann", 2, "lab", UserRole.USER)
+AGENT = Principal(3, "node", 1, "default", UserRole.AGENT)
 GIB = 1 << 30
 S = 10**9
 START_NS = 1_700_000_000 * S
@@ -40,7 +40,7 @@ class House:
     """The fleet and what a test asks of its database."""
 
     def __init__(self, store: Store, time: Time) -> None:
-        self.store, self.time, self.fleet = store, time, Fleet(store)
+        self.store, self.time, self.fleet = store, time, FleetService(store)
 
     def events(self, kind: str | None = None) -> list[Any]:
         with self.store.read() as connection:
@@ -54,7 +54,12 @@ class House:
     def spans(self, uuid: str) -> list[tuple[str, int, int | None]]:
         """(kind, start, end) in seconds since the test began."""
         begin = START_NS // S
-        query = sa.select(device_spans).join(devices).where(devices.c.uuid == uuid).order_by(device_spans.c.id)
+        query = (
+            sa.select(device_spans)
+            .join(devices)
+            .where(devices.c.uuid == uuid)
+            .order_by(device_spans.c.id)
+        )
         with self.store.read() as connection:
             return [
                 (row.kind, row.start_s - begin, None if row.end_s is None else row.end_s - begin)
@@ -68,20 +73,32 @@ class House:
     def sit(self, uuid: str, milli: int = 300, size: int = GIB) -> int:
         """Take a seat on a card, as allocations does."""
         with self.store.write() as write:
-            values = {"used_milli": milli, "used_bytes": size, "shares": 1, "generation": devices.c.generation + 1}
+            values = {
+                "used_milli": milli,
+                "used_bytes": size,
+                "shares": 1,
+                "generation": devices.c.generation + 1,
+            }
             write.execute(devices.update().where(devices.c.uuid == uuid).values(**values))
         return int(self.rows()[uuid].id)
 
     def leave(self, uuid: str) -> None:
         """Give the seat back, as allocations does."""
         with self.store.write() as write:
-            values = {"used_milli": 0, "used_bytes": 0, "shares": 0, "generation": devices.c.generation + 1}
+            values = {
+                "used_milli": 0,
+                "used_bytes": 0,
+                "shares": 0,
+                "generation": devices.c.generation + 1,
+            }
             write.execute(devices.update().where(devices.c.uuid == uuid).values(**values))
-            self.fleet.settle(write, [self.rows_in(write, uuid)])
+            self.fleet.settle_devices(write, [self.rows_in(write, uuid)])
 
     @staticmethod
     def rows_in(write: Any, uuid: str) -> int:
-        return int(write.execute(sa.select(devices.c.id).where(devices.c.uuid == uuid)).scalar_one())
+        return int(
+            write.execute(sa.select(devices.c.id).where(devices.c.uuid == uuid)).scalar_one()
+        )
 
 
 def card(number: int, **changes: Any) -> DeviceIn:
@@ -96,6 +113,10 @@ def card(number: int, **changes: Any) -> DeviceIn:
         "health": "ok",
     }
     return DeviceIn(**{**facts, **changes})
+
+
+def real(number: int, **changes: Any) -> DeviceIn:
+    return card(number, simulated=False, **changes)
 
 
 def node(*cards: DeviceIn, **changes: Any) -> NodeIn:

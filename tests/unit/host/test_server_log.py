@@ -19,7 +19,9 @@ class Clock:
 
 
 def record(line: int, text: str = "no descriptors left for %s", *args: object) -> logging.LogRecord:
-    return logging.LogRecord("asyncio", logging.ERROR, "somewhere.py", line, text, args or ("7",), None)
+    return logging.LogRecord(
+        "asyncio", logging.ERROR, "somewhere.py", line, text, args or ("7",), None
+    )
 
 
 def test_a_line_that_repeats_itself_is_cut_off_and_says_later_how_often() -> None:
@@ -30,7 +32,10 @@ def test_a_line_that_repeats_itself_is_cut_off_and_says_later_how_often() -> Non
     clock.now = EVERY_SECONDS
     later = record(1)
     assert limit.filter(later)
-    assert later.getMessage() == f"no descriptors left for 7 ({1000 - BURST} more like this were left out)"
+    assert (
+        later.getMessage()
+        == f"no descriptors left for 7 ({1000 - BURST} more like this were left out)"
+    )
     clock.now = 2 * EVERY_SECONDS
     quiet = record(1)
     assert limit.filter(quiet)
@@ -42,7 +47,7 @@ def test_a_log_that_grows_begins_anew_and_keeps_one_before_it(tmp_path: Path) ->
     code = f"""
 import logging, pathlib, sys
 from gpupool.host import server_log
-handler = server_log.Rotating(pathlib.Path({str(file)!r}), most_bytes=10_000)
+handler = server_log.RotatingHandler(pathlib.Path({str(file)!r}), most_bytes=10_000)
 logging.basicConfig(level=logging.INFO, handlers=[handler])
 for n in range(1000):
     logging.info("record %d of a thousand, each of a few dozen bytes", n)
@@ -64,7 +69,7 @@ def test_a_log_that_is_somebody_elses_file_is_only_written_to(tmp_path: Path) ->
     code = f"""
 import logging, pathlib
 from gpupool.host import server_log
-handler = server_log.Rotating(pathlib.Path({str(tmp_path / "server.log")!r}), 100)
+handler = server_log.RotatingHandler(pathlib.Path({str(tmp_path / "server.log")!r}), 100)
 logging.basicConfig(level=logging.INFO, handlers=[handler])
 for n in range(100):
     logging.info("record %d", n)

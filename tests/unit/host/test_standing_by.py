@@ -6,25 +6,25 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpupool.host.front import Front
-from gpupool.host.standby import Lookout, View, stand_by
-from gpupool.server.connections import Connections
-from gpupool.server.listeners import Bound, UnixListener
-from gpupool.store.leadership import Leader
+from gpupool.host.leadership.front import ListenerFront
+from gpupool.host.leadership.standby import LeaderLookout, LeaderView, stand_by
+from gpupool.server.http.connections import OpenConnections
+from gpupool.server.http.listeners import BoundSocket, UnixListener
+from gpupool.store.leadership import LeaderRecord
 
 
-class Seen(Lookout):
+class Seen(LeaderLookout):
     """A lookout that sees these leases one after the other, and stays at the last."""
 
     def __init__(self, *left_seconds: float) -> None:
         self._left = list(left_seconds)
-        self.view = View()
+        self.view = LeaderView()
         self.looks = 0
 
-    def look(self) -> View:
+    def query_leader(self) -> LeaderView:
         left = self._left[min(self.looks, len(self._left) - 1)]
         self.looks += 1
-        self.view = View(Leader("holder", "instance", 3, "https://a:8443", left))
+        self.view = LeaderView(LeaderRecord("holder", "instance", 3, "https://a:8443", left))
         return self.view
 
 
@@ -32,12 +32,12 @@ class Standing:
     """One standby: what it told, and how far it came with preparing itself."""
 
     def __init__(self, socket: Path, lookout: Seen) -> None:
-        self.front = Front([UnixListener(socket)], Connections())
+        self.front = ListenerFront([UnixListener(socket)], OpenConnections())
         self.lookout = lookout
         self.told: list[str | None] = []
         self.warmed: list[str] = []
 
-    def ready(self, _bound: Sequence[Bound], view: View) -> None:
+    def ready(self, _bound: Sequence[BoundSocket], view: LeaderView) -> None:
         self.told.append(None if view.leader is None else view.leader.address)
 
     async def keep_warm(self) -> None:

@@ -8,24 +8,30 @@ from dataclasses import fields
 
 import aiohttp
 
-from gpupool.kubernetes.api import KubeApi
-from gpupool.kubernetes.connection import Connection
-from gpupool.kubernetes.controller import Controller, Counts
-from gpupool.kubernetes.leader import Leader
+from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.connection import ServerConnection
+from gpupool.kubernetes.client.leader_election import LeaseCandidate
+from gpupool.kubernetes.controller.controller import PoolController
+from gpupool.kubernetes.reporting.counters import ControllerCounters
 from gpupool.kubernetes.serving import Health, serving
 
 
 def api() -> KubeApi:
     """Never asked here."""
-    return KubeApi(Connection("http://127.0.0.1:1", ssl.create_default_context()))
+    return KubeApi(ServerConnection("http://127.0.0.1:1", ssl.create_default_context()))
 
 
 async def pages(*, leads: bool) -> tuple[str, str]:
     """/readyz and /metrics."""
     health = Health()
-    async with serving("127.0.0.1:0", health, health.sentence) as address, aiohttp.ClientSession() as http:
-        health.leader = Leader(api(), "gpupool", "gpupool-controller", "me", lambda: 0.0, holder="other")
-        health.controller = Controller(api(), lambda: 0) if leads else None
+    async with (
+        serving("127.0.0.1:0", health, health.sentence) as address,
+        aiohttp.ClientSession() as http,
+    ):
+        health.leader = LeaseCandidate(
+            api(), "gpupool", "gpupool-controller", "me", lambda: 0.0, holder="other"
+        )
+        health.controller = PoolController(api(), lambda: 0) if leads else None
         found = []
         for path in ("readyz", "metrics"):
             async with http.get(f"http://{address}/{path}") as answer:
@@ -37,7 +43,7 @@ async def pages(*, leads: bool) -> tuple[str, str]:
 def test_the_one_that_leads_tells_everything_that_it_counts() -> None:
     ready, metrics = asyncio.run(pages(leads=True))
     assert ready == "ok: it leads\n"
-    for one in fields(Counts):
+    for one in fields(ControllerCounters):
         assert f"gpupool_controller_{one.name}_total 0.0" in metrics
     for part in ("queued", "placed", "released"):
         assert f'gpupool_controller_wait_seconds_total{{part="{part}"}} 0.0' in metrics

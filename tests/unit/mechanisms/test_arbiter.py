@@ -1,4 +1,5 @@
-"""An arbiter is kept alive and told everything: one that speaks as docs/reference/arbiter.md says and can be killed."""
+"""An arbiter is kept alive and told everything: one that speaks as docs/reference/arbiter.md says
+and can be killed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.mechanisms.arbiter import Arbiter
+from gpupool.mechanisms.arbiter import ArbiterProcess
 from tests.support.supervised import is_alive, until
 
 SPEAKER = """#!{python} -S
@@ -35,7 +36,7 @@ class Speaker:
         self.log.touch()
         self.program.write_text(SPEAKER.format(python=sys.executable, log=str(self.log)))
         self.program.chmod(0o755)
-        self.arbiter = Arbiter(self.program, lambda: 0.0)
+        self.arbiter = ArbiterProcess(self.program, lambda: 0.0)
 
     def heard(self) -> list[str]:
         return [line for line in self.log.read_text().splitlines() if not line.startswith("start")]
@@ -57,19 +58,19 @@ def speaker(tmp_path: Path) -> Iterator[Speaker]:
 
 
 def add(speaker: Speaker, name: str) -> bool:
-    return speaker.arbiter.add(name, Path(f"/{name}/share"), Path(f"/{name}/usage"))
+    return speaker.arbiter.add_share(name, Path(f"/{name}/share"), Path(f"/{name}/usage"))
 
 
 def test_nothing_runs_before_the_first_allocation_and_after_the_last(speaker: Speaker) -> None:
-    assert speaker.arbiter.pid() is None
+    assert speaker.arbiter.find_pid() is None
     add(speaker, "al-1")
-    pid = until(speaker.arbiter.pid)
+    pid = until(speaker.arbiter.find_pid)
     assert pid is not None
     until(lambda: "add al-1 /al-1/share /al-1/usage" in speaker.heard())
-    speaker.arbiter.remove("al-1")
+    speaker.arbiter.remove_share("al-1")
     until(lambda: not is_alive(pid), "the arbiter's end")
     assert speaker.heard()[-2:] == ["remove al-1", "end"]
-    assert speaker.arbiter.pid() is None
+    assert speaker.arbiter.find_pid() is None
 
 
 def test_one_that_is_killed_is_started_again_and_told_everything(speaker: Speaker) -> None:
@@ -77,33 +78,40 @@ def test_one_that_is_killed_is_started_again_and_told_everything(speaker: Speake
     add(speaker, "al-2")
     both = {"add al-1 /al-1/share /al-1/usage", "add al-2 /al-2/share /al-2/usage"}
     until(lambda: set(speaker.heard_by_the_last()) == both, "the first arbiter with both")
-    first = speaker.arbiter.pid()
+    first = speaker.arbiter.find_pid()
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    until(lambda: speaker.starts() == 2 and set(speaker.heard_by_the_last()) == both, "a second arbiter with both")
-    assert speaker.arbiter.pid() != first
-    assert until(lambda: speaker.arbiter.changed("al-2"))
+    until(
+        lambda: speaker.starts() == 2 and set(speaker.heard_by_the_last()) == both,
+        "a second arbiter with both",
+    )
+    assert speaker.arbiter.find_pid() != first
+    assert until(lambda: speaker.arbiter.notify_change("al-2"))
 
 
 def test_adding_twice_is_adding_once(speaker: Speaker) -> None:
     add(speaker, "al-1")
-    until(speaker.arbiter.pid)
+    until(speaker.arbiter.find_pid)
     assert add(speaker, "al-1")
-    assert until(lambda: speaker.arbiter.changed("al-1"))
-    assert [line for line in speaker.heard() if line.startswith("add")] == ["add al-1 /al-1/share /al-1/usage"]
+    assert until(lambda: speaker.arbiter.notify_change("al-1"))
+    assert [line for line in speaker.heard() if line.startswith("add")] == [
+        "add al-1 /al-1/share /al-1/usage"
+    ]
 
 
-def test_an_allocation_that_comes_while_the_last_one_goes_finds_an_arbiter(speaker: Speaker) -> None:
+def test_an_allocation_that_comes_while_the_last_one_goes_finds_an_arbiter(
+    speaker: Speaker,
+) -> None:
     for round_ in range(5):
         add(speaker, f"al-{round_}")
-        until(speaker.arbiter.pid)
-        speaker.arbiter.remove(f"al-{round_}")
+        until(speaker.arbiter.find_pid)
+        speaker.arbiter.remove_share(f"al-{round_}")
     add(speaker, "al-last")
-    assert until(lambda: speaker.arbiter.changed("al-last"))
+    assert until(lambda: speaker.arbiter.notify_change("al-last"))
 
 
 def test_without_the_program_and_after_closing_the_answer_is_no(speaker: Speaker) -> None:
-    assert not Arbiter(None, lambda: 0.0).add("al-1", Path("/s"), Path("/u"))
+    assert not ArbiterProcess(None, lambda: 0.0).add_share("al-1", Path("/s"), Path("/u"))
     speaker.arbiter.close()
     assert not add(speaker, "al-1")
     assert speaker.starts() == 0
@@ -114,7 +122,7 @@ def test_it_ends_with_its_agent(speaker: Speaker) -> None:
     child = os.fork()
     if child == 0:
         add(speaker, "al-1")
-        until(speaker.arbiter.pid)
+        until(speaker.arbiter.find_pid)
         until(lambda: speaker.heard())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import Refused, StateNewer
+from gpupool.base.errors import RequestRejection, StateNewer
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice
 from gpupool.mechanisms.notes import NoteBook
-from gpupool.mechanisms.registry import MECHANISMS, choose
-from gpupool.mechanisms.share import Share
-from gpupool.mechanisms.whole import Whole
+from gpupool.mechanisms.registry import MECHANISMS, choose_mechanism
+from gpupool.mechanisms.share import CountedShare
+from gpupool.mechanisms.whole import WholeCards
 from gpupool.model.device import Device
 from gpupool.probes.simulated import parse_sim
 
@@ -18,7 +18,9 @@ CARDS = parse_sim("4xL40S")[0].devices
 
 
 def view(*granted: GrantedDevice, sharing: str = "fixed") -> AllocationView:
-    return AllocationView("pool-a", "al-7", 3, "job-9", "physics", sharing, granted, CARDS, fence=False)
+    return AllocationView(
+        "pool-a", "al-7", 3, "job-9", "physics", sharing, granted, CARDS, fence=False
+    )
 
 
 def part(device: Device, gpu_milli: int, memory_mib: int) -> GrantedDevice:
@@ -26,7 +28,7 @@ def part(device: Device, gpu_milli: int, memory_mib: int) -> GrantedDevice:
 
 
 def test_the_share_file_says_who_has_what_and_that_nothing_fences_it(tmp_path: Path) -> None:
-    prepared = Share().prepare(view(part(CARDS[1], 300, 8192)), tmp_path)
+    prepared = CountedShare().prepare(view(part(CARDS[1], 300, 8192)), tmp_path)
     assert json.loads((prepared.share_dir / "share.json").read_text()) == {
         "version": 1,
         "pool": "pool-a",
@@ -65,7 +67,7 @@ def test_the_share_file_says_who_has_what_and_that_nothing_fences_it(tmp_path: P
 def test_a_card_is_whole_only_with_all_of_its_compute_and_memory(
     granted: GrantedDevice, sharing: str, chosen: str
 ) -> None:
-    assert choose(view(granted, sharing=sharing)) is MECHANISMS[chosen]
+    assert choose_mechanism(view(granted, sharing=sharing)) is MECHANISMS[chosen]
 
 
 @pytest.mark.parametrize(
@@ -80,46 +82,52 @@ def test_a_card_is_whole_only_with_all_of_its_compute_and_memory(
 def test_a_share_that_the_card_cannot_hold_is_refused_with_the_numbers(
     granted: GrantedDevice, words: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(Refused, match=words):
-        Share().prepare(view(granted), tmp_path)
+    with pytest.raises(RequestRejection, match=words):
+        CountedShare().prepare(view(granted), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_allocation_without_a_card_is_served_by_nobody() -> None:
-    with pytest.raises(Refused, match=r"whole: it has no card; fence: .*; share: it has no card"):
-        choose(view())
+    with pytest.raises(
+        RequestRejection, match=r"whole: it has no card; fence: .*; share: it has no card"
+    ):
+        choose_mechanism(view())
 
 
 def test_a_part_of_a_card_is_not_handed_over_whole(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="granted in part"):
-        Whole().prepare(view(part(CARDS[0], 500, 1024)), tmp_path)
+    with pytest.raises(RequestRejection, match="granted in part"):
+        WholeCards().prepare(view(part(CARDS[0], 500, 1024)), tmp_path)
 
 
 def test_a_note_of_a_newer_gpupool_is_left_alone(tmp_path: Path) -> None:
-    Share().prepare(view(part(CARDS[1], 300, 8192)), tmp_path)
-    path = NoteBook(tmp_path).folder("al-7") / "note.json"
+    CountedShare().prepare(view(part(CARDS[1], 300, 8192)), tmp_path)
+    path = NoteBook(tmp_path).locate_folder("al-7") / "note.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 2}))
     with pytest.raises(StateNewer, match="version 2"):
-        Share().unprepare("al-7", 9, tmp_path)
+        CountedShare().unprepare("al-7", 9, tmp_path)
     assert path.exists()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1}', '{"version": 1, "step": "prepared"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"version": 1}', '{"version": 1, "step": "prepared"}']
+)
 def test_a_damaged_note_is_unknown_and_undone_like_another(tmp_path: Path, text: str) -> None:
-    Share().prepare(view(part(CARDS[1], 300, 8192)), tmp_path)
+    CountedShare().prepare(view(part(CARDS[1], 300, 8192)), tmp_path)
     book = NoteBook(tmp_path)
-    (book.folder("al-7") / "note.json").write_text(text)
-    assert Share().observe(tmp_path) == {}
-    assert Share().held("al-7", tmp_path)[0] is FenceLevel.NONE
-    assert "GP-5037" in Share().held("al-7", tmp_path)[1]
-    assert [(one.allocation, one.error.code) for one in book.damaged()] == [("al-7", "GP-5037")]
-    Share().unprepare("al-7", 3, tmp_path)
-    assert not book.folder("al-7").exists()
+    (book.locate_folder("al-7") / "note.json").write_text(text)
+    assert CountedShare().observe(tmp_path) == {}
+    assert CountedShare().read_enforcement("al-7", tmp_path)[0] is FenceLevel.NONE
+    assert "GP-5037" in CountedShare().read_enforcement("al-7", tmp_path)[1]
+    assert [(one.allocation, one.error.code) for one in book.list_damaged()] == [
+        ("al-7", "GP-5037")
+    ]
+    CountedShare().unprepare("al-7", 3, tmp_path)
+    assert not book.locate_folder("al-7").exists()
 
 
 def test_preparing_again_writes_a_damaged_note_anew(tmp_path: Path) -> None:
     wanted = view(part(CARDS[1], 300, 8192))
-    Share().prepare(wanted, tmp_path)
-    (NoteBook(tmp_path).folder("al-7") / "note.json").write_text("")
-    Share().prepare(wanted, tmp_path)
-    assert Share().observe(tmp_path)["al-7"].generation == 3
+    CountedShare().prepare(wanted, tmp_path)
+    (NoteBook(tmp_path).locate_folder("al-7") / "note.json").write_text("")
+    CountedShare().prepare(wanted, tmp_path)
+    assert CountedShare().observe(tmp_path)["al-7"].generation == 3

@@ -1,4 +1,5 @@
-"""What of a driver a container gets to see. A real driver's place is played by the simulated one in a folder."""
+"""What of a driver a container gets to see. A real driver's place is played by the simulated one in
+a folder."""
 
 from __future__ import annotations
 
@@ -9,19 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.mechanisms.container_files import FOLDERS, control_nodes, mounts_of
+from gpupool.mechanisms.container_files import FOLDERS, list_control_nodes, list_mounts
 from gpupool.mechanisms.driver_files import (
-    CUDA,
-    NVML,
-    Driver,
-    Libraries,
-    installed_driver,
-    simulated_libraries,
-    templates,
+    DriverLibraries,
+    find_simulated_libraries,
+    find_templates,
 )
+from gpupool.mechanisms.installed_driver import CUDA, NVML, DriverFiles, find_installed_driver
 
 pytestmark = pytest.mark.skipif(
-    templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
+    find_templates() is None or find_simulated_libraries() is None,
+    reason="gpupool-native is installed without its fence",
 )
 PLACE = "usr/lib/x86_64-linux-gnu"
 VERSION = "555.42"
@@ -30,14 +29,18 @@ VERSION = "555.42"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A host's root with a driver as distributions lay it out, seen from a container."""
-    source, folder = simulated_libraries(), tmp_path / "host" / PLACE
+    source, folder = find_simulated_libraries(), tmp_path / "host" / PLACE
     assert source is not None
     folder.mkdir(parents=True)
     for name in (CUDA, NVML):
         real = f"{name.removesuffix('.1')}.{VERSION}"
         shutil.copy(source / name, folder / real)
         (folder / name).symlink_to(real)
-    for name in (f"libnvidia-ptxjitcompiler.so.{VERSION}", "libnvidia-nvvm.so.470.1", f"libnvidia-glcore.so.{VERSION}"):
+    for name in (
+        f"libnvidia-ptxjitcompiler.so.{VERSION}",
+        "libnvidia-nvvm.so.470.1",
+        f"libnvidia-glcore.so.{VERSION}",
+    ):
         (folder / name).write_bytes(b"\x7fELF")
     (folder / "libnvidia-ptxjitcompiler.so.1").symlink_to(f"libnvidia-ptxjitcompiler.so.{VERSION}")
     (tmp_path / "host/usr/bin").mkdir()
@@ -46,14 +49,16 @@ def root(tmp_path: Path) -> Path:
 
 
 def shown(root: Path, state: Path, *, fenced: bool) -> dict[str, str]:
-    driver = installed_driver([f"/{PLACE}"], Path("/etc/ld.so.cache"), root)
-    libraries = Libraries(state, "/run/gpupool", driver, None)
-    found = mounts_of(libraries, driver, fenced=fenced, host=root, root=root)
+    driver = find_installed_driver([f"/{PLACE}"], Path("/etc/ld.so.cache"), root)
+    libraries = DriverLibraries(state, "/run/gpupool", driver, None)
+    found = list_mounts(libraries, driver, fenced=fenced, host=root, root=root)
     assert not any(mount.writable for mount in found)
     return {mount.target: str(mount.source) for mount in found}
 
 
-def test_a_whole_card_comes_with_the_drivers_own_files_as_the_host_names_them(root: Path, tmp_path: Path) -> None:
+def test_a_whole_card_comes_with_the_drivers_own_files_as_the_host_names_them(
+    root: Path, tmp_path: Path
+) -> None:
     jit = "libnvidia-ptxjitcompiler.so"
     found = {
         CUDA: f"libcuda.so.{VERSION}",
@@ -61,8 +66,13 @@ def test_a_whole_card_comes_with_the_drivers_own_files_as_the_host_names_them(ro
         f"{jit}.1": f"{jit}.{VERSION}",
         f"{jit}.{VERSION}": f"{jit}.{VERSION}",
     }
-    wanted = {f"{folder}/{name}": f"/{PLACE}/{real}" for name, real in found.items() for folder in FOLDERS}
-    assert shown(root, tmp_path, fenced=False) == {**wanted, "/usr/bin/nvidia-smi": "/usr/bin/nvidia-smi"}
+    wanted = {
+        f"{folder}/{name}": f"/{PLACE}/{real}" for name, real in found.items() for folder in FOLDERS
+    }
+    assert shown(root, tmp_path, fenced=False) == {
+        **wanted,
+        "/usr/bin/nvidia-smi": "/usr/bin/nvidia-smi",
+    }
 
 
 def test_a_share_finds_the_stand_ins_under_the_drivers_names_and_they_find_the_driver(
@@ -79,9 +89,16 @@ def test_a_share_finds_the_stand_ins_under_the_drivers_names_and_they_find_the_d
 
 
 def test_simulated_cards_bring_their_own_driver_and_nothing_of_the_hosts(tmp_path: Path) -> None:
-    libraries = Libraries(tmp_path, "/run/gpupool", Driver({}), simulated_libraries())
-    bare = {mount.target: mount.source for mount in mounts_of(libraries, Driver({}), fenced=False)}
-    fenced = {mount.target: mount.source for mount in mounts_of(libraries, Driver({}), fenced=True)}
+    libraries = DriverLibraries(
+        tmp_path, "/run/gpupool", DriverFiles({}), find_simulated_libraries()
+    )
+    bare = {
+        mount.target: mount.source
+        for mount in list_mounts(libraries, DriverFiles({}), fenced=False)
+    }
+    fenced = {
+        mount.target: mount.source for mount in list_mounts(libraries, DriverFiles({}), fenced=True)
+    }
     for folder in FOLDERS:
         assert bare[f"{folder}/{CUDA}"] == libraries.root / "driver" / CUDA
         assert fenced[f"{folder}/{CUDA}"] == libraries.root / "lib" / CUDA
@@ -101,16 +118,26 @@ MERGED = {"lib": "usr/lib", "lib64": "usr/lib64"}
         (MERGED, (f"usr/lib/{MULTIARCH}", "usr/lib64"), DEBIAN),
         ({}, (f"lib/{MULTIARCH}", f"usr/lib/{MULTIARCH}", "lib64"), DEBIAN),
         (MERGED, ("usr/lib", "usr/lib64"), RED_HAT),
-        ({"lib": "usr/lib", "lib64": "usr/lib", "usr/lib64": "lib"}, ("usr/lib",), ("/usr/lib", "/lib")),
+        (
+            {"lib": "usr/lib", "lib64": "usr/lib", "usr/lib64": "lib"},
+            ("usr/lib",),
+            ("/usr/lib", "/lib"),
+        ),
     ],
     ids=["Debian, Ubuntu", "Debian 10, Ubuntu 18.04", "UBI, Fedora", "one folder for everything"],
 )
 @pytest.mark.parametrize("fenced", [False, True], ids=["whole", "share"])
 def test_the_loader_of_each_layout_finds_them_where_it_looks_by_itself(
-    tmp_path: Path, root: Path, links: dict[str, str], folders: Sequence[str], searched: Sequence[str], fenced: bool
+    tmp_path: Path,
+    root: Path,
+    links: dict[str, str],
+    folders: Sequence[str],
+    searched: Sequence[str],
+    fenced: bool,
 ) -> None:
-    """`searched` is what a loader was built with: `ld.so --help` of each says it. As a runtime does it, what is mounted
-    is there below whatever its folder is a link to, and folders that an image lacks are made.
+    """`searched` is what a loader was built with: `ld.so --help` of each says it. As a runtime does
+    it, what is mounted is there below whatever its folder is a link to, and folders that an image
+    lacks are made.
     """
     image = tmp_path / "image"
     for folder in folders:
@@ -119,7 +146,11 @@ def test_the_loader_of_each_layout_finds_them_where_it_looks_by_itself(
         (image / name).symlink_to(target)
     own = image / searched[0].lstrip("/") / "libc.so.6"
     own.write_text("the image's own")
-    mounts = {target: source for target, source in shown(root, tmp_path, fenced=fenced).items() if ".so." in target}
+    mounts = {
+        target: source
+        for target, source in shown(root, tmp_path, fenced=fenced).items()
+        if ".so." in target
+    }
     for target, source in mounts.items():
         place = image / target.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +163,7 @@ def test_the_loader_of_each_layout_finds_them_where_it_looks_by_itself(
 
 
 def test_the_nodes_of_all_cards_are_those_that_are_there(tmp_path: Path) -> None:
-    assert control_nodes(tmp_path) == ()
+    assert list_control_nodes(tmp_path) == ()
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/nvidiactl").touch()
-    assert control_nodes(tmp_path) == ("/dev/nvidiactl",)
+    assert list_control_nodes(tmp_path) == ("/dev/nvidiactl",)

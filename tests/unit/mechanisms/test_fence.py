@@ -1,4 +1,5 @@
-"""A fenced share's files: what they say, how they change while a job runs, and how the level is told."""
+"""A fenced share's files: what they say, how they change while a job runs, and how the level is
+told."""
 
 from __future__ import annotations
 
@@ -11,29 +12,35 @@ import pytest
 
 from gpupool.base.errors import NotFound, StaleGeneration
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, JobSeat
-from gpupool.mechanisms.driver_files import simulated_libraries, templates
-from gpupool.mechanisms.fence import Fence, fenced_files, usage_of
+from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.fence import FenceMechanism
+from gpupool.mechanisms.fenced_files import find_fenced_files, read_allocation_usage
 from gpupool.mechanisms.regions import USAGE_FILE_BYTES, read_limits
-from gpupool.mechanisms.registry import MECHANISMS, choose
+from gpupool.mechanisms.registry import MECHANISMS, choose_mechanism
 from gpupool.probes.simulated import parse_sim
 
 pytestmark = pytest.mark.skipif(
-    templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
+    find_templates() is None or find_simulated_libraries() is None,
+    reason="gpupool-native is installed without its fence",
 )
 
 CARDS = parse_sim("2xL40S")[0].devices
 GIB = 1 << 30
 
 
-def view(name: str = "al-1", milli: int = 300, memory: int = 8 * GIB, **changes: object) -> AllocationView:
+def view(
+    name: str = "al-1", milli: int = 300, memory: int = 8 * GIB, **changes: object
+) -> AllocationView:
     granted = (GrantedDevice(CARDS[0], milli, memory, 256 << 20, 2 << 20),)
     seat = JobSeat(uid=os.getuid(), gid=os.getgid())
-    known = AllocationView("pool", name, 3, "job-1", "physics", "fixed", granted, CARDS, seat, machine=Path("/sim"))
+    known = AllocationView(
+        "pool", name, 3, "job-1", "physics", "fixed", granted, CARDS, seat, machine=Path("/sim")
+    )
     return replace(known, **changes)  # type: ignore[arg-type]
 
 
 def test_the_limits_page_says_what_was_granted(tmp_path: Path) -> None:
-    prepared = Fence().prepare(view(sharing="burst", priority=100), tmp_path)
+    prepared = FenceMechanism().prepare(view(sharing="burst", priority=100), tmp_path)
     page = read_limits(prepared.share_dir / "limits")
     (device,) = page.devices
     assert (page.allocation, page.job, page.tenant, page.level, page.generation) == (
@@ -48,23 +55,33 @@ def test_the_limits_page_says_what_was_granted(tmp_path: Path) -> None:
         8 * GIB,
         CARDS[0].memory_bytes,
     )
-    assert (device.context_bytes, device.granule_bytes, device.gpu_milli) == (256 << 20, 2 << 20, 300)
+    assert (device.context_bytes, device.granule_bytes, device.gpu_milli) == (
+        256 << 20,
+        2 << 20,
+        300,
+    )
     assert (device.sharing, device.weight, device.priority) == ("burst", 300, 100)
     assert (prepared.share_dir / "devices").read_text() == f"{CARDS[0].uuid}\n"
 
 
 def test_the_ledger_is_the_jobs_and_its_directory_is_not(tmp_path: Path) -> None:
-    usage = Fence().prepare(view(), tmp_path).share_dir.parent / "usage"
+    usage = FenceMechanism().prepare(view(), tmp_path).share_dir.parent / "usage"
     region = (usage / "region").stat()
-    assert (region.st_uid, region.st_mode & 0o777, region.st_size) == (os.getuid(), 0o600, USAGE_FILE_BYTES)
+    assert (region.st_uid, region.st_mode & 0o777, region.st_size) == (
+        os.getuid(),
+        0o600,
+        USAGE_FILE_BYTES,
+    )
     assert usage.stat().st_mode & 0o777 == 0o711
-    ledger = usage_of("al-1", tmp_path)
+    ledger = read_allocation_usage("al-1", tmp_path)
     assert ledger is not None
     assert ledger.processes == ()
 
 
-def test_the_job_is_shown_its_files_its_cards_and_a_cache_that_names_the_stand_in(tmp_path: Path) -> None:
-    prepared = Fence().prepare(view(), tmp_path)
+def test_the_job_is_shown_its_files_its_cards_and_a_cache_that_names_the_stand_in(
+    tmp_path: Path,
+) -> None:
+    prepared = FenceMechanism().prepare(view(), tmp_path)
     targets = {mount.target: mount for mount in prepared.mounts}
     assert targets["/run/gpupool/usage"].writable
     assert targets["/run/gpupool/simgpu"].source == Path("/sim")
@@ -77,7 +94,7 @@ def test_the_job_is_shown_its_files_its_cards_and_a_cache_that_names_the_stand_i
 
 
 def test_neighbours_have_parts_of_a_period_that_do_not_overlap(tmp_path: Path) -> None:
-    fence = Fence()
+    fence = FenceMechanism()
     sizes = {"al-1": 300, "al-2": 500, "al-3": 200}
     pages = [
         read_limits(fence.prepare(view(name, milli, GIB), tmp_path).share_dir / "limits")
@@ -90,17 +107,24 @@ def test_neighbours_have_parts_of_a_period_that_do_not_overlap(tmp_path: Path) -
 
 
 def test_a_resize_changes_the_page_in_place_and_twice_is_once(tmp_path: Path) -> None:
-    fence = Fence()
+    fence = FenceMechanism()
     limits = fence.prepare(view(), tmp_path).share_dir / "limits"
     inode = limits.stat().st_ino
     larger = view(milli=500, memory=16 * GIB, generation=4)
     for _ in range(2):
         fence.resize(larger, tmp_path)
         page = read_limits(limits)
-        assert (page.generation, page.devices[0].memory_bytes, page.devices[0].gpu_milli) == (4, 16 * GIB, 500)
+        assert (page.generation, page.devices[0].memory_bytes, page.devices[0].gpu_milli) == (
+            4,
+            16 * GIB,
+            500,
+        )
     assert limits.stat().st_ino == inode
     assert fence.observe(tmp_path)["al-1"].problem == ""
-    assert json.loads((limits.parent / "share.json").read_text())["devices"][0]["memory_bytes"] == 16 * GIB
+    assert (
+        json.loads((limits.parent / "share.json").read_text())["devices"][0]["memory_bytes"]
+        == 16 * GIB
+    )
     with pytest.raises(StaleGeneration):
         fence.resize(view(), tmp_path)
     with pytest.raises(NotFound):
@@ -118,8 +142,10 @@ def test_a_resize_changes_the_page_in_place_and_twice_is_once(tmp_path: Path) ->
         ("share/share.json", b"{}", "share file was changed"),
     ],
 )
-def test_what_was_changed_or_damaged_is_named(tmp_path: Path, name: str, content: bytes, words: str) -> None:
-    fence = Fence()
+def test_what_was_changed_or_damaged_is_named(
+    tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    fence = FenceMechanism()
     folder = fence.prepare(view(), tmp_path).share_dir.parent
     (folder / name).write_bytes(content)
     assert words in fence.observe(tmp_path)["al-1"].problem
@@ -128,21 +154,30 @@ def test_what_was_changed_or_damaged_is_named(tmp_path: Path, name: str, content
 
 
 def test_without_mounts_it_is_advice_everywhere_it_is_said(tmp_path: Path) -> None:
-    fence = Fence()
+    fence = FenceMechanism()
     share = fence.prepare(view(), tmp_path).share_dir
     for _ in range(2):
-        fence.weaken("al-1", "its private mounts were refused", tmp_path)
-        assert fence.held("al-1", tmp_path) == (FenceLevel.ADVISORY, "its private mounts were refused")
-        assert (read_limits(share / "limits").level, read_limits(share / "limits").generation) == ("advisory", 4)
+        fence.weaken_level("al-1", "its private mounts were refused", tmp_path)
+        assert fence.read_enforcement("al-1", tmp_path) == (
+            FenceLevel.ADVISORY,
+            "its private mounts were refused",
+        )
+        assert (read_limits(share / "limits").level, read_limits(share / "limits").generation) == (
+            "advisory",
+            4,
+        )
         assert json.loads((share / "share.json").read_text())["fence"] == "advisory"
     assert fence.observe(tmp_path)["al-1"].problem == ""
 
 
 def test_in_a_users_own_pool_it_is_advice(tmp_path: Path) -> None:
     own = JobSeat("/tmp/gpupool-5", 5, 5, own_pool=True)
-    prepared = Fence().prepare(view(seat=own), tmp_path)
+    prepared = FenceMechanism().prepare(view(seat=own), tmp_path)
     assert prepared.fence is FenceLevel.ADVISORY
-    assert {mount.target for mount in prepared.mounts} >= {"/tmp/gpupool-5/usage", "/tmp/gpupool-5/simgpu"}
+    assert {mount.target for mount in prepared.mounts} >= {
+        "/tmp/gpupool-5/usage",
+        "/tmp/gpupool-5/simgpu",
+    }
 
 
 @pytest.mark.parametrize(
@@ -150,7 +185,10 @@ def test_in_a_users_own_pool_it_is_advice(tmp_path: Path) -> None:
     [
         ({"fence": False}, "asked for no fence"),
         ({"machine": None}, "no file of its simulated cards"),
-        ({"granted": (GrantedDevice(replace(CARDS[0], vendor="amd"), 300, GIB),)}, "no fence for cards of amd"),
+        (
+            {"granted": (GrantedDevice(replace(CARDS[0], vendor="amd"), 300, GIB),)},
+            "no fence for cards of amd",
+        ),
         ({"granted": (GrantedDevice(CARDS[0], 300, 0),)}, "0 MiB"),
     ],
 )
@@ -158,17 +196,17 @@ def test_what_it_cannot_hold_is_counted_only_and_the_share_says_why(
     tmp_path: Path, changes: dict[str, object], reason: str
 ) -> None:
     wanted = view(**changes)
-    assert reason in Fence().refuses(wanted)
+    assert reason in FenceMechanism().explain_refusal(wanted)
     if "granted" not in changes or wanted.granted[0].memory_bytes:
-        assert choose(wanted) is MECHANISMS["share"]
+        assert choose_mechanism(wanted) is MECHANISMS["share"]
         assert MECHANISMS["share"].prepare(wanted, tmp_path).notes[0] == "fence: none"
-        assert reason in MECHANISMS["share"].held("al-1", tmp_path)[1]
+        assert reason in MECHANISMS["share"].read_enforcement("al-1", tmp_path)[1]
 
 
 def test_an_allocation_that_is_being_changed_is_not_compared(tmp_path: Path) -> None:
-    Fence().prepare(view(), tmp_path)
-    known = fenced_files("al-1", tmp_path)
+    FenceMechanism().prepare(view(), tmp_path)
+    known = find_fenced_files("al-1", tmp_path)
     assert known is not None
     assert known.uuids == (CARDS[0].uuid,)
     assert read_limits(known.limits) == known.wanted
-    assert fenced_files("al-2", tmp_path) is None
+    assert find_fenced_files("al-2", tmp_path) is None

@@ -10,50 +10,63 @@ import pytest
 
 from gpupool.base.errors import NativeMissing
 from gpupool.mechanisms import image_check
-from gpupool.mechanisms.driver_files import simulated_libraries, templates
+from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
 
 pytestmark = pytest.mark.skipif(
-    templates() is None or simulated_libraries() is None, reason="gpupool-native is installed without its fence"
+    find_templates() is None or find_simulated_libraries() is None,
+    reason="gpupool-native is installed without its fence",
 )
 
 
 def named(library: Path) -> tuple[int, int]:
     """The newest version of glibc by binutils."""
-    listed = subprocess.run(["readelf", "-VW", library], capture_output=True, text=True, check=True).stdout
-    return max((int(major), int(minor)) for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", listed))
+    listed = subprocess.run(
+        ["readelf", "-VW", library], capture_output=True, text=True, check=True
+    ).stdout
+    return max(
+        (int(major), int(minor)) for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", listed)
+    )
 
 
 def test_the_version_that_is_needed_is_the_newest_that_our_libraries_name(tmp_path: Path) -> None:
-    ours, behind = templates(), simulated_libraries()
+    ours, behind = find_templates(), find_simulated_libraries()
     assert ours is not None
     assert behind is not None
     fence = [*ours.glob("lib*.so.*")]
     for simulated, libraries in ((False, fence), (True, [*fence, *behind.glob("lib*.so.*")])):
-        assert [image_check.needed_glibc(library) for library in libraries] == [named(library) for library in libraries]
-        _, code, version = image_check.image_check(tmp_path, simulated=simulated)
+        assert [image_check.find_needed_glibc(library) for library in libraries] == [
+            named(library) for library in libraries
+        ]
+        _, code, version = image_check.build_image_check(tmp_path, simulated=simulated)
         assert (code, version) == ("GP-2018", "{}.{}".format(*max(map(named, libraries))))
 
 
 def test_the_program_is_put_in_place_once_and_replaced_where_it_is_another(tmp_path: Path) -> None:
-    program = Path(image_check.image_check(tmp_path, simulated=True)[0])
+    program = Path(image_check.build_image_check(tmp_path, simulated=True)[0])
     assert program.is_relative_to(tmp_path)
     assert program.stat().st_mode & 0o777 == 0o755
     before = program.stat().st_ino
-    assert Path(image_check.image_check(tmp_path, simulated=True)[0]).stat().st_ino == before
+    assert Path(image_check.build_image_check(tmp_path, simulated=True)[0]).stat().st_ino == before
     program.write_bytes(b"of an older gpupool")
-    image_check.image_check(tmp_path, simulated=True)
-    assert subprocess.run([program], capture_output=True, check=False).stderr.startswith(b"usage: gpupool-hook")
+    image_check.build_image_check(tmp_path, simulated=True)
+    assert subprocess.run([program], capture_output=True, check=False).stderr.startswith(
+        b"usage: gpupool-hook"
+    )
     assert [path.name for path in program.parent.iterdir()] == [program.name]
 
 
-def test_without_the_program_nothing_is_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_program_nothing_is_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gpupool_native.hook_path", lambda: tmp_path / "nowhere")
     with pytest.raises(NativeMissing, match="no program that looks at images"):
-        image_check.image_check(tmp_path, simulated=True)
+        image_check.build_image_check(tmp_path, simulated=True)
 
 
 def test_the_program_needs_nothing_of_the_host() -> None:
     from gpupool_native import hook_path
 
-    listed = subprocess.run(["readelf", "-lW", hook_path()], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["readelf", "-lW", hook_path()], capture_output=True, text=True, check=True
+    ).stdout
     assert "INTERP" not in listed

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from gpupool.agent.facts import device_facts
-from gpupool.base.errors import Refused
+from gpupool.agent.facts import list_device_facts
+from gpupool.base.errors import RequestRejection
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice
-from gpupool.mechanisms.partition import mode_problem, partition_problem, profiles_of
-from gpupool.mechanisms.registry import MECHANISMS, choose
+from gpupool.mechanisms.partition import (
+    find_mode_problem,
+    find_partition_problem,
+    list_stand_in_profiles,
+)
+from gpupool.mechanisms.registry import MECHANISMS, choose_mechanism
 from gpupool.model.partition import read_profiles
 from gpupool.probes.simulated import parse_sim
 
@@ -26,27 +30,29 @@ def view(device: object, profile: str | None) -> AllocationView:
 
 
 def test_only_a_simulated_card_in_partition_mode_publishes_profiles() -> None:
-    assert read_profiles(device_facts(CARD)["profiles"]) == CARD.profiles
-    assert "profiles" not in device_facts(REAL)
-    assert "profiles" not in device_facts(PLAIN)
-    assert profiles_of(REAL) == ()
+    assert read_profiles(list_device_facts(CARD)["profiles"]) == CARD.profiles
+    assert "profiles" not in list_device_facts(REAL)
+    assert "profiles" not in list_device_facts(PLAIN)
+    assert list_stand_in_profiles(REAL) == ()
 
 
 def test_a_partition_goes_with_the_mode_of_its_card_or_not_at_all() -> None:
-    assert mode_problem(view(CARD, ONE.name)) == ""
-    assert "takes partitions alone" in mode_problem(view(CARD, None))
-    assert "cannot be cut into 1g.18gb now" in mode_problem(view(PLAIN, ONE.name))
-    assert mode_problem(view(PLAIN, None)) == ""
+    assert find_mode_problem(view(CARD, ONE.name)) == ""
+    assert "takes partitions alone" in find_mode_problem(view(CARD, None))
+    assert "cannot be cut into 1g.18gb now" in find_mode_problem(view(PLAIN, ONE.name))
+    assert find_mode_problem(view(PLAIN, None)) == ""
 
 
 def test_a_partition_of_a_real_card_is_refused_by_every_mechanism_with_the_reason() -> None:
-    with pytest.raises(Refused, match="partitions of real cards cannot be made yet") as caught:
-        choose(view(REAL, ONE.name))
+    with pytest.raises(
+        RequestRejection, match="partitions of real cards cannot be made yet"
+    ) as caught:
+        choose_mechanism(view(REAL, ONE.name))
     assert all(f"{name}: " in caught.value.message for name in MECHANISMS)
 
 
 def test_a_partition_is_never_handed_out_unheld() -> None:
     unfenced = replace(view(CARD, ONE.name), fence=False)
-    assert partition_problem(unfenced) == "a partition (1g.18gb) needs a fence that holds it"
-    with pytest.raises(Refused, match="the job asked for no fence"):
-        choose(unfenced)
+    assert find_partition_problem(unfenced) == "a partition (1g.18gb) needs a fence that holds it"
+    with pytest.raises(RequestRejection, match="the job asked for no fence"):
+        choose_mechanism(unfenced)

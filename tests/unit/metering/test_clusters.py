@@ -1,4 +1,5 @@
-"""A cluster's nodes in the books: what its ledgers say is counted to the second, once, however it is told."""
+"""A cluster's nodes in the books: what its ledgers say is counted to the second, once, however it
+is told."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupool.allocations.columns import read_rows
-from gpupool.base.errors import Conflict, WrongState
+from gpupool.allocations.cache.card_columns import read_card_rows
+from gpupool.base.errors import WriteConflict, WrongState
 from gpupool.base.units import GIB, MIB
 from gpupool.metering.clusters import ClusterBooks
 from gpupool.metering.rollup import roll_up
@@ -23,24 +24,39 @@ from gpupool.wire.report import ReportRow
 from tests.support.metering_books import ADMIN, DAY, START_S, Pool, S
 from tests.support.properties import whole_pools
 
-CARDS = [{"uuid": f"GPU-c{n}", "index": n, "model": "L40S", "memory_bytes": 48 * GIB} for n in range(2)]
+CARDS = [
+    {"uuid": f"GPU-c{n}", "index": n, "model": "L40S", "memory_bytes": 48 * GIB} for n in range(2)
+]
 
 
-def held(uid: str, at_s: float, *, card: int = 0, milli: int = 300, ended_s: float | None = None) -> dict[str, Any]:
+def held(
+    uid: str, at_s: float, *, card: int = 0, milli: int = 300, ended_s: float | None = None
+) -> dict[str, Any]:
     seat = {"uuid": f"GPU-c{card}", "gpu_milli": milli, "memory_bytes": 8 * GIB}
-    who = {"uid": uid, "namespace": "space", "pod": uid, "container": "main", "tenant": "team", "account": "runner"}
+    who = {
+        "uid": uid,
+        "namespace": "space",
+        "pod": uid,
+        "container": "main",
+        "tenant": "team",
+        "account": "runner",
+    }
     ended = {} if ended_s is None else {"ended_ns": START_S * S + int(ended_s * S)}
     return {**who, "seats": [seat], "held_ns": START_S * S + int(at_s * S), **ended}
 
 
-def tell(pool: Pool, generation: int = 1, *, node: str = "kube-1", born: int = 1, **more: Any) -> ClusterNodeOut:
-    body = ClusterNodeIn.model_validate({"born_ns": born, "generation": generation, "cards": CARDS, **more})
-    return ClusterBooks(pool.store, pool.metering).tell(node, body, "meter")
+def tell(
+    pool: Pool, generation: int = 1, *, node: str = "kube-1", born: int = 1, **more: Any
+) -> ClusterNodeOut:
+    body = ClusterNodeIn.model_validate(
+        {"born_ns": born, "generation": generation, "cards": CARDS, **more}
+    )
+    return ClusterBooks(pool.store, pool.metering).record_node(node, body, "meter")
 
 
 def rows(pool: Pool, *by: str) -> list[ReportRow]:
     """What tenants held so far; the books close."""
-    report = pool.metering.report(ADMIN, 0, pool.now_s() * S, by or ("tenant",))
+    report = pool.metering.make_report(ADMIN, 0, pool.now_s() * S, by or ("tenant",))
     assert report.closes
     return [row for row in report.rows if row.kind == "tenant"]
 
@@ -49,7 +65,9 @@ def seconds(pool: Pool, milli: int = 300) -> int:
     return sum(row.card_milliseconds for row in rows(pool)) // milli
 
 
-def test_held_and_ended_are_counted_by_whole_seconds_of_the_ledgers_instants(any_pool: Pool) -> None:
+def test_held_and_ended_are_counted_by_whole_seconds_of_the_ledgers_instants(
+    any_pool: Pool,
+) -> None:
     any_pool.time.forward(100)
     tell(any_pool, held=[held("a", 10.9)], ended=[held("b", 12.9, ended_s=20.1, card=1)])
     by_job = {row.job: row for row in rows(any_pool, "tenant", "project", "user", "job")}
@@ -57,7 +75,10 @@ def test_held_and_ended_are_counted_by_whole_seconds_of_the_ledgers_instants(any
     assert by_job["b"].card_milliseconds == 300 * (20 - 12)
     assert by_job["b"].memory_mib_seconds == 8 * GIB // MIB * 8
     names = {(row.tenant, row.project, row.user, row.job_name) for row in by_job.values()}
-    assert names == {("team", "space", "space:runner", "space/a"), ("team", "space", "space:runner", "space/b")}
+    assert names == {
+        ("team", "space", "space:runner", "space/a"),
+        ("team", "space", "space:runner", "space/b"),
+    }
 
 
 def test_what_is_told_again_or_late_changes_nothing(any_pool: Pool) -> None:
@@ -71,13 +92,16 @@ def test_what_is_told_again_or_late_changes_nothing(any_pool: Pool) -> None:
 
 
 def test_a_cluster_that_was_put_back_goes_on_from_its_older_copy(any_pool: Pool) -> None:
-    """a has ended since that copy and holds again, b was not there yet, c was there all the time."""
+    """a has ended since that copy and holds again, b was not there yet, c was there all the
+    time."""
     any_pool.time.forward(60)
     tell(any_pool, 7, held=[held("b", 20), held("c", 1)], ended=[held("a", 5, ended_s=25)])
     older = {"held": [held("a", 5), held("c", 1)]}
     known = tell(any_pool, 3, **older).known
     assert known == ClusterVersion(born_ns=1, generation=7)
-    assert not tell(any_pool, 3, **older, instead_of={**known.model_dump(), "generation": 6}).applied
+    assert not tell(
+        any_pool, 3, **older, instead_of={**known.model_dump(), "generation": 6}
+    ).applied
     for _ in range(2):
         back = tell(any_pool, 3, **older, instead_of=known)
         assert (back.applied, back.known) == (True, None)
@@ -115,10 +139,14 @@ def test_what_containers_used_is_beside_what_they_held_and_counted_once(any_pool
     for _ in range(2):
         tell(any_pool, 2, held=[held("b", 5, card=1)], ended=[ended])
     assert delivered(any_pool) == {"a": 1300, "b": None}
-    assert [row.delivered_gpu_milliseconds for row in rows(any_pool, "tenant", "project", "user")] == [1300]
+    assert [
+        row.delivered_gpu_milliseconds for row in rows(any_pool, "tenant", "project", "user")
+    ] == [1300]
 
 
-def test_what_a_page_says_has_ended_and_an_older_ledger_still_held_is_counted_once(any_pool: Pool) -> None:
+def test_what_a_page_says_has_ended_and_an_older_ledger_still_held_is_counted_once(
+    any_pool: Pool,
+) -> None:
     """The meter reads the journal after the ledgers: what ended between the two is in both."""
     any_pool.time.forward(60)
     still = {**held("a", 5), "gpu_milliseconds": 400}
@@ -146,7 +174,12 @@ def test_a_part_of_what_ended_ends_nothing_else(any_pool: Pool) -> None:
     tell(any_pool, 1, held=[held("a", 5), held("b", 7)])
     part = tell(any_pool, 3, held=[held("d", 50)], ended=[held("a", 5, ended_s=25)], whole=False)
     assert (part.opened, part.closed) == (1, 1)
-    rest = tell(any_pool, 3, held=[held("d", 50)], ended=[held("b", 7, ended_s=30), held("c", 31, ended_s=40)])
+    rest = tell(
+        any_pool,
+        3,
+        held=[held("d", 50)],
+        ended=[held("b", 7, ended_s=30), held("c", 31, ended_s=40)],
+    )
     assert (rest.opened, rest.closed) == (1, 2)
     counted = {row.job: row.card_milliseconds // 300 for row in rows(any_pool, "job")}
     assert counted == {"a": 20, "b": 23, "c": 9, "d": 10}
@@ -162,7 +195,9 @@ def test_days_after_an_end_it_is_counted_only_until_then(any_pool: Pool) -> None
     assert seconds(any_pool) == DAY
 
 
-def test_a_node_that_comes_again_has_a_new_ledger_and_the_old_ones_holds_end(any_pool: Pool) -> None:
+def test_a_node_that_comes_again_has_a_new_ledger_and_the_old_ones_holds_end(
+    any_pool: Pool,
+) -> None:
     any_pool.time.forward(30)
     tell(any_pool, 7, held=[held("a", 0)])
     assert tell(any_pool, 1, born=2).closed == 1
@@ -173,15 +208,17 @@ def test_a_node_that_is_no_more_holds_nothing_and_gives_nothing(any_pool: Pool) 
     any_pool.time.forward(30)
     tell(any_pool, 1, held=[held("a", 10)])
     books = ClusterBooks(any_pool.store, any_pool.metering)
-    assert (books.nodes("meter"), books.nodes("another")) == (["kube-1"], [])
-    books.end("kube-1", "another")
-    assert books.nodes("meter") == ["kube-1"]
+    assert (books.list_nodes("meter"), books.list_nodes("another")) == (["kube-1"], [])
+    books.end_node("kube-1", "another")
+    assert books.list_nodes("meter") == ["kube-1"]
     for _ in range(2):
-        books.end("kube-1", "meter")
+        books.end_node("kube-1", "meter")
         any_pool.time.forward(30)
-    assert (books.nodes("meter"), seconds(any_pool)) == ([], 20)
-    report = any_pool.metering.report(ADMIN, 0, any_pool.now_s() * S, ["card"])
-    given = sum(row.card_milliseconds for row in report.rows if (row.device or "").startswith("kube-1:"))
+    assert (books.list_nodes("meter"), seconds(any_pool)) == ([], 20)
+    report = any_pool.metering.make_report(ADMIN, 0, any_pool.now_s() * S, ["card"])
+    given = sum(
+        row.card_milliseconds for row in report.rows if (row.device or "").startswith("kube-1:")
+    )
     assert (given, report.closes) == (20_000, True)
 
 
@@ -189,19 +226,34 @@ def test_a_card_that_its_node_shows_no_more_still_closes(any_pool: Pool) -> None
     any_pool.time.forward(30)
     tell(any_pool, 1, held=[held("a", 0), held("x", 3, card=7)])
     any_pool.time.forward(30)
-    tell(any_pool, 2, cards=CARDS[1:], held=[held("a", 0)], ended=[held("x", 3, card=7, ended_s=13)])
+    tell(
+        any_pool, 2, cards=CARDS[1:], held=[held("a", 0)], ended=[held("x", 3, card=7, ended_s=13)]
+    )
     any_pool.time.forward(30)
-    assert {row.job: row.card_milliseconds for row in rows(any_pool, "job")}["a"] == 300 * (any_pool.now_s() - START_S)
+    assert {row.job: row.card_milliseconds for row in rows(any_pool, "job")}["a"] == 300 * (
+        any_pool.now_s() - START_S
+    )
 
 
-def test_what_was_held_of_cards_that_no_statement_shows_is_counted_all_of_it(any_pool: Pool) -> None:
-    """As pages of a journal are told whose ledger is gone; also where the card was shown for less than a second."""
+def test_what_was_held_of_cards_that_no_statement_shows_is_counted_all_of_it(
+    any_pool: Pool,
+) -> None:
+    """As pages of a journal are told whose ledger is gone; also where the card was shown for less
+    than a second."""
     any_pool.time.forward(60)
-    over = [held("a", 5, ended_s=15), held("b", 20, ended_s=30), held("c", 25, ended_s=45), held("d", 1, ended_s=3)]
+    over = [
+        held("a", 5, ended_s=15),
+        held("b", 20, ended_s=30),
+        held("c", 25, ended_s=45),
+        held("d", 1, ended_s=3),
+    ]
     tell(any_pool, 1)
     tell(any_pool, 1, cards=[], ended=over, whole=False)
     assert seconds(any_pool) == 10 + 10 + 20 + 2
-    strangers = [{**one, "uid": one["uid"] * 2, "seats": [{**one["seats"][0], "uuid": "GPU-c7"}]} for one in over]
+    strangers = [
+        {**one, "uid": one["uid"] * 2, "seats": [{**one["seats"][0], "uuid": "GPU-c7"}]}
+        for one in over
+    ]
     for one in strangers:
         tell(any_pool, 1, cards=[], ended=[one], whole=False)
     assert seconds(any_pool) == 2 * (10 + 10 + 20 + 2)
@@ -210,33 +262,48 @@ def test_what_was_held_of_cards_that_no_statement_shows_is_counted_all_of_it(any
 def test_nothing_is_placed_there_and_nobody_changes_it_from_here(any_pool: Pool) -> None:
     tell(any_pool, held=[held("a", 0)])
     with any_pool.store.read() as connection:
-        assert {row.node for row in read_rows(connection)} == {"node-1"}
-    shown = any_pool.fleet.device("kube-1:0", ADMIN)
+        assert {row.node for row in read_card_rows(connection)} == {"node-1"}
+    shown = any_pool.fleet.get_device("kube-1:0", ADMIN)
     assert (shown.cluster, shown.used_milli, shown.shares, shown.largest_milli) == (True, 300, 1, 0)
-    assert (any_pool.fleet.node("kube-1").cluster, any_pool.fleet.node("node-1").cluster) == (True, False)
-    for change in (lambda: any_pool.fleet.adopt(["kube-1:0"], ADMIN), lambda: _released(any_pool)):
+    assert (
+        any_pool.fleet.get_node("kube-1").cluster,
+        any_pool.fleet.get_node("node-1").cluster,
+    ) == (
+        True,
+        False,
+    )
+    for change in (
+        lambda: any_pool.fleet.adopt_devices(["kube-1:0"], ADMIN),
+        lambda: _released(any_pool),
+    ):
         with pytest.raises(WrongState, match="belongs to a cluster"):
             change()
-    with pytest.raises(Conflict, match="own"):
+    with pytest.raises(WriteConflict, match="own"):
         tell(any_pool, node="node-1", cards=[])
     body = ClusterNodeIn(born_ns=2, generation=1, cards=[])
-    with pytest.raises(Conflict, match="told by meter"):
-        ClusterBooks(any_pool.store, any_pool.metering).tell("kube-1", body, "another")
+    with pytest.raises(WriteConflict, match="told by meter"):
+        ClusterBooks(any_pool.store, any_pool.metering).record_node("kube-1", body, "another")
 
 
 def _released(pool: Pool) -> object:
-    return pool.fleet.release(["kube-1:0"], False, ADMIN)
+    return pool.fleet.release_devices(["kube-1:0"], False, ADMIN)
 
 
-def test_who_holds_on_a_cluster_is_no_user_that_can_log_in_and_keeps_no_quota(any_pool: Pool) -> None:
+def test_who_holds_on_a_cluster_is_no_user_that_can_log_in_and_keeps_no_quota(
+    any_pool: Pool,
+) -> None:
     tell(any_pool, held=[held("a", 0)])
-    live = any_pool.metering.usage(ADMIN, any_pool.fleet.usage)
+    live = any_pool.metering.read_usage(ADMIN, any_pool.fleet.get_usage)
     (team,) = [one for one in live.tenants if one.tenant == "team"]
     assert (team.held_milli, team.held_bytes, team.jobs) == (300, 8 * GIB, 1)
 
 
 lives = st.lists(
-    st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.3, 1.0, 61.25, 3600.5, 3 * DAY + 0.75]), st.booleans()),
+    st.tuples(
+        st.integers(0, 4),
+        st.sampled_from([0.0, 0.3, 1.0, 61.25, 3600.5, 3 * DAY + 0.75]),
+        st.booleans(),
+    ),
     min_size=3,
     max_size=25,
 )
@@ -247,7 +314,8 @@ lives = st.lists(
 def test_books_close_for_any_lives_and_any_loss_of_answers(
     found: list[tuple[int, float, bool]], dice: random.Random
 ) -> None:
-    """Pods come and go on one card; statements are told never, once or twice, and their answers get lost."""
+    """Pods come and go on one card; statements are told never, once or twice, and their answers get
+    lost."""
     with tempfile.TemporaryDirectory() as directory:
         pool = Pool(sqlite_url(Path(directory) / "gpupool.db"))
         try:
@@ -275,7 +343,9 @@ def _live(pool: Pool, found: list[tuple[int, float, bool]], dice: random.Random)
         if told:
             body = {"held": list(open_.values()), "ended": list(untold)}
             if dice.random() < 0.5:
-                assert tell(pool, generation, **body | {"ended": untold[: len(untold) // 2], "whole": False}).applied
+                assert tell(
+                    pool, generation, **body | {"ended": untold[: len(untold) // 2], "whole": False}
+                ).applied
             for _ in range(dice.choice((1, 1, 2))):
                 assert tell(pool, generation, **body).applied
             if dice.random() < 0.7:

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from gpupool.model.claim import Reason, Rejection
-from gpupool.store.counters import KINDS_A_READING, UNKNOWN, Counter, Decisions, Histogram, watch_writes
+from gpupool.model.claim import Rejection, RejectionReason
+from gpupool.store.counters import (
+    KINDS_A_READING,
+    UNKNOWN,
+    DecisionCounters,
+    LabelCounter,
+    SecondsHistogram,
+    watch_writes,
+)
 from tests.support.metering_books import Pool
 
 
 def test_counts_from_many_threads_all_arrive() -> None:
-    counter, histogram = Counter(), Histogram([0.1])
+    counter, histogram = LabelCounter(), SecondsHistogram([0.1])
 
     def work() -> None:
         for _ in range(2000):
@@ -30,9 +37,11 @@ def test_counts_from_many_threads_all_arrive() -> None:
     assert histogram.read()[("a",)][0] == (8000, 0)
 
 
-@pytest.mark.parametrize(("seconds", "bucket"), [(0.0, 0), (0.1, 0), (0.10001, 1), (1.0, 1), (1.1, 2)])
+@pytest.mark.parametrize(
+    ("seconds", "bucket"), [(0.0, 0), (0.1, 0), (0.10001, 1), (1.0, 1), (1.1, 2)]
+)
 def test_a_measured_time_falls_into_the_bucket_up_to_its_bound(seconds: float, bucket: int) -> None:
-    histogram = Histogram([0.1, 1.0])
+    histogram = SecondsHistogram([0.1, 1.0])
     histogram.observe(seconds)
     counts, total = histogram.read()[()]
     assert counts == tuple(int(place == bucket) for place in range(3))
@@ -40,14 +49,23 @@ def test_a_measured_time_falls_into_the_bucket_up_to_its_bound(seconds: float, b
 
 
 def test_a_cycle_counts_what_it_placed_and_why_the_rest_was_left() -> None:
-    decisions = Decisions()
-    quota, memory = Rejection("…", Reason.QUOTA), Rejection("…", Reason.MEMORY)
-    decisions.cycle(seconds=0.002, placements=3, judged={"a": quota, "b": memory, "c": memory})
-    decisions.cycle(seconds=0.001, placements=1, judged={"a": quota})
-    decisions.conflict()
-    assert (decisions.cycles.total(), decisions.placements.total(), decisions.conflicts.total()) == (2, 4, 1)
-    assert decisions.rejections.read() == {(str(Reason.QUOTA),): 2, (str(Reason.MEMORY),): 2}
-    assert decisions.standing() == {str(Reason.QUOTA): 1}
+    decisions = DecisionCounters()
+    quota, memory = Rejection("…", RejectionReason.QUOTA), Rejection("…", RejectionReason.MEMORY)
+    decisions.count_cycle(
+        seconds=0.002, placements=3, judged={"a": quota, "b": memory, "c": memory}
+    )
+    decisions.count_cycle(seconds=0.001, placements=1, judged={"a": quota})
+    decisions.count_conflict()
+    assert (
+        decisions.cycles.total(),
+        decisions.placements.total(),
+        decisions.conflicts.total(),
+    ) == (2, 4, 1)
+    assert decisions.rejections.read() == {
+        (str(RejectionReason.QUOTA),): 2,
+        (str(RejectionReason.MEMORY),): 2,
+    }
+    assert decisions.count_waiting_kinds() == {str(RejectionReason.QUOTA): 1}
 
 
 class Lazy(dict[int, Rejection]):
@@ -61,22 +79,35 @@ class Lazy(dict[int, Rejection]):
 
 
 def test_kinds_that_a_cycle_did_not_judge_keep_their_latest_reason() -> None:
-    decisions = Decisions()
-    quota, memory = Rejection("…", Reason.QUOTA), Rejection("…", Reason.MEMORY)
+    decisions = DecisionCounters()
+    quota, memory = Rejection("…", RejectionReason.QUOTA), Rejection("…", RejectionReason.MEMORY)
     waiting = Lazy({1: memory, 2: memory})
-    decisions.cycle(seconds=0.001, placements=0, judged={1: quota, 2: quota, 3: quota}, left={1: quota, 2: quota})
-    decisions.cycle(seconds=0.001, placements=0, judged={2: memory}, left=waiting)
-    assert decisions.standing() == {str(Reason.QUOTA): 1, str(Reason.MEMORY): 1}
+    decisions.count_cycle(
+        seconds=0.001,
+        placements=0,
+        judged={1: quota, 2: quota, 3: quota},
+        left={1: quota, 2: quota},
+    )
+    decisions.count_cycle(seconds=0.001, placements=0, judged={2: memory}, left=waiting)
+    assert decisions.count_waiting_kinds() == {
+        str(RejectionReason.QUOTA): 1,
+        str(RejectionReason.MEMORY): 1,
+    }
     assert waiting.read == 0
 
 
 def test_a_reading_judges_a_bounded_number_of_unknown_kinds_once() -> None:
-    decisions = Decisions()
-    waiting = Lazy({kind: Rejection("…", Reason.MEMORY) for kind in range(KINDS_A_READING + 10)})
-    decisions.cycle(seconds=0.001, placements=0, judged={}, left=waiting)
+    decisions = DecisionCounters()
+    waiting = Lazy(
+        {kind: Rejection("…", RejectionReason.MEMORY) for kind in range(KINDS_A_READING + 10)}
+    )
+    decisions.count_cycle(seconds=0.001, placements=0, judged={}, left=waiting)
     assert waiting.read == 0
-    assert decisions.standing() == {str(Reason.MEMORY): KINDS_A_READING, UNKNOWN: 10}
-    assert decisions.standing() == {str(Reason.MEMORY): KINDS_A_READING + 10}
+    assert decisions.count_waiting_kinds() == {
+        str(RejectionReason.MEMORY): KINDS_A_READING,
+        UNKNOWN: 10,
+    }
+    assert decisions.count_waiting_kinds() == {str(RejectionReason.MEMORY): KINDS_A_READING + 10}
     assert waiting.read == KINDS_A_READING + 10
 
 
@@ -90,9 +121,9 @@ class Stopwatch:
 
 
 def test_transactions_that_write_are_timed_and_those_that_read_or_fail_are_not(pool: Pool) -> None:
-    histogram = Histogram([0.3])
+    histogram = SecondsHistogram([0.3])
     watch_writes(pool.engine, histogram, Stopwatch())
-    pool.metering.now_ns()
+    pool.metering.read_now_ns()
     with pytest.raises(ZeroDivisionError), pool.store.write() as write:
         raise ZeroDivisionError(write.now_ns)
     assert histogram.read() == {}

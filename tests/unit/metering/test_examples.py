@@ -13,7 +13,9 @@ from gpupool.metering import books, prices, routes, samples
 PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "metering.md"
 
 
-@pytest.mark.parametrize("module", [books, prices, routes, samples], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [books, prices, routes, samples], ids=lambda module: module.__name__
+)
 def test_the_examples_of_a_module_are_true(module: ModuleType) -> None:
     failed, tried = doctest.testmod(module)
     assert tried > 0

@@ -10,14 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupool.base.errors import BadOption
-from gpupool.metering.books import Amount
-from gpupool.metering.prices import Prices, apportion, parse_prices
+from gpupool.metering.books import UsageAmount
+from gpupool.metering.prices import PriceList, parse_prices, round_to_total
 
 
 def test_a_named_model_wins_over_every_other_model() -> None:
     prices = parse_prices(["H200:3.60", "*:0.36"])
     assert prices is not None
-    assert (prices.of("H200"), prices.of("T4")) == (Fraction(1, 1000), Fraction(1, 10_000))
+    assert (prices.get_price("H200"), prices.get_price("T4")) == (
+        Fraction(1, 1000),
+        Fraction(1, 10_000),
+    )
 
 
 def test_no_price_is_no_prices() -> None:
@@ -57,20 +60,26 @@ def test_an_unknown_rule_is_refused_with_the_known_ones() -> None:
 
 def test_a_model_without_a_price_is_refused_by_its_name() -> None:
     with pytest.raises(BadOption, match="no price for T4"):
-        Prices({"H200": Decimal(1)}).of("T4")
+        PriceList({"H200": Decimal(1)}).get_price("T4")
 
 
-@pytest.mark.parametrize(("rule", "cards"), [("max", 36), ("compute-only", 30), ("memory-only", 36)])
+@pytest.mark.parametrize(
+    ("rule", "cards"), [("max", 36), ("compute-only", 30), ("memory-only", 36)]
+)
 def test_each_rule_charges_its_own_part_of_the_card(rule: str, cards: int) -> None:
     prices = parse_prices(["*:1"], rule)
     assert prices is not None
-    held = Amount(card_milliseconds=30_000, memory_mib_seconds=36_000, dominant_micro_seconds=36_000_000)
-    assert prices.cards(held, card_memory_mib=1000) == cards
+    held = UsageAmount(
+        card_milliseconds=30_000, memory_mib_seconds=36_000, dominant_micro_seconds=36_000_000
+    )
+    assert prices.count_card_seconds(held, card_memory_mib=1000) == cards
 
 
 @given(st.lists(st.fractions(-1000, 1000, max_denominator=7200), max_size=20))
-def test_printed_costs_add_up_to_the_printed_total_and_are_near_the_exact_ones(exact: list[Fraction]) -> None:
-    printed, total = apportion(exact)
+def test_printed_costs_add_up_to_the_printed_total_and_are_near_the_exact_ones(
+    exact: list[Fraction],
+) -> None:
+    printed, total = round_to_total(exact)
     assert sum(map(Decimal, printed), Decimal(0)) == Decimal(total)
     assert abs(Fraction(Decimal(total)) - sum(exact, Fraction(0))) <= Fraction(1, 200)
     for one, cost in zip(exact, printed, strict=True):

@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
-from gpupool.base.errors import BadDuration, BadOption, UnknownTenant
+from gpupool.base.errors import BadOption
 from gpupool.metering.prices import parse_prices
 from gpupool.metering.rollup import roll_up
-from gpupool.model.tenant import Role
 from gpupool.wire.fleet import JobSample
-from gpupool.wire.report import ReportOut
-from tests.support.metering_books import ADMIN, CARD_MIB, DAY, HOUR, START_S, Pool, S, principal, told_starts
+from tests.support.metering_books import (
+    CARD_MIB,
+    DAY,
+    HOUR,
+    START_S,
+    Pool,
+    S,
+    report,
+    rows,
+    shared_card,
+)
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
-
-
-def report(pool: Pool, *by: str, since: float = 0, until: float | None = None, **options: Any) -> ReportOut:
-    """By these words, over seconds counted from the pool's beginning."""
-    until_ns = pool.metering.now_ns() if until is None else int((START_S + until) * S)
-    who = options.pop("who", ADMIN)
-    return pool.metering.report(who, int((START_S + since) * S), until_ns, by, **options)
-
-
-def rows(answer: ReportOut, *columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(getattr(row, column) for column in ("kind", *columns)) for row in answer.rows]
-
-
-def shared_card(pool: Pool) -> None:
-    """ada holds 300 milli for 100 s, cyd 500 milli of the same card for the last 40 of them."""
-    ada = pool.grant(0, 0, 300, 8192)
-    pool.time.forward(60)
-    cyd = pool.grant(2, 0, 500, 16384)
-    pool.time.forward(40)
-    for allocation in (ada, cyd):
-        assert allocation is not None
-        pool.release(allocation)
-    pool.time.forward(20)
 
 
 def test_tenants_and_idle_add_up_to_the_cards_capacity(any_pool: Pool) -> None:
@@ -56,21 +40,6 @@ def test_tenants_and_idle_add_up_to_the_cards_capacity(any_pool: Pool) -> None:
     assert (answer.closes, answer.simulated, answer.resolution_seconds) == (True, True, 1)
 
 
-def test_a_part_of_an_interval_counts_as_the_part_that_is_asked_for(any_pool: Pool) -> None:
-    shared_card(any_pool)
-    answer = report(any_pool, "tenant", since=50, until=70)
-    assert rows(answer, "tenant", "card_milliseconds")[:2] == [("tenant", "vision", 6000), ("tenant", "nlp", 5000)]
-    assert answer.capacity_card_milliseconds == 40_000
-
-
-def test_by_job_names_the_job_and_its_owners(any_pool: Pool) -> None:
-    shared_card(any_pool)
-    assert rows(report(any_pool, "job"), "tenant", "project", "user", "job", "job_name")[:2] == [
-        ("tenant", "vision", "default", "ada", "j-0000000001", "job-1"),
-        ("tenant", "nlp", "default", "cyd", "j-0000000002", "job-2"),
-    ]
-
-
 def test_by_card_every_card_has_its_own_idle_row(any_pool: Pool) -> None:
     shared_card(any_pool)
     assert rows(report(any_pool, "card"), "device", "model", "card_milliseconds") == [
@@ -80,7 +49,9 @@ def test_by_card_every_card_has_its_own_idle_row(any_pool: Pool) -> None:
     ]
 
 
-def test_what_is_left_of_a_draining_card_is_overhead_and_its_share_stays_the_tenants(any_pool: Pool) -> None:
+def test_what_is_left_of_a_draining_card_is_overhead_and_its_share_stays_the_tenants(
+    any_pool: Pool,
+) -> None:
     held = any_pool.grant(0, 0, 300, 8192)
     any_pool.time.forward(10)
     any_pool.drain(0)
@@ -117,7 +88,11 @@ def test_closing_twice_counts_once(any_pool: Pool) -> None:
 def test_best_effort_holds_memory_and_no_compute(any_pool: Pool) -> None:
     any_pool.grant(0, 0, 0, 4096)
     any_pool.time.forward(10)
-    assert rows(report(any_pool, "user"), "card_milliseconds", "memory_mib_seconds")[0] == ("tenant", 0, 40960)
+    assert rows(report(any_pool, "user"), "card_milliseconds", "memory_mib_seconds")[0] == (
+        "tenant",
+        0,
+        40960,
+    )
 
 
 def test_folding_changes_no_total_and_names_the_range_it_answers(any_pool: Pool) -> None:
@@ -142,48 +117,6 @@ def test_folding_changes_no_total_and_names_the_range_it_answers(any_pool: Pool)
     assert by_day.closes
 
 
-# Scope ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.VIEWER])
-def test_a_tenant_sees_its_own_rows_only_and_all_of_its_names(any_pool: Pool, role: Role) -> None:
-    shared_card(any_pool)
-    answer = report(any_pool, "user", who=principal(0, role))
-    assert rows(answer, "tenant", "user", "card_milliseconds") == [("tenant", "vision", "ada", 30_000)]
-    assert answer.capacity_card_milliseconds == 30_000
-    assert answer.closes
-    assert "one tenant's part of the books" in answer.rule
-
-
-def test_a_user_is_named_and_the_rest_of_its_tenant_is_one_row(any_pool: Pool) -> None:
-    for person in (0, 1, 1, 2):
-        any_pool.grant(person, 0, 100, 1)
-    any_pool.time.forward(10)
-    by_user = report(any_pool, "user", who=principal(0))
-    assert rows(by_user, "user", "card_milliseconds") == [("tenant", "others", 2000), ("tenant", "ada", 1000)]
-    by_job = report(any_pool, "job", who=principal(0))
-    assert rows(by_job, "user", "job", "card_milliseconds") == [
-        ("tenant", "others", None, 2000),
-        ("tenant", "ada", "j-0000000001", 1000),
-    ]
-    assert rows(report(any_pool, "tenant", who=principal(0)), "card_milliseconds") == [("tenant", 3000)]
-
-
-def test_another_tenant_is_as_unknown_as_a_missing_one(any_pool: Pool) -> None:
-    for name in ("nlp", "nobody", "a\x00b"):
-        with pytest.raises(UnknownTenant):
-            report(any_pool, "tenant", tenant=name, who=principal(0))
-    with pytest.raises(UnknownTenant):
-        report(any_pool, "tenant", tenant="a\x00b")
-
-
-def test_an_admin_can_ask_for_one_tenant(any_pool: Pool) -> None:
-    shared_card(any_pool)
-    answer = report(any_pool, "tenant", tenant="nlp")
-    assert rows(answer, "tenant", "card_milliseconds") == [("tenant", "nlp", 20_000)]
-    assert answer.capacity_card_milliseconds == 20_000
-
-
 # Prices --------------------------------------------------------------------------------------
 
 
@@ -192,7 +125,10 @@ def test_costs_add_up_to_price_times_capacity_under_every_rule(any_pool: Pool, r
     shared_card(any_pool)
     prices = parse_prices(["L40S:360", "T4:36.0"], rule, "EUR")
     answer = report(any_pool, "user", prices=prices)
-    assert (answer.total_cost, answer.currency) == (f"{120 * Decimal('0.1') + 120 * Decimal('0.01')}", "EUR")
+    assert (answer.total_cost, answer.currency) == (
+        f"{120 * Decimal('0.1') + 120 * Decimal('0.01')}",
+        "EUR",
+    )
     assert sum(Decimal(row.cost or "x") for row in answer.rows) == Decimal(answer.total_cost or "x")
     by_hand = {
         "max": (100 * 0.1 * max(0.3, 8192 / CARD_MIB), 40 * 0.1 * max(0.5, 16384 / CARD_MIB)),
@@ -234,7 +170,9 @@ def test_prices_mean_the_same_after_folding(any_pool: Pool) -> None:
     assert [row.cost for row in after.rows if row.kind == "tenant"] == [
         row.cost for row in before.rows if row.kind == "tenant"
     ]
-    assert [row.card_milliseconds for row in after.rows] == [row.card_milliseconds for row in aligned.rows]
+    assert [row.card_milliseconds for row in after.rows] == [
+        row.card_milliseconds for row in aligned.rows
+    ]
 
 
 # What was delivered --------------------------------------------------------------------------
@@ -242,68 +180,51 @@ def test_prices_mean_the_same_after_folding(any_pool: Pool) -> None:
 
 def test_what_nobody_measured_is_unknown_and_not_zero(any_pool: Pool) -> None:
     shared_card(any_pool)
-    assert {(row.delivered_gpu_milliseconds, row.cpu_milliseconds) for row in report(any_pool, "job").rows} == {
-        (None, None)
-    }
+    assert {
+        (row.delivered_gpu_milliseconds, row.cpu_milliseconds)
+        for row in report(any_pool, "job").rows
+    } == {(None, None)}
 
 
 def test_what_was_measured_stands_beside_what_was_promised(any_pool: Pool) -> None:
     any_pool.grant(0, 0, 300, 1)
     any_pool.grant(1, 0, 300, 1)
-    any_pool.metering.record([JobSample(job="j-0000000001", gpu_milliseconds=100, cpu_milliseconds=7)])
+    any_pool.metering.record_samples(
+        [JobSample(job="j-0000000001", gpu_milliseconds=100, cpu_milliseconds=7)]
+    )
     any_pool.time.forward(400)
-    any_pool.metering.record([JobSample(job="j-0000000001", gpu_milliseconds=5100)])
-    by_user = rows(report(any_pool, "user"), "user", "delivered_gpu_milliseconds", "cpu_milliseconds")
-    assert sorted(by_user[:2], key=str) == [("tenant", "ada", 5100, 7), ("tenant", "bob", None, None)]
+    any_pool.metering.record_samples([JobSample(job="j-0000000001", gpu_milliseconds=5100)])
+    by_user = rows(
+        report(any_pool, "user"), "user", "delivered_gpu_milliseconds", "cpu_milliseconds"
+    )
+    assert sorted(by_user[:2], key=str) == [
+        ("tenant", "ada", 5100, 7),
+        ("tenant", "bob", None, None),
+    ]
     assert rows(report(any_pool, "tenant"), "delivered_gpu_milliseconds")[0] == ("tenant", 5100)
     assert rows(report(any_pool, "card"), "delivered_gpu_milliseconds")[0] == ("tenant", None)
 
 
 def test_measured_use_survives_folding_and_loses_the_job_with_the_day(any_pool: Pool) -> None:
     held = any_pool.grant(0, 0, 300, 1)
-    any_pool.metering.record([JobSample(job="j-0000000001", gpu_milliseconds=100, cpu_milliseconds=7)])
+    any_pool.metering.record_samples(
+        [JobSample(job="j-0000000001", gpu_milliseconds=100, cpu_milliseconds=7)]
+    )
     any_pool.time.forward(4000)
-    any_pool.metering.record([JobSample(job="j-0000000001", gpu_milliseconds=350, cpu_milliseconds=9)])
+    any_pool.metering.record_samples(
+        [JobSample(job="j-0000000001", gpu_milliseconds=350, cpu_milliseconds=9)]
+    )
     assert held is not None
     any_pool.release(held)
     for days in (3, 40):
         any_pool.time.forward(days * DAY)
         assert roll_up(any_pool.store)
-        told = rows(report(any_pool, "user"), "user", "delivered_gpu_milliseconds", "cpu_milliseconds")
+        told = rows(
+            report(any_pool, "user"), "user", "delivered_gpu_milliseconds", "cpu_milliseconds"
+        )
         assert told[0] == ("tenant", "ada", 350, 9)
-    assert rows(report(any_pool, "job"), "job", "delivered_gpu_milliseconds")[0] == ("tenant", None, 350)
-
-
-# Bad input -----------------------------------------------------------------------------------
-
-
-def test_a_range_that_ends_before_it_begins_is_refused(pool: Pool) -> None:
-    with pytest.raises(BadDuration, match=r"would end .* before it begins"):
-        report(pool, "tenant", since=10, until=5)
-
-
-def test_a_range_in_the_future_is_refused(pool: Pool) -> None:
-    with pytest.raises(BadDuration, match="would begin in the future"):
-        report(pool, "tenant", since=1000, until=2000)
-
-
-def test_an_unknown_grouping_is_refused_with_the_known_ones(pool: Pool) -> None:
-    with pytest.raises(BadOption, match="cannot report by 'colour'"):
-        report(pool, "colour")
-
-
-def test_grouping_by_nothing_is_one_row_of_each_kind(pool: Pool) -> None:
-    shared_card(pool)
-    assert rows(report(pool), "card_milliseconds") == [
-        ("tenant", 50_000),
-        ("idle", 190_000),
-        ("overhead", 0),
-        ("unmanaged", 0),
-    ]
-
-
-def test_a_report_counts_promises_kept_and_broken_and_estimates_that_came_true(pool: Pool) -> None:
-    told_starts(pool)
-    counted = report(pool, "tenant").starts
-    assert (counted.promises_kept, counted.promises_broken) == (7, 1)
-    assert (counted.estimates_true, counted.estimates_false) == (4, 2)
+    assert rows(report(any_pool, "job"), "job", "delivered_gpu_milliseconds")[0] == (
+        "tenant",
+        None,
+        350,
+    )

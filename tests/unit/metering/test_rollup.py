@@ -29,11 +29,13 @@ pytest_plugins = ["tests.support.postgres_fixtures"]
 def everything(pool: Pool) -> ReportOut:
     """The whole of the books to a day of UTC: a range that every age of them can answer."""
     end = pool.now_s() - pool.now_s() % DAY
-    return pool.metering.report(ADMIN, 0, end * S, ["user"])
+    return pool.metering.make_report(ADMIN, 0, end * S, ["user"])
 
 
 def totals(answer: ReportOut) -> list[tuple[Any, ...]]:
-    return [(row.kind, row.user, row.card_milliseconds, row.memory_mib_seconds) for row in answer.rows]
+    return [
+        (row.kind, row.user, row.card_milliseconds, row.memory_mib_seconds) for row in answer.rows
+    ]
 
 
 def busy(pool: Pool) -> None:
@@ -41,7 +43,9 @@ def busy(pool: Pool) -> None:
     pool.grant(0, 0, 333, 4096)
     for person in (0, 1, 2, 1):
         held = pool.grant(person, 1, 250, 8192)
-        pool.metering.record([JobSample(job="j-0000000001", gpu_milliseconds=pool.now_s() - START_S)])
+        pool.metering.record_samples(
+            [JobSample(job="j-0000000001", gpu_milliseconds=pool.now_s() - START_S)]
+        )
         pool.time.forward(17 * HOUR + 0.5)
         assert held is not None
         pool.release(held)
@@ -63,7 +67,9 @@ def test_an_open_seat_is_cut_exactly_at_whole_hours(pool: Pool) -> None:
     pool.time.forward(2 * DAY + 2 * HOUR)
     assert roll_up(pool.store)
     with pool.store.read() as connection:
-        kept = connection.execute(sa.select(usage_hours.c.hour_s, usage_hours.c.card_milliseconds)).all()
+        kept = connection.execute(
+            sa.select(usage_hours.c.hour_s, usage_hours.c.card_milliseconds)
+        ).all()
     assert kept == [(START_S, 333 * 1800), (START_S + HOUR, 333 * 3600)]
     assert pool.oldest_interval_s() == START_S + 2 * HOUR
     assert len(pool.held()) == 1
@@ -73,14 +79,22 @@ def test_folding_again_changes_nothing(any_pool: Pool) -> None:
     busy(any_pool)
     any_pool.time.forward(40 * DAY)
     assert roll_up(any_pool.store)
-    once = [any_pool.count(table) for table in (intervals, usage_hours, usage_days, delivered, job_usage)]
+    once = [
+        any_pool.count(table)
+        for table in (intervals, usage_hours, usage_days, delivered, job_usage)
+    ]
     told = totals(everything(any_pool))
     assert roll_up(any_pool.store)
-    assert [any_pool.count(table) for table in (intervals, usage_hours, usage_days, delivered, job_usage)] == once
+    assert [
+        any_pool.count(table)
+        for table in (intervals, usage_hours, usage_days, delivered, job_usage)
+    ] == once
     assert totals(everything(any_pool)) == told
 
 
-def test_a_report_is_the_same_between_any_two_steps(any_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_the_same_between_any_two_steps(
+    any_pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rollup, "CHUNK", 2)
     monkeypatch.setattr(rollup, "HOURS_CHUNK", 5)
     busy(any_pool)
@@ -98,7 +112,9 @@ class Killed(BaseException):
     """Stands for the power going: no handler of Exception sees it."""
 
 
-def test_a_death_before_any_statement_loses_and_doubles_nothing(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_death_before_any_statement_loses_and_doubles_nothing(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rollup, "CHUNK", 3)
     monkeypatch.setattr(rollup, "HOURS_CHUNK", 5)
     busy(pool)
@@ -154,8 +170,17 @@ def test_a_server_killed_while_it_folds_leaves_books_that_close(pool: Pool, afte
     busy(pool)
     pool.time.forward(36 * DAY)
     expected = totals(everything(pool))
-    command = [sys.executable, "-c", KILLED, str(pool.engine.url), str(pool.time.wall_ns), str(after)]
-    child = subprocess.run(command, check=False, capture_output=True, text=True, env=dict(os.environ))
+    command = [
+        sys.executable,
+        "-c",
+        KILLED,
+        str(pool.engine.url),
+        str(pool.time.wall_ns),
+        str(after),
+    ]
+    child = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=dict(os.environ)
+    )
     assert child.returncode == -signal.SIGKILL, child.stderr
     assert totals(everything(pool)) == expected
     pool.store.take("test")
@@ -170,15 +195,26 @@ CARDS, DAYS = 3, 400
 
 
 @pytest.fixture(scope="module", params=[2, 24])
-def year(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pool, int]]:
+def year(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Pool, int]]:
     """More than a year of a busy pool, so many jobs per card and day, folded."""
     per_day: int = request.param
     pool = Pool(sqlite_url(tmp_path_factory.mktemp("year") / "gpupool.db"), cards=CARDS)
     length = DAY // per_day
     owner = {"tenant_id": 2, "project_id": 2, "gpu_milli": 500, "memory_mib": 1000}
     rows = [
-        {"allocation_id": number * 10 + device, "device_id": device, "job_id": number * 10 + device, **owner}
-        | {"user_id": 10 + number % 2, "start_s": START_S + number * length, "end_s": START_S + (number + 1) * length}
+        {
+            "allocation_id": number * 10 + device,
+            "device_id": device,
+            "job_id": number * 10 + device,
+            **owner,
+        }
+        | {
+            "user_id": 10 + number % 2,
+            "start_s": START_S + number * length,
+            "end_s": START_S + (number + 1) * length,
+        }
         for number in range(DAYS * per_day)
         for device in range(1, CARDS + 1)
     ]
@@ -197,7 +233,9 @@ def test_a_year_takes_rows_by_days_and_cards_and_users_not_by_jobs(year: tuple[P
     assert pool.count(usage_days) <= CARDS * 2 * (DAYS + 1)
 
 
-def test_a_years_report_costs_the_same_whether_jobs_were_few_or_many(year: tuple[Pool, int]) -> None:
+def test_a_years_report_costs_the_same_whether_jobs_were_few_or_many(
+    year: tuple[Pool, int],
+) -> None:
     pool, _ = year
     steps = 0
 
@@ -210,15 +248,17 @@ def test_a_years_report_costs_the_same_whether_jobs_were_few_or_many(year: tuple
         raw.set_progress_handler(count, 1000)
 
     sa.event.listen(pool.engine, "checkout", watch)
-    answer = pool.metering.report(ADMIN, START_S * S, pool.metering.now_ns(), ["tenant"])
+    answer = pool.metering.make_report(ADMIN, START_S * S, pool.metering.read_now_ns(), ["tenant"])
     sa.event.remove(pool.engine, "checkout", watch)
     assert answer.closes
-    assert 0 < steps < 900  # thousands of the database's own instructions; 9,600 kept days and hours
+    assert (
+        0 < steps < 900
+    )  # thousands of the database's own instructions; 9,600 kept days and hours
 
 
 def test_a_years_total_is_exact(year: tuple[Pool, int]) -> None:
     pool, _ = year
-    answer = pool.metering.report(ADMIN, START_S * S, pool.metering.now_ns(), ["tenant"])
+    answer = pool.metering.make_report(ADMIN, START_S * S, pool.metering.read_now_ns(), ["tenant"])
     assert answer.rows[0].card_milliseconds == CARDS * DAYS * DAY * 500
     assert answer.capacity_card_milliseconds == CARDS * DAYS * DAY * 1000
     assert answer.capacity_memory_mib_seconds == CARDS * DAYS * DAY * CARD_MIB
@@ -231,7 +271,9 @@ def test_the_marks_never_go_back(tmp_path: Path) -> None:
     with pool.store.read() as connection:
         before = read_marks(connection)
     pool.time.wall_ns -= 100 * DAY * S
-    later = Store(connect(str(pool.engine.url)), LedgerClock(wall=lambda: pool.time.wall_ns, boot=lambda: 0))
+    later = Store(
+        connect(str(pool.engine.url)), LedgerClock(wall=lambda: pool.time.wall_ns, boot=lambda: 0)
+    )
     later.take("test")
     assert roll_up(later)
     with later.read() as connection:

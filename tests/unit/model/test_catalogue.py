@@ -42,8 +42,12 @@ def test_a_product_name_nobody_knows_is_settled_by_the_pci_id() -> None:
 
 def test_every_listed_product_and_pci_id_leads_back_to_its_own_model() -> None:
     for card in CATALOGUE.values():
-        assert [canonical_model(product) for product in card.products] == [card.name] * len(card.products)
-        assert [canonical_model("", pci_id) for pci_id in card.pci_ids] == [card.name] * len(card.pci_ids)
+        assert [canonical_model(product) for product in card.products] == [card.name] * len(
+            card.products
+        )
+        assert [canonical_model("", pci_id) for pci_id in card.pci_ids] == [card.name] * len(
+            card.pci_ids
+        )
 
 
 def test_no_pci_id_and_no_product_is_listed_twice() -> None:

@@ -13,7 +13,8 @@ def test_equal_shapes_are_one_key_however_they_were_made() -> None:
 
 
 def test_a_shape_that_goes_to_another_process_does_not_take_its_hash_along() -> None:
-    """Words hash differently in every process: with the old hash it would not be found among its equals there."""
+    """Words hash differently in every process: with the old hash it would not be found among its
+    equals there."""
     shape = Shape(300, model="T4")
     hash(shape)
     sent = pickle.loads(pickle.dumps(shape))

@@ -4,7 +4,15 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from gpupool.model.device import TRANSITIONS, Device, DeviceState, DeviceUsage, Health, Process, may_become
+from gpupool.model.device import (
+    TRANSITIONS,
+    Device,
+    DeviceHealth,
+    DeviceProcess,
+    DeviceState,
+    DeviceUsage,
+    is_device_transition,
+)
 
 
 def test_every_state_has_its_row_and_leads_only_to_states() -> None:
@@ -33,15 +41,21 @@ def test_every_state_can_be_reached_from_every_other() -> None:
         (DeviceState.ADOPTED, DeviceState.ADOPTED, True),
     ],
 )
-def test_the_lifecycle_says_what_may_follow(state: DeviceState, wanted: DeviceState, allowed: bool) -> None:
-    assert may_become(state, wanted) is allowed
+def test_the_lifecycle_says_what_may_follow(
+    state: DeviceState, wanted: DeviceState, allowed: bool
+) -> None:
+    assert is_device_transition(state, wanted) is allowed
 
 
 def test_what_was_not_read_is_unknown_and_never_zero() -> None:
     assert DeviceUsage() == DeviceUsage(None, None, None, None, None)
-    assert (Process(7).uid, Process(7).memory_bytes, Process(7).started_at_ns) == (None, None, None)
+    assert (
+        DeviceProcess(7).uid,
+        DeviceProcess(7).memory_bytes,
+        DeviceProcess(7).started_at_ns,
+    ) == (None, None, None)
     card = Device("GPU-1", 0, "nvidia", "NVIDIA H200", "H200", 143771 << 20)
-    assert card.health is Health.UNKNOWN
+    assert card.health is DeviceHealth.UNKNOWN
     assert (card.numa_node, card.ecc_enabled, card.partitioned) == (None, None, None)
 
 

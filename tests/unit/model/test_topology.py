@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpupool.model.topology import Link, LinkKind, Topology, read_topology
+from gpupool.model.topology import DeviceLink, LinkKind, Topology, read_topology
 
 EIGHT = tuple("abcdefgh")
 HGX = Topology(
@@ -29,54 +29,67 @@ def machines(draw: st.DrawFn) -> Topology:
     domains = {}
     for kind in draw(st.sets(kinds)):
         colour = dict(zip(uuids, draw(colours), strict=True))
-        domains[kind] = tuple(frozenset(u for u in uuids if colour[u] == c) for c in sorted(set(colour.values())))
+        domains[kind] = tuple(
+            frozenset(u for u in uuids if colour[u] == c) for c in sorted(set(colour.values()))
+        )
     numa = draw(st.dictionaries(st.sampled_from(uuids), st.integers(0, 1)))
-    links = tuple(Link(a, b, LinkKind.NVLINK, draw(st.integers(1, 18))) for a, b in linked)
+    links = tuple(DeviceLink(a, b, LinkKind.NVLINK, draw(st.integers(1, 18))) for a, b in linked)
     return Topology(uuids, links, numa, domains)
 
 
 def test_behind_a_switch_all_pairs_are_one_step_apart_whatever_their_socket() -> None:
-    assert {HGX.distance(a, b) for a, b in combinations(EIGHT, 2)} == {LinkKind.NVSWITCH.distance}
-    assert HGX.diameter(EIGHT) == LinkKind.NVSWITCH.distance
+    assert {HGX.find_distance(a, b) for a, b in combinations(EIGHT, 2)} == {
+        LinkKind.NVSWITCH.distance
+    }
+    assert HGX.find_diameter(EIGHT) == LinkKind.NVSWITCH.distance
 
 
 def test_the_same_cards_form_other_sets_on_other_levels() -> None:
-    assert [sorted(s) for s in HGX.islands(LinkKind.NUMA)] == [list("abcd"), list("efgh")]
-    assert [sorted(s) for s in HGX.islands(LinkKind.PCIE_SWITCH)] == [["a", "b"], ["c", "d"], ["e", "f"], ["g", "h"]]
-    assert HGX.islands(LinkKind.NVSWITCH) == HGX.islands(LinkKind.NVLINK) == (frozenset(EIGHT),)
+    assert [sorted(s) for s in HGX.list_domains(LinkKind.NUMA)] == [list("abcd"), list("efgh")]
+    assert [sorted(s) for s in HGX.list_domains(LinkKind.PCIE_SWITCH)] == [
+        ["a", "b"],
+        ["c", "d"],
+        ["e", "f"],
+        ["g", "h"],
+    ]
+    assert (
+        HGX.list_domains(LinkKind.NVSWITCH)
+        == HGX.list_domains(LinkKind.NVLINK)
+        == (frozenset(EIGHT),)
+    )
 
 
 def test_the_nearest_of_several_paths_counts() -> None:
     both = Topology(
         ("a", "b", "c"),
-        (Link("a", "b", LinkKind.NVLINK, 4),),
+        (DeviceLink("a", "b", LinkKind.NVLINK, 4),),
         {"a": 0, "b": 0, "c": 0},
         {LinkKind.HOST_BRIDGE: (frozenset("abc"),)},
     )
-    assert both.kind("b", "a") is LinkKind.NVLINK
-    assert both.kind("a", "c") is LinkKind.HOST_BRIDGE
+    assert both.find_kind("b", "a") is LinkKind.NVLINK
+    assert both.find_kind("a", "c") is LinkKind.HOST_BRIDGE
     assert (both.link_count("b", "a"), both.link_count("a", "c")) == (4, 0)
 
 
 def test_cards_with_nothing_known_between_them_are_as_far_apart_as_can_be() -> None:
     apart = Topology(("a", "b", "c"), numa={"a": 0, "b": 1})
-    assert {apart.kind(a, b) for a, b in combinations("abc", 2)} == {LinkKind.SYSTEM}
-    assert apart.islands(LinkKind.NUMA) == (frozenset("a"), frozenset("b"), frozenset("c"))
+    assert {apart.find_kind(a, b) for a, b in combinations("abc", 2)} == {LinkKind.SYSTEM}
+    assert apart.list_domains(LinkKind.NUMA) == (frozenset("a"), frozenset("b"), frozenset("c"))
 
 
 def test_a_chain_of_links_is_one_island_but_its_ends_are_not_linked() -> None:
-    chain = Topology(("a", "b", "c"), (Link("a", "b"), Link("b", "c")))
-    assert chain.islands(LinkKind.NVLINK) == (frozenset("abc"),)
-    assert chain.kind("a", "c") is LinkKind.SYSTEM
+    chain = Topology(("a", "b", "c"), (DeviceLink("a", "b"), DeviceLink("b", "c")))
+    assert chain.list_domains(LinkKind.NVLINK) == (frozenset("abc"),)
+    assert chain.find_kind("a", "c") is LinkKind.SYSTEM
 
 
 @pytest.mark.parametrize("uuids", ["", "a"])
 def test_one_card_or_none_has_no_extent(uuids: str) -> None:
-    assert HGX.diameter(uuids) == 0
+    assert HGX.find_diameter(uuids) == 0
 
 
 def test_a_machine_without_cards_has_no_islands() -> None:
-    assert [Topology().islands(kind) for kind in LinkKind] == [()] * len(LinkKind)
+    assert [Topology().list_domains(kind) for kind in LinkKind] == [()] * len(LinkKind)
 
 
 def test_the_kinds_are_ordered_from_near_to_far() -> None:
@@ -86,34 +99,42 @@ def test_the_kinds_are_ordered_from_near_to_far() -> None:
 @given(machines())
 def test_distance_is_symmetric_and_zero_only_to_itself(machine: Topology) -> None:
     for a in machine.devices:
-        assert machine.distance(a, a) == 0
+        assert machine.find_distance(a, a) == 0
         for b in machine.devices:
-            assert machine.distance(a, b) == machine.distance(b, a)
-            assert a == b or 1 <= machine.distance(a, b) <= 6
+            assert machine.find_distance(a, b) == machine.find_distance(b, a)
+            assert a == b or 1 <= machine.find_distance(a, b) <= 6
 
 
 @given(machines(), st.sampled_from(list(LinkKind)))
-def test_the_islands_of_any_level_hold_every_card_exactly_once(machine: Topology, kind: LinkKind) -> None:
-    islands = machine.islands(kind)
+def test_the_islands_of_any_level_hold_every_card_exactly_once(
+    machine: Topology, kind: LinkKind
+) -> None:
+    islands = machine.list_domains(kind)
     assert sorted(u for island in islands for u in island) == sorted(machine.devices)
     assert [len(i) for i in islands] == sorted((len(i) for i in islands), reverse=True)
 
 
 @given(machines(), st.sampled_from([LinkKind.PCIE_SWITCH, LinkKind.HOST_BRIDGE, LinkKind.NUMA]))
-def test_two_cards_of_one_island_are_at_most_that_level_apart(machine: Topology, kind: LinkKind) -> None:
-    for island in machine.islands(kind):
-        assert machine.diameter(island) <= kind.distance
+def test_two_cards_of_one_island_are_at_most_that_level_apart(
+    machine: Topology, kind: LinkKind
+) -> None:
+    for island in machine.list_domains(kind):
+        assert machine.find_diameter(island) <= kind.distance
 
 
 @given(machines(), st.data())
 def test_taking_a_card_away_never_makes_a_set_wider(machine: Topology, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(machine.devices), unique=True, min_size=1))
-    assert machine.diameter(chosen[1:]) <= machine.diameter(chosen)
+    assert machine.find_diameter(chosen[1:]) <= machine.find_diameter(chosen)
 
 
 def test_links_are_those_that_were_told() -> None:
-    told = {"links": [["a", "b", "nvlink", 4]], "numa": {"a": 0}, "domains": {"nvswitch": [["a", "b", "c"]]}}
+    told = {
+        "links": [["a", "b", "nvlink", 4]],
+        "numa": {"a": 0},
+        "domains": {"nvswitch": [["a", "b", "c"]]},
+    }
     found = read_topology(told)
     assert (found.devices, found.link_count("a", "b")) == (("a", "b", "c"), 4)
-    assert found.kind("b", "c") is LinkKind.NVSWITCH
+    assert found.find_kind("b", "c") is LinkKind.NVSWITCH
     assert read_topology({}).devices == ()

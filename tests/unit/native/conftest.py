@@ -1,4 +1,5 @@
-"""What native tests share: the front door built with every check of the compiler, headers, a fenced card."""
+"""What native tests share: the front door built with every check of the compiler, headers, a fenced
+card."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.compute import build_simulation, simulation_name
 from tests.support.fenced_card import LOAD, Card, build_load
 from tests.unit.native.fence_build import Headers, shared, shared_headers
 from tests.unit.native.fence_house import LIMIT, House, make_house
@@ -24,11 +26,24 @@ from tests.unit.native.front_pool import (
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`bin/gpupool` under the sanitizers, with a Python command that only says that it was called."""
-    folder = tmp_path_factory.mktemp("front")
+    """`bin/gpupool` under the sanitizers, with a Python command that only says that it was
+    called."""
+    return shared(tmp_path_factory, "front", _build_front)
+
+
+def _build_front(folder: Path) -> None:
     compile_front(folder / "gpupool", *SANITIZERS)
     script(folder / "gpupool-cli", f'#!/bin/sh\necho "fell back: $*"\nexit {FELL_BACK}\n')
-    return folder
+
+
+def _build_simulation(folder: Path) -> None:
+    build_simulation(folder)
+
+
+@pytest.fixture(scope="session")
+def simulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that runs limiter, arbiter and card on virtual time, built once in a run."""
+    return shared(tmp_path_factory, "fence-simulation", _build_simulation) / simulation_name()
 
 
 @pytest.fixture

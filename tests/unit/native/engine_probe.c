@@ -1,5 +1,5 @@
 /* For the tests of the engine: its size, and a process that kills itself between two stores of it. */
-#include "engine.h"
+#include "engine/engine.h"
 
 #include <signal.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Random calls of every function of the engine, checked after each hundred; run under the sanitizers. Repeatable. */
-#include "engine.h"
+#include "engine/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

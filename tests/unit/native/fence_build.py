@@ -1,7 +1,8 @@
-"""For the fence's tests: the list of symbols, a driver that does nothing but say who it is, and a stand-in before it.
+"""For the fence's tests: the list of symbols, a driver that does nothing but say who it is, and a
+stand-in before it.
 
-The dummy driver exports every symbol of the headers under its exact name, and answers look-ups by base name and version
-as the headers say. `without` makes an older one of it, `extra` a newer one.
+The dummy driver exports every symbol of the headers under its exact name, and answers look-ups by
+base name and version as the headers say. `without` makes an older one of it, `extra` a newer one.
 """
 
 from __future__ import annotations
@@ -89,7 +90,12 @@ def read_headers(folder: Path) -> None:
         (cuda12 / header.name).symlink_to(header)
     if not (cuda12 / "crt").exists():
         (cuda12 / "crt").symlink_to(found["CRT13"] / "crt")
-    paths = {"cuda12": cuda12, "cuda13": found["CUDA13"], "nvml12": found["NVML12"], "nvml13": found["NVML13"]}
+    paths = {
+        "cuda12": cuda12,
+        "cuda13": found["CUDA13"],
+        "nvml12": found["NVML12"],
+        "nvml13": found["NVML13"],
+    }
     options = [part for name, path in paths.items() for part in (f"--{name}", str(path))]
     assert symbols.main(["--build-dir", str(folder), "--compiler", compiler(), *options]) == 0
 
@@ -107,7 +113,8 @@ def compile_library(target: Path, sources: Iterable[Path], *options: str) -> Pat
 
 
 def dummy_source(listed: Any, without: Collection[str] = (), extra: Collection[str] = ()) -> str:
-    """C of a driver whose functions keep their own name in `dummy_called`, return 0 and touch nothing."""
+    """C of a driver whose functions keep their own name in `dummy_called`, return 0 and touch
+    nothing."""
     kept = [symbol for symbol in listed if symbol.name not in without]
     names = [symbol.name for symbol in kept] + list(extra)
     written = {"cuGetProcAddress", "cuGetProcAddress_v2", "cuDriverGetVersion"}
@@ -145,7 +152,8 @@ def build_dummy(
 
 
 def build_bare(folder: Path, headers: Headers, side: str, driver: Path) -> Path:
-    """A stand-in of generated code alone: its hand-written handlers are the weak ones, which pass through.
+    """A stand-in of generated code alone: its hand-written handlers are the weak ones, which pass
+    through.
 
     It needs the driver's file by absolute path, as the product does.
     """
@@ -153,12 +161,22 @@ def build_bare(folder: Path, headers: Headers, side: str, driver: Path) -> Path:
     made.mkdir(parents=True)
     for name, text in generate.files(generate.SIDES[side], headers.all_rows(side)).items():
         (made / name).write_text(text)
-    stub = compile_library(folder / "stub.so", [driver.parent / "dummy.c"], f"-I{HERE}", "-w", f"-Wl,-soname,{driver}")
+    stub = compile_library(
+        folder / "stub.so", [driver.parent / "dummy.c"], f"-I{HERE}", "-w", f"-Wl,-soname,{driver}"
+    )
     sources = [*made.glob("*.c"), GEN / "table.c", GEN / "exports.c", HERE / "bare_stand_in.c"]
     sources += [GEN / "lookup.c", HERE / "bare_work.c"] if side == "driver" else []
-    options = ["-fvisibility=hidden", "-Wl,-Bsymbolic", "-Wl,--no-as-needed", "-Wno-unused-parameter", f"-I{made}"]
+    options = [
+        "-fvisibility=hidden",
+        "-Wl,-Bsymbolic",
+        "-Wl,--no-as-needed",
+        "-Wno-unused-parameter",
+        f"-I{made}",
+    ]
     options += [f"-I{GEN}", *headers.options, f'-DDRIVER="{driver}"', f"-DTABLE=fence_{side}_table"]
-    return compile_library(folder / SONAMES[side], sources, *options, f"-Wl,-soname,{SONAMES[side]}", str(stub))
+    return compile_library(
+        folder / SONAMES[side], sources, *options, f"-Wl,-soname,{SONAMES[side]}", str(stub)
+    )
 
 
 @dataclass(frozen=True)
@@ -187,10 +205,20 @@ class Routes:
     folder: Path
     rows: Sequence[Any]
 
-    def probe(self, way: str, lines: Sequence[str], alone: bool = False) -> list[tuple[str, str, str]]:
-        """Name, owner and symbol of what the probe gets for each line; `alone`: there is no stand-in."""
-        environment = self.stand_in.environment | ({"LD_LIBRARY_PATH": str(self.folder)} if alone else {})
-        command = [self.folder / "probe", way, SONAMES[self.stand_in.side], self.folder / "client.so"]
+    def probe(
+        self, way: str, lines: Sequence[str], alone: bool = False
+    ) -> list[tuple[str, str, str]]:
+        """Name, owner and symbol of what the probe gets for each line; `alone`: there is no
+        stand-in."""
+        environment = self.stand_in.environment | (
+            {"LD_LIBRARY_PATH": str(self.folder)} if alone else {}
+        )
+        command = [
+            self.folder / "probe",
+            way,
+            SONAMES[self.stand_in.side],
+            self.folder / "client.so",
+        ]
         done = subprocess.run(
             command,
             input="\n".join(lines) + "\n",
@@ -209,16 +237,28 @@ class Routes:
 
 
 def build_probe(folder: Path, stand_in: StandIn, listed: Any) -> tuple[Path, Path]:
-    """The routing probe and its client library, both bound to every symbol at link time as to the vendor's stub."""
+    """The routing probe and its client library, both bound to every symbol at link time as to the
+    vendor's stub."""
     names = folder / "linked.c"
     names.write_text(linked_source(listed))
     link = [f"-L{folder}", f"-l:{SONAMES[stand_in.side]}", "-Wl,--no-as-needed", "-Wl,-z,now"]
     (folder / SONAMES[stand_in.side]).symlink_to(stand_in.driver)
     client = compile_library(folder / "client.so", [names], *link)
     probe = folder / "probe"
-    options = ["-std=gnu11", "-fPIC", "-pie", "-Wall", "-Wextra", "-Werror", "-Wno-pedantic", "-ldl"]
+    options = [
+        "-std=gnu11",
+        "-fPIC",
+        "-pie",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-pedantic",
+        "-ldl",
+    ]
     source = HERE / "fence_routing_probe.c"
-    subprocess.run([compiler(), str(source), str(names), *link, *options, "-o", str(probe)], check=True)
+    subprocess.run(
+        [compiler(), str(source), str(names), *link, *options, "-o", str(probe)], check=True
+    )
     return probe, client
 
 
@@ -228,12 +268,17 @@ def linked_source(listed: Any) -> str:
     lines += [f"void {symbol.name}(void);" for symbol in listed]
     lines += ["const struct linked probe_linked[] = {"]
     lines += [f'    {{"{symbol.name}", (void *){symbol.name}}},' for symbol in listed]
-    lines += ["    {NULL, NULL}};", "const struct linked *probe_table(void) { return probe_linked; }", ""]
+    lines += [
+        "    {NULL, NULL}};",
+        "const struct linked *probe_table(void) { return probe_linked; }",
+        "",
+    ]
     return "\n".join(lines)
 
 
 def shared(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """A folder that the first of all test workers makes and the others find: `make` fills it. Removed by pytest."""
+    """A folder that the first of all test workers makes and the others find: `make` fills it.
+    Removed by pytest."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     with open(f"{folder}.lock", "w") as lock:

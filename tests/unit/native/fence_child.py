@@ -1,4 +1,5 @@
-"""Calls a stand-in in a process of its own: a library with a driver's soname must not stay in the one that tests.
+"""Calls a stand-in in a process of its own: a library with a driver's soname must not stay in the
+one that tests.
 
 python fence_child.py LIBRARY DRIVER COMMAND [ARGUMENT...]   prints one JSON value
 """
@@ -50,15 +51,24 @@ class Child:
 
     def unclassified(self) -> list[str]:
         found: list[str] = []
-        seen = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)(lambda name, _: found.append(name.decode()))
+        seen = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)(
+            lambda name, _: found.append(name.decode())
+        )
         self.library.bare_unclassified(seen, None)
         return found
 
     def lookup(self, base: str, version: str) -> tuple[str, int]:
-        """What of the driver the answer reaches, and how many look-ups of unknown functions were counted."""
+        """What of the driver the answer reaches, and how many look-ups of unknown functions were
+        counted."""
         pointer, status = ctypes.c_void_p(), ctypes.c_int()
         look_up = self.library.cuGetProcAddress_v2
-        look_up(base.encode(), ctypes.byref(pointer), int(version), ctypes.c_uint64(0), ctypes.byref(status))
+        look_up(
+            base.encode(),
+            ctypes.byref(pointer),
+            int(version),
+            ctypes.c_uint64(0),
+            ctypes.byref(status),
+        )
         ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 12)(pointer.value or 0)(*ZEROS)
         return self.called(), self.library.bare_unknown()
 

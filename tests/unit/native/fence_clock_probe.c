@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "clock.h"
+#include "time/clock.h"
 
 enum { MS = 1000000 };
 

@@ -1,9 +1,9 @@
 /* Compute sharing on virtual time: limiter.c and arbitrate.c as they ship, on the simulated card's engine.c, in one
-   discrete-event program. What is modelled here is what lies between them: host threads that launch, the harvest thread, messages
+   discrete-event program. What is modelled here is what lies between them: host threads that launch, the completion thread, messages
    and wake-ups with their delays. Reads a scenario from stdin, prints what the card really did as one line of JSON.
 
      card slice_us=2000 switch_us=0
-     delay launch_ns=4000 event_ns=1000 harvest_us=30 message_us=30 wake_us=40 death_us=1000
+     delay launch_ns=4000 event_ns=1000 completion_us=30 message_us=30 wake_us=40 death_us=1000
      tenant NAME milli=300 sharing=fixed|burst|best-effort weight=1 priority=0 processes=1 offset=0 start_ms=0 work=k20us*50,s
      at MS kill NAME | stop NAME MS | arbiter off|on | milli NAME N | begin NAME | end NAME | lie NAME N (see `enum lie`)
      run MS
@@ -19,11 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arbitrate.h"
-#include "engine.h"
-#include "harvest_clock.h"
-#include "limiter.h"
-#include "timeline.h"
+#include "decision/arbitrate.h"
+#include "engine/engine.h"
+#include "limiter/gpu_clock.h"
+#include "limiter/limiter.h"
+#include "limiter/timeline.h"
 
 enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32, LENGTHS = 64, LIAR_RINGS_NS = 100000, ASKED_MS = 400 };
 
@@ -63,7 +63,7 @@ struct batch {
     int start, end;
     struct engine_ticket done;
     uint32_t stream;
-    bool harvesting;
+    bool settling;
 };
 
 enum state { ABSENT, RUNNING, BLOCKED, SYNCING, DEAD };
@@ -74,7 +74,7 @@ struct process {
     struct fence_slot_device slot;
     struct limiter_stream stream[STREAMS];
     int engine_stream[STREAMS], start_event[STREAMS];
-    struct harvest_clock clock;
+    struct gpu_clock clock;
     int64_t clock_off; /* of the context's GPU time */
     struct batch fifo[FIFO];
     uint32_t head, tail; /* of the fifo, ever growing */
@@ -88,7 +88,7 @@ struct process {
     bool step_pending, rang;
 };
 
-enum event_kind { EV_STEP, EV_HARVEST, EV_TELL, EV_TAIL, EV_ARRIVE, EV_ARBITER, EV_SAMPLE, EV_ORDER, EV_BEGIN };
+enum event_kind { EV_STEP, EV_COMPLETION, EV_TELL, EV_TAIL, EV_ARRIVE, EV_ARBITER, EV_SAMPLE, EV_ORDER, EV_BEGIN };
 
 struct event {
     uint64_t at, order;
@@ -111,7 +111,7 @@ static struct order orders[ORDERS];
 static struct arb_card arbiter;
 static bool arbiter_off, is_asked; /* is_asked: for its accounts, by the agent; for tenants that never ring */
 static uint64_t now, end_ns, arbiter_serial, events_made, random_state = 88172645463325252ull;
-static uint64_t slice_us = 2000, switch_us, launch_ns = 4000, event_ns = 1000, harvest_us = 30, message_us = 30, wake_us = 40, death_us = 1000,
+static uint64_t slice_us = 2000, switch_us, launch_ns = 4000, event_ns = 1000, completion_us = 30, message_us = 30, wake_us = 40, death_us = 1000,
                 query_ns = 300;
 static uint64_t messages, arbitrations, records, queries, launches;
 
@@ -294,7 +294,7 @@ static void arbiter_starts(void)
     arbitrate();
 }
 
-/* --- a process: batches, their events, the harvest --- */
+/* --- a process: batches, their events, what is finished --- */
 
 static int event_of(struct process *p)
 {
@@ -329,7 +329,7 @@ static void close_batch(struct process *p, uint32_t stream, enum limiter_close h
     if (b->timed)
         b->done = record(p, stream, b->end);
     else
-        schedule(now + harvest_us * 1000, EV_HARVEST, p, p->tail - 1);
+        schedule(now + completion_us * 1000, EV_COMPLETION, p, p->tail - 1);
 }
 
 /* As cuStreamQuery answers. */
@@ -356,7 +356,7 @@ static void flush_all(struct process *p)
 static uint64_t seen_at(uint64_t happened)
 {
     static uint64_t state = 88172645463325253ull;
-    uint64_t at = happened + next_of(&state) % (harvest_us * 1000 + 1);
+    uint64_t at = happened + next_of(&state) % (completion_us * 1000 + 1);
     return at < now ? at : now;
 }
 
@@ -382,13 +382,13 @@ static void settle(struct process *p, struct batch *b)
     uint64_t used;
     if (b->timed) {
         int64_t from = gpu_time(p, b->start), to = gpu_time(p, b->end);
-        harvest_clock_recorded(&p->clock, from, b->it.opened_ns);
-        harvest_clock_seen(&p->clock, to, seen_at(engine_event_ns(engine, (uint32_t)p->context, (uint32_t)b->end)));
+        gpu_clock_recorded(&p->clock, from, b->it.opened_ns);
+        gpu_clock_seen(&p->clock, to, seen_at(engine_event_ns(engine, (uint32_t)p->context, (uint32_t)b->end)));
         bool is_contended = limiter_is_contended(&p->card, now);
 #ifdef EXACT
-        p->clock = (struct harvest_clock){.is_set = true};
+        p->clock = (struct gpu_clock){.is_set = true};
 #endif
-        uint64_t began = harvest_clock_host(&p->clock, from, is_contended), ended = harvest_clock_host(&p->clock, to, is_contended);
+        uint64_t began = gpu_clock_host(&p->clock, from, is_contended), ended = gpu_clock_host(&p->clock, to, is_contended);
         used = timeline_use(p->card.timeline, &b->it, began, ended, now);
         limiter_note_measurement(&p->card.predictions, &b->it, (uint64_t)(to - from), used);
     } else {
@@ -408,12 +408,12 @@ static bool is_over(const struct batch *b)
 
 static void tell_when_idle(struct process *p)
 {
-    uint64_t at = limiter_tell_at(&p->card, p->idle_since);
+    uint64_t at = limiter_notify_at(&p->card, p->idle_since);
     if (at && p->state != DEAD)
         schedule(at, EV_TELL, p, p->idle_since);
 }
 
-static void harvest(struct process *p)
+static void settle_finished(struct process *p)
 {
     bool any = false;
     for (; p->head != p->tail && is_over(&p->fifo[p->head % FIFO]); p->head++, any = true)
@@ -434,9 +434,9 @@ static void notice(struct process *p)
         return;
     if (p->head != p->tail) {
         struct batch *b = &p->fifo[p->head % FIFO];
-        if (!b->harvesting && is_over(b)) {
-            b->harvesting = true;
-            schedule(now + harvest_us * 1000, EV_HARVEST, p, p->head);
+        if (!b->settling && is_over(b)) {
+            b->settling = true;
+            schedule(now + completion_us * 1000, EV_COMPLETION, p, p->head);
         }
     }
     if (p->state == SYNCING && engine_idle(engine, (uint32_t)p->context)) {
@@ -531,7 +531,7 @@ static void submit(struct process *p, const struct op *op, const struct limiter_
     launches++;
     close_batch(p, p->current, limiter_after(stream, cost, now));
     if (!limiter_opens(stream))
-        schedule(limiter_stale_at(stream) + harvest_us * 1000, EV_TAIL, p, p->current);
+        schedule(limiter_stale_at(stream) + completion_us * 1000, EV_TAIL, p, p->current);
     next_op(p);
     step_at(p, now + launch_ns + (records - before) * event_ns + (queries - asked) * query_ns);
 }
@@ -724,7 +724,7 @@ static void sample(void)
     schedule(now + SAMPLE_MS * 1000000ull, EV_SAMPLE, NULL, 0);
 }
 
-/* A paused host thread leaves its last batch open; the harvest thread closes it when it is due. */
+/* A paused host thread leaves its last batch open; the completion thread closes it when it is due. */
 static void tail(struct process *p, uint32_t stream)
 {
     struct limiter_stream *s = &p->stream[stream];
@@ -736,7 +736,7 @@ static void handle(const struct event *e)
 {
     struct process *p = e->process;
     bool alive = p && p->state != DEAD;
-    if (alive && now < p->stopped_until && (e->kind == EV_HARVEST || e->kind == EV_TELL || e->kind == EV_TAIL)) {
+    if (alive && now < p->stopped_until && (e->kind == EV_COMPLETION || e->kind == EV_TELL || e->kind == EV_TAIL)) {
         schedule(p->stopped_until, e->kind, p, e->serial);
         return;
     }
@@ -745,12 +745,12 @@ static void handle(const struct event *e)
         if (e->serial == p->serial)
             step(p);
         return;
-    case EV_HARVEST:
+    case EV_COMPLETION:
         if (alive)
-            harvest(p);
+            settle_finished(p);
         return;
     case EV_TELL:
-        if (alive && p->idle_since == e->serial && limiter_tell_at(&p->card, p->idle_since))
+        if (alive && p->idle_since == e->serial && limiter_notify_at(&p->card, p->idle_since))
             ring(p);
         return;
     case EV_TAIL:
@@ -899,7 +899,7 @@ static void read_line(const char *line)
     } else if (!strncmp(line, "delay", 5)) {
         launch_ns = (uint64_t)option(line, "launch_ns", (double)launch_ns);
         event_ns = (uint64_t)option(line, "event_ns", (double)event_ns);
-        harvest_us = (uint64_t)option(line, "harvest_us", (double)harvest_us);
+        completion_us = (uint64_t)option(line, "completion_us", (double)completion_us);
         message_us = (uint64_t)option(line, "message_us", (double)message_us);
         wake_us = (uint64_t)option(line, "wake_us", (double)wake_us);
         death_us = (uint64_t)option(line, "death_us", (double)death_us);

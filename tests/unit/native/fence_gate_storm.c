@@ -1,5 +1,5 @@
 /* Many threads launch into streams of their own and into the default stream, make and destroy streams and a context, while the
-   harvest thread looks: for the sanitizers, and for the count at the end.
+   completion thread looks: for the sanitizers, and for the count at the end.
 
      fence_gate_storm ROUNDS [STAY]    prints how many launches were made; with STAY it waits for its stdin then */
 #include <dlfcn.h>

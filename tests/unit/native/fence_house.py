@@ -1,4 +1,5 @@
-"""For the fence's tests: a simulated machine, shares on it, and programs under the fence, a call at a time."""
+"""For the fence's tests: a simulated machine, shares on it, and programs under the fence, a call at
+a time."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from typing import Any
 import gpupool_native
 from gpupool.mechanisms import regions
 from gpupool.mechanisms.standin import make_standin
-from gpupool.probes.simgpu import SimulatedCard, SimulatedMachine, create_machine
+from gpupool.probes.simgpu import SimulatedMachine, create_machine
+from gpupool.probes.simgpu_file import SimulatedCard
 from gpupool.probes.simulated import parse_sim
 from tests.unit.native.fence_share import LIMITS, make_share
 
@@ -41,7 +43,13 @@ class House:
     def machine(self) -> Path:
         return self.folder / "machine"
 
-    def share(self, *memory_bytes: int, name: str = "share", slots: int = 64, context_bytes: int | None = None) -> Path:
+    def share(
+        self,
+        *memory_bytes: int,
+        name: str = "share",
+        slots: int = 64,
+        context_bytes: int | None = None,
+    ) -> Path:
         """Its base directory: so much of each card (0: not in the share), the stand-ins beside."""
         base = self.folder / name
         devices = tuple(
@@ -57,13 +65,15 @@ class House:
         make_share(base, replace(LIMITS, devices=devices, slots=slots))
         for library in LIBRARIES:
             driver = gpupool_native.simgpu_dir() / library
-            make_standin(gpupool_native.fence_dir() / library, driver, str(base), base / "stand-in" / library)
+            make_standin(
+                gpupool_native.fence_dir() / library, driver, str(base), base / "stand-in" / library
+            )
         return base
 
     def resize(self, base: Path, memory_bytes: int) -> None:
         limits = regions.read_limits(base / regions.LIMITS_FILE)
         devices = [replace(device, memory_bytes=memory_bytes) for device in limits.devices]
-        regions.write_limits(base / regions.LIMITS_FILE, regions.changed(limits, devices))
+        regions.write_limits(base / regions.LIMITS_FILE, regions.build_next_page(limits, devices))
 
     def program(self, base: Path | None, **environment: str) -> Program:
         """Runs until the test ends. Without `base`: on the bare card."""
@@ -76,12 +86,12 @@ class House:
 
     def used(self, base: Path, card: int = 0) -> regions.FenceDeviceUsage:
         """What the ledger says of a card, all processes together."""
-        return self.usage(base).totals()[self.cards[card].uuid]
+        return self.usage(base).sum_totals()[self.cards[card].uuid]
 
     def truth(self, card: int = 0) -> int:
         """Bytes that the card has really given."""
         with SimulatedMachine(self.machine) as machine:
-            return sum(use.memory_bytes for use in machine.processes(self.cards[card].uuid))
+            return sum(use.memory_bytes for use in machine.list_processes(self.cards[card].uuid))
 
     def close(self) -> None:
         for program in self.programs:
@@ -89,11 +99,16 @@ class House:
 
 
 class Program:
-    """A process that makes driver calls one at a time; under the share's stand-in, or on the bare card."""
+    """A process that makes driver calls one at a time; under the share's stand-in, or on the bare
+    card."""
 
     def __init__(self, machine: Path, base: Path | None, environment: Mapping[str, str]) -> None:
         folder = gpupool_native.simgpu_dir() if base is None else base / "stand-in"
-        own = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(folder), "GPUPOOL_SIMGPU": str(machine)}
+        own = {
+            "PATH": os.environ["PATH"],
+            "LD_LIBRARY_PATH": str(folder),
+            "GPUPOOL_SIMGPU": str(machine),
+        }
         self.running = subprocess.Popen(
             [sys.executable, str(WORKER)],
             stdin=subprocess.PIPE,

@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ledger.h"
-#include "self.h"
+#include "process/ledger.h"
+#include "process/process_id.h"
 
 #define STEPS 17
 #define WORKERS 512
@@ -80,13 +80,13 @@ static void nap(int try)
         nanosleep(&time, NULL);
 }
 
-static bool clear_dead(struct self *self)
+static bool clear_dead(struct process_id *self)
 {
     static unsigned int refusals;
-    return refusals++ % 16 == 0 && ledger_clear_dead(usage, self->owner, self_finds_dead, self);
+    return refusals++ % 16 == 0 && ledger_clear_dead(usage, self->owner, is_dead_process, self);
 }
 
-static bool reserve(struct self *self, uint32_t slot, uint64_t bytes, uint64_t limit)
+static bool reserve(struct process_id *self, uint32_t slot, uint64_t bytes, uint64_t limit)
 {
     enum ledger_answer answer = LEDGER_RACING;
     for (int try = 0; try < TRIES; try++) {
@@ -97,7 +97,7 @@ static bool reserve(struct self *self, uint32_t slot, uint64_t bytes, uint64_t l
         if (answer == LEDGER_REFUSED && !clear_dead(self))
             return false;
         if (try == 8)
-            ledger_clear_dead(usage, self->owner, self_finds_dead, self); /* one of those may be dead, as in account.c */
+            ledger_clear_dead(usage, self->owner, is_dead_process, self); /* one of those may be dead, as in account.c */
         common->racing++;
         nap(try);
     }
@@ -107,14 +107,14 @@ static bool reserve(struct self *self, uint32_t slot, uint64_t bytes, uint64_t l
     return false;
 }
 
-static int enter(struct self *self)
+static int enter(struct process_id *self)
 {
-    *self = self_read();
+    *self = read_process_id();
     return ledger_take_slot(usage, FENCE_MAX_SLOTS, self->owner, self->pid_namespace, self->image);
 }
 
 /* The card gives memory between the reservation and the commit, takes it back before the release. */
-static void allocate(struct self *self, uint32_t slot, uint64_t bytes, uint64_t limit)
+static void allocate(struct process_id *self, uint32_t slot, uint64_t bytes, uint64_t limit)
 {
     if (!reserve(self, slot, bytes, limit)) {
         common->refused++;
@@ -139,7 +139,7 @@ static void give_back(uint32_t slot, uint64_t bytes)
 
 static void work(int number, uint64_t limit, int turns)
 {
-    struct self self;
+    struct process_id self;
     uint32_t random = (uint32_t)(number * 7919 + getpid());
     uint64_t piece[8] = {0};
     own = &common->worker[number];
@@ -188,7 +188,7 @@ static int wrong(const pid_t *alive, int processes, int cards_of_dead)
             continue;
         const struct fence_slot *slot = &usage->slot[common->worker[i].slot];
         held += common->worker[i].held;
-        faults += self_pid(slot->owner) != alive[i] || slot->device[0].pending_bytes ||
+        faults += pid_of_owner(slot->owner) != alive[i] || slot->device[0].pending_bytes ||
                   slot->device[0].committed_bytes != common->worker[i].held;
     }
     return faults + (ledger_used(usage, 0) != held);
@@ -198,7 +198,7 @@ static int slots_of_others(const pid_t *alive, int processes)
 {
     int others = 0;
     for (uint32_t i = 0; i < ledger_high_water(usage); i++) {
-        pid_t pid = self_pid(usage->slot[i].owner);
+        pid_t pid = pid_of_owner(usage->slot[i].owner);
         bool known = !usage->slot[i].owner;
         for (int j = 0; j < processes; j++)
             known |= alive[j] && alive[j] == pid;
@@ -255,18 +255,18 @@ static int end_round(const pid_t *pids, int processes)
 static int kills(int processes, int wanted, uint64_t limit)
 {
     pid_t pids[WORKERS], alive[WORKERS];
-    struct self self = self_read();
+    struct process_id self = read_process_id();
     int dead = 0, rounds = 0, faults = 0, hit = 0;
     for (; dead < wanted && rounds < wanted; rounds++) {
         start_round(pids, processes, rounds, limit);
         memcpy(alive, pids, sizeof alive);
         dead += settle(alive, processes);
         uint64_t before = now_ns();
-        ledger_clear_dead(usage, self.owner, self_finds_dead, &self); /* the dead are zombies still, as under a busy parent */
+        ledger_clear_dead(usage, self.owner, is_dead_process, &self); /* the dead are zombies still, as under a busy parent */
         keep_most(&common->slowest_ns, now_ns() - before);
         faults += wrong(alive, processes, slots_of_others(alive, processes));
         end_round(pids, processes);
-        ledger_clear_dead(usage, self.owner, self_finds_dead, &self);
+        ledger_clear_dead(usage, self.owner, is_dead_process, &self);
         faults += ledger_used(usage, 0) != 0;
     }
     for (int i = 1; i <= STEPS; i++)
@@ -280,7 +280,7 @@ static int init(int processes)
 {
     for (int i = 0; i < processes; i++)
         if (!fork()) {
-            struct self self;
+            struct process_id self;
             common->started++;
             while (!common->stop)
                 sched_yield();

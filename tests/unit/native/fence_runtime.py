@@ -1,4 +1,5 @@
-"""For the fence's tests: the vendor's runtimes, started before a stand-in, and every look-up they make."""
+"""For the fence's tests: the vendor's runtimes, started before a stand-in, and every look-up they
+make."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ RUNTIMES = [  # and how many look-ups each was counted to make
 
 @dataclass(frozen=True)
 class LookUp:
-    """What was asked ("base version flags"), whose function came, and which the driver itself would have given."""
+    """What was asked ("base version flags"), whose function came, and which the driver itself would
+    have given."""
 
     asked: str
     file: str
@@ -38,9 +40,14 @@ class Seen:
 
 
 def start_runtime(
-    folder: Path, package: str, library: str, stand_in: StandIn, more: Mapping[str, str] | None = None
+    folder: Path,
+    package: str,
+    library: str,
+    stand_in: StandIn,
+    more: Mapping[str, str] | None = None,
 ) -> Seen:
-    """Starts a program that makes the vendor's runtime initialise itself; `more` goes into its environment."""
+    """Starts a program that makes the vendor's runtime initialise itself; `more` goes into its
+    environment."""
     log = folder / "lookups"
     spy = compile_library(folder / "spy.so", [HERE / "fence_runtime_spy.c"], "-ldl")
     environment = {"LD_PRELOAD": str(spy), "SPY_LOG": str(log), "SPY_DRIVER": str(stand_in.driver)}
@@ -53,11 +60,14 @@ def start_runtime(
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    return Seen([LookUp(*line.split("\t")) for line in log.read_text().splitlines()], int(done.stdout))
+    return Seen(
+        [LookUp(*line.split("\t")) for line in log.read_text().splitlines()], int(done.stdout)
+    )
 
 
 def runtime_user(folder: Path, package: str, library: str) -> list[Path]:
-    """A command that initialises the vendor's runtime: one that is loaded by path, or one that is inside."""
+    """A command that initialises the vendor's runtime: one that is loaded by path, or one that is
+    inside."""
     path = locate.directory(package, "cuda_runtime_api.h").parent / "lib" / library
     user = folder / "user"
     command = [compiler(), str(HERE / "runtime_user.c"), "-o", str(user)]
@@ -68,9 +78,16 @@ def runtime_user(folder: Path, package: str, library: str) -> list[Path]:
     return [user, path]
 
 
-def wrong_answers(lookups: Sequence[LookUp], handled: Collection[str], stand_in: StandIn) -> list[LookUp]:
-    """Those that gave the driver's function where ours was due, or another than the driver's where it was not."""
-    return [each for each in lookups if (stand_in.owner(each.file), each.symbol) != due(each, handled, stand_in)]
+def wrong_answers(
+    lookups: Sequence[LookUp], handled: Collection[str], stand_in: StandIn
+) -> list[LookUp]:
+    """Those that gave the driver's function where ours was due, or another than the driver's where
+    it was not."""
+    return [
+        each
+        for each in lookups
+        if (stand_in.owner(each.file), each.symbol) != due(each, handled, stand_in)
+    ]
 
 
 def due(each: LookUp, handled: Collection[str], stand_in: StandIn) -> tuple[str, str]:

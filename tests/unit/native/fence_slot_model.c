@@ -1,4 +1,4 @@
-/* Every interleaving of the slot protocol: the shipped ledger.c and self.c, run by a small scheduler.
+/* Every interleaving of the slot protocol: the shipped ledger.c and process_id.c, run by a small scheduler.
 
    Each access of shared memory and each look at /proc is a point at which any other process may go on, or at which one that the
    scenario allows to die is killed. All states are visited once: a state is the region, what each process really holds, and the
@@ -37,12 +37,12 @@ static void point(const char *what);
     (point("swap " #p), atomic_compare_exchange_strong_explicit(p, e, v, memory_order_seq_cst, memory_order_seq_cst))
 #define atomic_compare_exchange_weak atomic_compare_exchange_strong
 
-struct stat_line;
-static int look_at_model(int pid, struct stat_line *line);
-#define SELF_LOOK_AT look_at_model
+struct proc_stat;
+static int look_at_model(int pid, struct proc_stat *line);
+#define PROCESS_ID_LOOK_AT look_at_model
 
-#include "ledger.c"
-#include "self.c"
+#include "process/ledger.c"
+#include "process/process_id.c"
 
 enum { ACTORS = 5, STACK = 2048, LIMIT = 5, DEEPEST = 4000 };
 
@@ -51,7 +51,7 @@ struct actor {
     uint64_t is_there, is_dead, may_die, is_done, has_slot;
     int64_t pid, start, slot;
     uint64_t namespace, image, held;
-    struct self self;
+    struct process_id self;
     _Alignas(16) char stack[STACK];
 };
 
@@ -112,7 +112,7 @@ static void prepare(struct actor *actor)
 
 /* --- processes --- */
 
-static int look_at_model(int pid, struct stat_line *line)
+static int look_at_model(int pid, struct proc_stat *line)
 {
     uint64_t namespace = running ? running->namespace : late_namespace;
     point("look at a process");
@@ -120,7 +120,7 @@ static int look_at_model(int pid, struct stat_line *line)
         const struct actor *actor = &world.actor[i];
         if (!actor->is_there || actor->is_dead || actor->pid != pid || actor->namespace != namespace)
             continue;
-        *line = (struct stat_line){pid, 'R', 1, (uint64_t)actor->start, actor->image};
+        *line = (struct proc_stat){.pid = pid, .state = 'R', .threads = 1, .start_ticks = (uint64_t)actor->start, .stack_start = actor->image};
         return 0;
     }
     return ESRCH;
@@ -128,8 +128,8 @@ static int look_at_model(int pid, struct stat_line *line)
 
 static void describe_self(struct actor *actor)
 {
-    uint64_t word = self_word(actor->pid, (uint64_t)actor->start, actor->namespace);
-    actor->self = (struct self){word, actor->namespace, actor->image};
+    uint64_t word = make_owner_word(actor->pid, (uint64_t)actor->start, actor->namespace);
+    actor->self = (struct process_id){word, actor->namespace, actor->image};
 }
 
 static void kill_actor(struct actor *actor)
@@ -145,13 +145,13 @@ static bool enter(struct actor *actor)
 {
     describe_self(actor);
     int slot = ledger_take_slot(&world.usage, FENCE_MAX_SLOTS, actor->self.owner, actor->namespace, actor->image);
-    if (slot < 0 && ledger_clear_dead(&world.usage, actor->self.owner, self_finds_dead, &actor->self))
+    if (slot < 0 && ledger_clear_dead(&world.usage, actor->self.owner, is_dead_process, &actor->self))
         slot = ledger_take_slot(&world.usage, FENCE_MAX_SLOTS, actor->self.owner, actor->namespace, actor->image);
     if (slot >= 0) {
         actor->slot = slot;
         actor->has_slot = true;
     }
-    ledger_clear_dead(&world.usage, actor->self.owner, self_finds_own_past, &actor->self);
+    ledger_clear_dead(&world.usage, actor->self.owner, is_own_past, &actor->self);
     return slot >= 0;
 }
 
@@ -178,7 +178,7 @@ static void release(struct actor *actor)
 static void reaper(struct actor *actor)
 {
     describe_self(actor);
-    ledger_clear_dead(&world.usage, actor->self.owner, self_finds_dead, &actor->self);
+    ledger_clear_dead(&world.usage, actor->self.owner, is_dead_process, &actor->self);
 }
 
 static void tenant(struct actor *actor)
@@ -214,7 +214,7 @@ static void executer(struct actor *actor)
 /* As people_leave() of the arbiter, which knows of the first process's end by its pidfd. */
 static void arbiter(struct actor *actor)
 {
-    uint64_t owner = self_word(world.actor[0].pid, (uint64_t)world.actor[0].start, world.actor[0].namespace);
+    uint64_t owner = make_owner_word(world.actor[0].pid, (uint64_t)world.actor[0].start, world.actor[0].namespace);
     (void)actor;
     for (uint32_t i = 0; i < FENCE_MAX_SLOTS; i++)
         if (world.actor[0].is_dead)
@@ -264,8 +264,8 @@ static const char *fault_at_the_end(void)
         slots += world.actor[i].has_slot;
     }
     for (late_namespace = 1; late_namespace <= 2; late_namespace++) {
-        struct self late = {self_word(99, 1, late_namespace), late_namespace, 1};
-        ledger_clear_dead(&world.usage, late.owner, self_finds_dead, &late);
+        struct process_id late = {make_owner_word(99, 1, late_namespace), late_namespace, 1};
+        ledger_clear_dead(&world.usage, late.owner, is_dead_process, &late);
     }
     uint64_t used = ledger_used(&world.usage, 0);
     for (uint32_t i = 0; i < FENCE_MAX_SLOTS; i++)

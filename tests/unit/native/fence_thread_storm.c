@@ -1,6 +1,7 @@
 /* Threads, forks and execs on the fence's CUDA-free parts, for the sanitizers.
 
-   storm REGION SECONDS [again]   prints: allocations frees forks; exit status 1 when the ledger or the handles are wrong */
+   storm REGION SECONDS [again]   runs so long, and on until enough has happened; prints: allocations frees forks;
+   exit status 1 when the ledger or the handles are wrong */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,13 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "handles.h"
-#include "ledger.h"
-#include "state.h"
+#include "memory/handles.h"
+#include "process/ledger.h"
+#include "process/state.h"
 
 #define THREADS 6
 #define PIECES 64
 #define LIMIT 100000u
+#define ENOUGH_ALLOCATIONS 1000
+#define ENOUGH_FREES 500
+#define ENOUGH_FORKS 2
 
 static struct fence_usage *usage;
 static uint32_t slot;
@@ -86,9 +90,10 @@ static void *work(void *given)
     return NULL;
 }
 
-/* libc's malloc holds its locks over a fork; the address sanitizer's (GCC 12) does not, so that a child of a thread
-   that was inside it would wait for ever in calloc: under that sanitizer a forked child makes no handles. */
-#ifdef __SANITIZE_ADDRESS__
+/* libc's malloc holds its locks over a fork; those of the address and the thread sanitizer (GCC 12) do not, so that a
+   child of a thread that was inside them would wait for ever in calloc: there a forked child makes no handles, and only
+   one that has started anew by exec does. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FORKED_MAY_ALLOCATE 0
 #else
 #define FORKED_MAY_ALLOCATE 1
@@ -121,6 +126,12 @@ static void fork_on(char **word)
     forks++;
 }
 
+/* A sanitizer on a busy machine may take a second for one fork: then the seconds alone would end the storm before it began. */
+static int has_enough(void)
+{
+    return allocations > ENOUGH_ALLOCATIONS && frees > ENOUGH_FREES && forks > ENOUGH_FORKS;
+}
+
 int main(int count, char **word)
 {
     pthread_t threads[THREADS];
@@ -135,7 +146,7 @@ int main(int count, char **word)
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, work, (void *)i);
     time_t end = time(NULL) + atoi(word[2]);
-    while (time(NULL) <= end)
+    while (time(NULL) <= end || !has_enough())
         fork_on(word);
     stop = 1;
     for (int i = 0; i < THREADS; i++)

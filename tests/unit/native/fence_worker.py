@@ -1,8 +1,10 @@
-"""A program that calls what it is told to, a JSON list a line: [function, [kind, value], ...] gives [result, outs...].
+"""A program that calls what it is told to, a JSON list a line: [function, [kind, value], ...] gives
+[result, outs...].
 
-Kinds: `u64`, `u32`, `bytes` (hex, given by address), `out` (8 bytes to be filled, given by address, answered), `fill`
-(so many bytes, answered in hex), `change` (these bytes, answered in hex), `value` (64 bytes in hex, by value). The
-library is loaded by its public name, as any CUDA program does it. `fork`, `exec` and `end` happen to the program.
+Kinds: `u64`, `u32`, `bytes` (hex, given by address), `out` (8 bytes to be filled, given by address,
+answered), `fill` (so many bytes, answered in hex), `change` (these bytes, answered in hex), `value`
+(64 bytes in hex, by value). The library is loaded by its public name, as any CUDA program does it.
+`fork`, `exec` and `end` happen to the program.
 """
 
 import ctypes
@@ -39,13 +41,18 @@ def call(library: ctypes.CDLL, name: str, arguments: list[list[object]]) -> list
         else:
             given.append((ctypes.c_uint64 if kind == "u64" else ctypes.c_uint32)(int(str(value))))
     result = getattr(library, name)(*given)
-    return [result, *(out.value if isinstance(out, ctypes.c_uint64) else out.raw.hex() for out in outs)]
+    return [
+        result,
+        *(out.value if isinstance(out, ctypes.c_uint64) else out.raw.hex() for out in outs),
+    ]
 
 
 def main() -> None:
     for line in sys.stdin:
         name, *arguments = json.loads(line)
-        if name == "fork" and (child := os.fork()):  # the child goes on until it is told to end, then its parent does
+        if name == "fork" and (
+            child := os.fork()
+        ):  # the child goes on until it is told to end, then its parent does
             os.waitpid(child, 0)
             continue
         if name in ("fork", "end", "exec"):

@@ -1,4 +1,5 @@
-"""For the front door's tests: a pool that plays its answers and keeps what it was asked, and both programs.
+"""For the front door's tests: a pool that plays its answers and keeps what it was asked, and both
+programs.
 
 The fake pool speaks HTTP over a real Unix socket and knows nothing of jobs.
 """
@@ -23,7 +24,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[3]
-FRONT = ROOT / "native" / "front"
+NATIVE = ROOT / "native"
+FRONT = NATIVE / "cli"
+COMMON = tuple(NATIVE / "common" / name for name in ("text.c", "json.c", "http.c"))
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wvla", "-Wformat=2", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 SECONDS = 20.0
@@ -39,11 +42,12 @@ def compiler() -> str:
 
 def compile_front(target: Path, *flags: str, sources: Sequence[Path] | None = None) -> None:
     """The front door's sources (or others), with every warning an error."""
-    files = sorted(FRONT.glob("*.c")) if sources is None else sources
+    files = [*sorted(FRONT.glob("**/*.c")), *COMMON] if sources is None else sources
     from gpupool import __version__
 
     subprocess.run(
-        [compiler(), "-std=gnu11", "-D_FILE_OFFSET_BITS=64", f'-DGPUPOOL_VERSION="{__version__}"', f"-I{FRONT}",
+        [compiler(), "-std=gnu11", "-D_FILE_OFFSET_BITS=64", f'-DGPUPOOL_VERSION="{__version__}"',
+         f"-I{NATIVE}", f"-I{FRONT}",
          *WARNINGS, *flags, *map(str, files), "-o", str(target)],
         check=True,
     )  # fmt: skip
@@ -76,7 +80,8 @@ HANG_UP = b""
 
 
 class FakePool:
-    """Listens in a state directory; answers each request with the next of its answers, the last one for ever."""
+    """Listens in a state directory; answers each request with the next of its answers, the last one
+    for ever."""
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / "gpupool.sock"
@@ -97,7 +102,8 @@ class FakePool:
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def go_away(self) -> None:
-        """As a pool that is stopped: nobody listens, the socket is gone, and so is every connection."""
+        """As a pool that is stopped: nobody listens, the socket is gone, and so is every
+        connection."""
         assert self._listener is not None
         self.path.unlink()
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -152,7 +158,9 @@ class FakePool:
     def _answer(self, connection: socket.socket, head: str, body: bytes) -> bool:
         with self.came:
             answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-            self.asked.append(Asked(re.sub(r"(?<=Idempotency-Key: )[0-9a-f]{32}", "KEY", head), body))
+            self.asked.append(
+                Asked(re.sub(r"(?<=Idempotency-Key: )[0-9a-f]{32}", "KEY", head), body)
+            )
             self.came.notify_all()
         data = answer if isinstance(answer, bytes) else answer()
         if data == HANG_UP:
@@ -164,7 +172,9 @@ class FakePool:
 def http(body: Any, status: int = 201, kind: str = "application/json", extra: str = "") -> bytes:
     """An answer with a length."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n{extra}\r\n"
+    head = (
+        f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n{extra}\r\n"
+    )
     return head.encode() + data
 
 
@@ -172,7 +182,9 @@ def chunked(body: Any) -> bytes:
     """The same in three chunks, after a 100."""
     data = json.dumps(body).encode()
     cuts = (data[:7], data[7:8], data[8:])
-    text = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\ncontent-type: application/json\r\n"
+    text = (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\ncontent-type: application/json\r\n"
+    )
     text += b"Transfer-Encoding: chunked\r\n\r\n"
     text += b"".join(b"%x;x=1\r\n%s\r\n" % (len(cut), cut) for cut in cuts)
     return text + b"0\r\nX-After: 1\r\n\r\n"
@@ -228,7 +240,8 @@ class Outcome:
 
 @dataclass
 class Programs:
-    """The command, by the front door alone and by Python alone, in the same place with the same surroundings."""
+    """The command, by the front door alone and by Python alone, in the same place with the same
+    surroundings."""
 
     front: Path
     python: Path
@@ -242,19 +255,28 @@ class Programs:
         return {"PATH": "/usr/bin:/bin", "HOME": str(self.home), "LC_ALL": "C.UTF-8", "GPUPOOL_STATE_DIR": STATE_DIR,
                 "ODD": "é\t\"\\\x7f😀\x01"}  # fmt: skip
 
-    def start(self, program: Path, words: str | Sequence[str], **settings: Any) -> subprocess.Popen[bytes]:
+    def start(
+        self, program: Path, words: str | Sequence[str], **settings: Any
+    ) -> subprocess.Popen[bytes]:
         argv = [str(program), *(shlex.split(words) if isinstance(words, str) else words)]
-        known: dict[str, Any] = {"cwd": self.home, "env": self.environment, "stdin": subprocess.DEVNULL}
+        known: dict[str, Any] = {
+            "cwd": self.home,
+            "env": self.environment,
+            "stdin": subprocess.DEVNULL,
+        }
         known |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen(argv, **(known | settings))
         self._started.put(process.pid)
         return process
 
     def send(self, number: signal.Signals) -> None:
-        """To the first that was started and had none: it may ask the pool before we know its number."""
+        """To the first that was started and had none: it may ask the pool before we know its
+        number."""
         os.kill(self._started.get(timeout=SECONDS), number)
 
-    def run(self, program: Path, words: str | Sequence[str], *answers: Answer, **settings: Any) -> Outcome:
+    def run(
+        self, program: Path, words: str | Sequence[str], *answers: Answer, **settings: Any
+    ) -> Outcome:
         self.pool.play(*answers)
         process = self.start(program, words, **settings)
         out, err = process.communicate(timeout=3 * SECONDS)

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-#include "http.h"
-#include "job.h"
-#include "json.h"
+#include "common/http.h"
+#include "common/json.h"
 #include "options.h"
+#include "pool/job.h"
+#include "submission.h"
 #include "units.h"
 
 static uint64_t state;
@@ -67,7 +67,7 @@ static void fuzz_options(void)
         argc++;
     }
     argv[argc] = NULL;
-    if (options_read(argc, argv, &options) && ask_body(&options, environment, &body)) {
+    if (options_read(argc, argv, &options) && build_submission(&options, environment, &body)) {
         struct json json = json_over(&body);
         if (!json_skip(&json) || !json_end(&json))
             abort();

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpupool.scheduling.kernel_calls import Asked, Classes, Columns, Places
+from gpupool.scheduling.filtering.native_raters import NativeClasses, NativeColumns, NativeShape
+from gpupool.scheduling.filtering.native_structs import CardGrid
 
 NO_CARD = -1
 
@@ -16,33 +17,42 @@ NO_CARD = -1
 class Pool:
     """Columns with plain classes, and a fit in which every card may be taken."""
 
-    columns: Columns
-    classes: Classes
+    columns: NativeColumns
+    classes: NativeClasses
     why: np.ndarray
 
-    def asked(self, count: int, milli: int, cpu: int) -> Asked:
-        return Asked(count, milli, cpu, self.why)
+    def asked(self, count: int, milli: int, cpu: int) -> NativeShape:
+        return NativeShape(count, milli, cpu, self.why)
 
-    def feasible(self, asked: Asked) -> np.ndarray:
+    def feasible(self, asked: NativeShape) -> np.ndarray:
         """The nodes that can take it."""
-        fitting = self.columns.places.grid >= max(asked.milli, 0)
-        return np.flatnonzero((fitting.sum(axis=1) >= asked.count) & (self.columns.cpu >= asked.cpu))
+        fitting = self.columns.grid.grid >= max(asked.milli, 0)
+        return np.flatnonzero(
+            (fitting.sum(axis=1) >= asked.count) & (self.columns.cpu >= asked.cpu)
+        )
 
 
-def pool_by_chance(seed: int, nodes: int = 40, width: int = 8, kinds: int = 3, classes: int = 12) -> Pool:
+def pool_by_chance(
+    seed: int, nodes: int = 40, width: int = 8, kinds: int = 3, classes: int = 12
+) -> Pool:
     chance = np.random.default_rng(seed)
-    sizes, likely = (NO_CARD, 0, 70, 190, 310, 530, 820, 1000), (0.08, 0.2, 0.02, 0.15, 0.1, 0.1, 0.1, 0.25)
+    sizes, likely = (
+        (NO_CARD, 0, 70, 190, 310, 530, 820, 1000),
+        (0.08, 0.2, 0.02, 0.15, 0.1, 0.1, 0.1, 0.25),
+    )
     grid = chance.choice(sizes, size=(nodes, width), p=likely).astype(np.int64)
     count = chance.choice((0, 1, 1, 1, 1, 2, 3, width), size=classes)
-    milli = np.where(count == 0, 0, chance.choice((100, 190, 300, 500, 810, 1000, 1000), size=classes))
+    milli = np.where(
+        count == 0, 0, chance.choice((100, 190, 300, 500, 810, 1000, 1000), size=classes)
+    )
     return Pool(
-        Columns(
-            Places(grid, np.arange(nodes * width).reshape(nodes, width), np.full(nodes, width)),
+        NativeColumns(
+            CardGrid(grid, np.arange(nodes * width).reshape(nodes, width), np.full(nodes, width)),
             chance.integers(0, 60_000, size=nodes),
             chance.integers(0, kinds, size=nodes),
             kinds,
         ),
-        Classes(
+        NativeClasses(
             count.astype(np.int64),
             milli.astype(np.int64),
             chance.integers(0, 16_001, size=classes),
@@ -53,16 +63,22 @@ def pool_by_chance(seed: int, nodes: int = 40, width: int = 8, kinds: int = 3, c
 
 
 def plain_value(pool: Pool, streams: Sequence[Sequence[int]], quantum: int, node: int) -> int:
-    """V as docs/decisions/0006 tells it, in as few words as possible: milli-devices added up over the streams."""
+    """V as docs/decisions/0006 tells it, in as few words as possible: milli-devices added up over
+    the streams."""
     classes, placed = pool.classes, 0
     for stream in streams:
-        cards = sorted(int(left) for left in pool.columns.places.grid[node] if left > 0)
+        cards = sorted(int(left) for left in pool.columns.grid.grid[node] if left > 0)
         cpu = int(pool.columns.cpu[node]) // quantum
         for number in stream:
             count, milli = int(classes.count[number]), int(classes.milli[number])
             asked = -(-int(classes.cpu[number]) // quantum)
             fitting = [at for at, left in enumerate(cards) if left >= milli]
-            if not count or not classes.allowed[number, pool.columns.kind[node]] or len(fitting) < count or asked > cpu:
+            if (
+                not count
+                or not classes.allowed[number, pool.columns.kind[node]]
+                or len(fitting) < count
+                or asked > cpu
+            ):
                 continue
             for at in fitting[:count]:
                 cards[at] -= milli
@@ -70,7 +86,9 @@ def plain_value(pool: Pool, streams: Sequence[Sequence[int]], quantum: int, node
     return placed
 
 
-def plain_fragment(pool: Pool, weight: Sequence[int], cards: Sequence[int], cpu: int, kind: int) -> int:
+def plain_fragment(
+    pool: Pool, weight: Sequence[int], cards: Sequence[int], cpu: int, kind: int
+) -> int:
     """F of a node times the sum of the weights, as the paper has it."""
     left = [size for size in cards if size > 0]
     total = 0

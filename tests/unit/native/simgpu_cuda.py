@@ -1,6 +1,8 @@
-"""The simulated driver for test programs: CUDA's driver API by ctypes, and programs run on a machine of their own.
+"""The simulated driver for test programs: CUDA's driver API by ctypes, and programs run on a
+machine of their own.
 
-A program is Python text that is run in a process of its own, with this module's names: what it asserts is the test.
+A program is Python text that is run in a process of its own, with this module's names: what it
+asserts is the test.
 """
 
 from __future__ import annotations
@@ -49,8 +51,9 @@ class CudaError(Exception):
 
 
 class Cuda:
-    """The driver in this process: `cu.code("MemFree_v2", p)` answers the result, `cu("MemFree_v2", p)` raises if it is
-    not 0. Whole numbers go as 64 bits, which fits every integer parameter of this ABI.
+    """The driver in this process: `cu.code("MemFree_v2", p)` answers the result, `cu("MemFree_v2",
+    p)` raises if it is not 0. Whole numbers go as 64 bits, which fits every integer parameter of
+    this ABI.
     """
 
     def __init__(self, path: Path | str = LIBRARY) -> None:
@@ -105,13 +108,30 @@ class Cuda:
         return event
 
     def function(self, name: bytes, image: bytes = PTX) -> int:
-        function: int = self.get(c_void_p, "ModuleGetFunction", self.get(c_void_p, "ModuleLoadData", image), name)
+        function: int = self.get(
+            c_void_p, "ModuleGetFunction", self.get(c_void_p, "ModuleLoadData", image), name
+        )
         return function
 
-    def launch(self, function: int, stream: int = 0, grid: int = 1, block: int = 1, ns: int | None = None) -> None:
+    def launch(
+        self, function: int, stream: int = 0, grid: int = 1, block: int = 1, ns: int | None = None
+    ) -> None:
         argument = c_uint64(ns or 0)
         places = (c_void_p * 1)(ctypes.addressof(argument))
-        self("LaunchKernel", function, grid, 1, 1, block, 1, 1, 0, stream, None if ns is None else places, None)
+        self(
+            "LaunchKernel",
+            function,
+            grid,
+            1,
+            1,
+            block,
+            1,
+            1,
+            0,
+            stream,
+            None if ns is None else places,
+            None,
+        )
 
     def elapsed_ms(self, start: int, end: int) -> float:
         milliseconds: float = self.get(c_float, "EventElapsedTime", start, end)
@@ -134,8 +154,16 @@ def make_machine(folder: Path, spec: str = "2xT4") -> Path:
 
 
 def environment(machine: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_", "GPUPOOL_SIMGPU"))}
-    return kept | {"GPUPOOL_SIMGPU": str(machine), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"} | more
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("CUDA_", "GPUPOOL_SIMGPU"))
+    }
+    return (
+        kept
+        | {"GPUPOOL_SIMGPU": str(machine), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
+        | more
+    )
 
 
 def program(text: str) -> list[str]:
@@ -143,9 +171,15 @@ def program(text: str) -> list[str]:
 
 
 def run(machine: Path, text: str, **more: str) -> str:
-    """Run a program to its end; what it printed. Fails the test with what it said if it did not end well."""
+    """Run a program to its end; what it printed. Fails the test with what it said if it did not end
+    well."""
     done = subprocess.run(
-        program(text), env=environment(machine, **more), capture_output=True, text=True, timeout=60, check=False
+        program(text),
+        env=environment(machine, **more),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, f"ended with {done.returncode}:\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -153,9 +187,14 @@ def run(machine: Path, text: str, **more: str) -> str:
 
 @contextmanager
 def running(machine: Path, text: str, **more: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that is told to go on by lines and says lines; killed at the end if it is still there."""
+    """A program that is told to go on by lines and says lines; killed at the end if it is still
+    there."""
     process = subprocess.Popen(
-        program(text), env=environment(machine, **more), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        program(text),
+        env=environment(machine, **more),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         yield process
@@ -178,5 +217,7 @@ def tell(process: subprocess.Popen[str], line: str = "") -> None:
 def used(machine: Path, card: int = 0) -> int:
     """Bytes that processes use on a card, as the machine says."""
     with SimulatedMachine(machine) as view:
-        usage: DeviceUsage = view.usage(view.cards[card].uuid)
-        return sum(p.memory_bytes for p in view.processes(view.cards[card].uuid)) if usage else 0
+        usage: DeviceUsage = view.read_usage(view.cards[card].uuid)
+        return (
+            sum(p.memory_bytes for p in view.list_processes(view.cards[card].uuid)) if usage else 0
+        )

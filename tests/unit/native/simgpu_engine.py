@@ -1,18 +1,31 @@
-"""For the tests of the simulated card's engine: engine.h in Python, and an engine in memory of its own."""
+"""For the tests of the simulated card's engine: engine.h in Python, and an engine in memory of its
+own."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
 import subprocess
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_long, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    byref,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_long,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from pathlib import Path
 from typing import Any
 
 from tests.unit.native.front_pool import ROOT, WARNINGS, compiler
 
 MODEL = ROOT / "native" / "simgpu" / "model"
-ENGINE_SOURCES = tuple(sorted(MODEL.glob("engine*.c")))
+ENGINE_SOURCES = tuple(sorted(MODEL.glob("engine/*.c")))
 PROBE = Path(__file__).parent / "engine_probe.c"
 US, MS = 1_000, 1_000_000
 NEVER = 2**64 - 1
@@ -33,7 +46,12 @@ class Work(Structure):
 
 
 class Config(Structure):
-    _fields_ = (("mode", c_uint32), ("cards", c_uint32), ("slice_ns", c_uint64), ("switch_ns", c_uint64))
+    _fields_ = (
+        ("mode", c_uint32),
+        ("cards", c_uint32),
+        ("slice_ns", c_uint64),
+        ("switch_ns", c_uint64),
+    )
 
 
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -47,7 +65,15 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "engine_stream_destroy": (None, c_void_p, c_uint32, c_uint32),
     "engine_event_create": (c_int, c_void_p, c_uint32),
     "engine_event_destroy": (None, c_void_p, c_uint32, c_uint32),
-    "engine_submit": (c_int, c_void_p, c_uint32, c_uint32, POINTER(Work), c_uint64, POINTER(Ticket)),
+    "engine_submit": (
+        c_int,
+        c_void_p,
+        c_uint32,
+        c_uint32,
+        POINTER(Work),
+        c_uint64,
+        POINTER(Ticket),
+    ),
     "engine_advance": (None, c_void_p, c_uint64),
     "engine_next_event": (c_uint64, c_void_p),
     "engine_done": (c_int, c_void_p, POINTER(Ticket)),
@@ -89,11 +115,21 @@ class Refused(Exception):
 
 
 class Engine:
-    """An engine and the moment that the test is at. Methods are engine.h's, with `now` understood."""
+    """An engine and the moment that the test is at. Methods are engine.h's, with `now`
+    understood."""
 
-    def __init__(self, library: Any, mode: int = TIME_SLICE, cards: int = 1, slice_ns: int = 0, switch_ns: int = 0):
+    def __init__(
+        self,
+        library: Any,
+        mode: int = TIME_SLICE,
+        cards: int = 1,
+        slice_ns: int = 0,
+        switch_ns: int = 0,
+    ):
         self.library, self.now = library, 0
-        self.memory = mmap.mmap(-1, library.engine_probe_bytes())  # shared, so that a forked child's changes are seen
+        self.memory = mmap.mmap(
+            -1, library.engine_probe_bytes()
+        )  # shared, so that a forked child's changes are seen
         self._view = ctypes.c_char.from_buffer(self.memory)
         self.at = ctypes.addressof(self._view)
         library.engine_init(self.at, byref(Config(mode, cards, slice_ns, switch_ns)), 0)
@@ -116,9 +152,13 @@ class Engine:
     def event(self, context: int) -> int:
         return self._index(self.library.engine_event_create(self.at, context))
 
-    def submit(self, context: int, stream: int, kind: int, duration: int = 0, **rest: Any) -> Ticket:
+    def submit(
+        self, context: int, stream: int, kind: int, duration: int = 0, **rest: Any
+    ) -> Ticket:
         ticket, work = Ticket(), Work(kind=kind, duration_ns=duration, **rest)
-        code = self.library.engine_submit(self.at, context, stream, byref(work), self.now, byref(ticket))
+        code = self.library.engine_submit(
+            self.at, context, stream, byref(work), self.now, byref(ticket)
+        )
         if code:
             raise Refused(code)
         return ticket

@@ -1,4 +1,5 @@
-"""For tests of the simulated machine: a program that uses it as it is told, run as often as wanted."""
+"""For tests of the simulated machine: a program that uses it as it is told, run as often as
+wanted."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.unit.native.front_pool import ROOT, WARNINGS, compiler
+from tests.unit.native.front_pool import NATIVE, WARNINGS, compiler
 
-MODEL = ROOT / "native" / "simgpu" / "model"
-SOURCES = tuple(sorted(MODEL.glob("*.c")))
+MODEL = NATIVE / "simgpu" / "model"
+SOURCES = (*sorted(MODEL.glob("*/*.c")), NATIVE / "common/proc_stat.c")
 HERE = Path(__file__).parent
 DEVICE_MEMORY = 1  # SIM_DEVICE
 GIB = 1 << 30
@@ -20,7 +21,7 @@ MS = 1_000_000
 def compile_user(target: Path, *flags: str) -> Path:
     """`simgpu-user`, with every warning an error."""
     subprocess.run(
-        [compiler(), "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", f"-I{MODEL}", *WARNINGS, *flags,
+        [compiler(), "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", f"-I{NATIVE}", f"-I{MODEL}", *WARNINGS, *flags,
          *map(str, SOURCES), str(HERE / "simgpu_user.c"), "-o", str(target), "-pthread"],
         check=True,
     )  # fmt: skip
@@ -30,7 +31,9 @@ def compile_user(target: Path, *flags: str) -> Path:
 class User:
     """A running `simgpu-user`. Ended by `close`, by `kill`, or with its `with` block."""
 
-    def __init__(self, program: Path, machine: Path | str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, program: Path, machine: Path | str, env: Mapping[str, str] | None = None
+    ) -> None:
         self.process = subprocess.Popen(
             [program, str(machine)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=dict(os.environ, **(env or {})),
@@ -83,12 +86,14 @@ class User:
 
 def layout_of_c(folder: Path, names: Mapping[str, tuple[str, tuple[str, ...]]]) -> dict[str, int]:
     """`offset of` and `size of` by compiler: names are C structs with the fields wanted of each."""
-    lines = ['#include "model.h"', "#include <stdio.h>", "int main(void) {"]
+    lines = ['#include "machine/machine.h"', "#include <stdio.h>", "int main(void) {"]
     for struct, (_, fields) in names.items():
         lines.append(f'printf("{struct} %zu\\n", sizeof(struct {struct}));')
         lines += [f'printf("{struct}.{f} %zu\\n", offsetof(struct {struct}, {f}));' for f in fields]
     source, program = folder / "layout.c", folder / "layout"
     source.write_text("\n".join([*lines, "return 0; }"]))
-    subprocess.run([compiler(), "-std=gnu11", f"-I{MODEL}", str(source), "-o", str(program)], check=True)
+    subprocess.run(
+        [compiler(), "-std=gnu11", f"-I{MODEL}", str(source), "-o", str(program)], check=True
+    )
     printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     return {name: int(value) for name, value in (line.split() for line in printed.splitlines())}

@@ -1,6 +1,6 @@
 /* A process that uses a simulated machine as it is told, a command a line: for tests with real processes that are real to kill.
    usage: simgpu-user MACHINE. Answers a line to each command. */
-#include "model.h"
+#include "machine/machine.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* The supervisor's own parser of job descriptions, callable from a test. Linked with native/shim's sources. */
+/* The supervisor's own parser of job descriptions, callable from a test. Linked with native/supervisor's sources. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
-"""gpupool-arbiter as a program: what it answers, what it survives, what it costs when nothing happens.
+"""gpupool-arbiter as a program: what it answers, what it survives, what it costs when nothing
+happens.
 
-Built with the sanitizers. The processes that wait and work are fenced programs on a simulated card, as in
-test_fence_gate.py.
+Built with the sanitizers. The processes that wait and work are fenced programs on a simulated card,
+as in test_fence_gate.py.
 """
 
 from __future__ import annotations
@@ -41,7 +42,12 @@ class Bell(ctypes.LittleEndianStructure):
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The arbiter with every check that a compiler has for memory and undefined behaviour."""
-    sources = [*(NATIVE / "arbiter").glob("*.c"), NATIVE / "fence/src/ledger.c", NATIVE / "fence/src/self.c"]
+    sources = [
+        *(NATIVE / "arbiter").glob("**/*.c"),
+        NATIVE / "fence/src/process/ledger.c",
+        NATIVE / "fence/src/process/process_id.c",
+        NATIVE / "common/proc_stat.c",
+    ]
     target = tmp_path_factory.mktemp("arbiter") / "gpupool-arbiter"
     return compile_c(target, sources, sanitize="address,undefined")
 
@@ -85,25 +91,38 @@ def hung_up(peer: socket.socket) -> bool:
 def wake_ups(pid: int) -> int:
     """How often the process gave up its processor to wait."""
     fields = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "ctxt_switches" in line
+        line.split(":", 1)
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if "ctxt_switches" in line
     )
     return int(fields["voluntary_ctxt_switches"])
 
 
 def test_commands_are_answered_in_their_order(arbiter: Arbiter, card: Card) -> None:
     share = card.share("a", 300)
-    assert arbiter.ask("add", "a", share.base / "share", share.base / "usage") == [["ok", "add", "a"]]
-    assert arbiter.ask("add", "a", share.base / "share", share.base / "usage")[0][:3] == ["error", "add", "a"]
+    assert arbiter.ask("add", "a", share.base / "share", share.base / "usage") == [
+        ["ok", "add", "a"]
+    ]
+    assert arbiter.ask("add", "a", share.base / "share", share.base / "usage")[0][:3] == [
+        "error",
+        "add",
+        "a",
+    ]
     ((kind, name, device, uuid, milli, *_, state), done) = arbiter.ask("status")
     assert (kind, name, device, milli, state) == ("share", "a", "0", "300", "whole")
-    assert f"GPU-{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}" == share.limits.devices[0].uuid
+    assert (
+        f"GPU-{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}"
+        == share.limits.devices[0].uuid
+    )
     assert done == ["ok", "status"]
     assert arbiter.ask("remove", "a") == [["ok", "remove", "a"]]
     assert arbiter.ask("remove", "a")[0][:2] == ["error", "remove"]
     assert arbiter.ask("status") == [["ok", "status"]]
 
 
-@pytest.mark.parametrize("line", ["", "add", "add\ta", "add\ta\tb", "remove", "what", "\t\t\t\t", "x" * 5000])
+@pytest.mark.parametrize(
+    "line", ["", "add", "add\ta", "add\ta\tb", "remove", "what", "\t\t\t\t", "x" * 5000]
+)
 def test_what_is_no_command_is_refused_and_changes_nothing(arbiter: Arbiter, line: str) -> None:
     assert arbiter.ask(line)[0][0] == "error"
     assert arbiter.ask("status") == [["ok", "status"]]
@@ -111,7 +130,9 @@ def test_what_is_no_command_is_refused_and_changes_nothing(arbiter: Arbiter, lin
 
 @pytest.mark.parametrize("file", [regions.LIMITS_FILE, regions.GRANTS_FILE, regions.USAGE_FILE])
 @pytest.mark.parametrize("fault", ["missing", "short", "layout", "magic"])
-def test_a_faulty_file_is_named_and_refused(arbiter: Arbiter, card: Card, file: str, fault: str) -> None:
+def test_a_faulty_file_is_named_and_refused(
+    arbiter: Arbiter, card: Card, file: str, fault: str
+) -> None:
     share = card.share("a", 300)
     path = share.base / file
     if fault == "missing":
@@ -164,7 +185,14 @@ def grant_beat(share: Share) -> int:
 
 @pytest.mark.parametrize(
     "packet",
-    [b"x", bell(HELLO) + b"x", bell(99), bell(HELLO, slot=1024), bell(HELLO, layout=7), bell(RING, device=16)],
+    [
+        b"x",
+        bell(HELLO) + b"x",
+        bell(99),
+        bell(HELLO, slot=1024),
+        bell(HELLO, layout=7),
+        bell(RING, device=16),
+    ],
     ids=["short", "long", "unknown", "no such slot", "another layout", "no such card"],
 )
 def test_a_broken_peer_is_hung_up_on(arbiter: Arbiter, card: Card, packet: bytes) -> None:
@@ -176,7 +204,9 @@ def test_a_broken_peer_is_hung_up_on(arbiter: Arbiter, card: Card, packet: bytes
     assert arbiter.await_event("a", "broken-peer")[3] == str(os.getpid())
 
 
-def test_a_process_is_who_the_kernel_says_and_written_into_its_slot(arbiter: Arbiter, card: Card, load: Path) -> None:
+def test_a_process_is_who_the_kernel_says_and_written_into_its_slot(
+    arbiter: Arbiter, card: Card, load: Path
+) -> None:
     share = card.share("a", 500)
     arbiter.add(share)
     with running(load, share, card, SMALL, 5, 0, 0, "kernel") as process:
@@ -197,7 +227,9 @@ def test_the_socket_is_open_to_whom_the_region_is_open_to(arbiter: Arbiter, card
     assert (made.st_uid, made.st_gid, made.st_mode & 0o777) == (owner.st_uid, owner.st_gid, 0o600)
 
 
-@pytest.mark.parametrize("packet", [bell(HELLO), bell(RING), bell(DRAINED)], ids=["hello", "ring", "drained"])
+@pytest.mark.parametrize(
+    "packet", [bell(HELLO), bell(RING), bell(DRAINED)], ids=["hello", "ring", "drained"]
+)
 def test_a_process_that_speaks_for_anothers_slot_is_hung_up_on_and_changes_nothing(
     arbiter: Arbiter, card: Card, load: Path, packet: bytes
 ) -> None:
@@ -211,7 +243,9 @@ def test_a_process_that_speaks_for_anothers_slot_is_hung_up_on_and_changes_nothi
         assert arbiter.await_event("a", "stranger")[3] == str(os.getpid())
         arbiter.ask("status")
         assert [one.pid for one in share.usage().processes] == [process.pid]
-        assert not [event for event in arbiter.events if event[2] in ("cleared", "ended", "process")]
+        assert not [
+            event for event in arbiter.events if event[2] in ("cleared", "ended", "process")
+        ]
 
 
 def test_a_slot_of_nobody_is_a_strangers(arbiter: Arbiter, card: Card) -> None:
@@ -223,7 +257,9 @@ def test_a_slot_of_nobody_is_a_strangers(arbiter: Arbiter, card: Card) -> None:
     assert arbiter.await_event("a", "stranger")[3] == str(os.getpid())
 
 
-def test_a_region_that_is_cut_short_harms_nobody_else(arbiter: Arbiter, card: Card, load: Path) -> None:
+def test_a_region_that_is_cut_short_harms_nobody_else(
+    arbiter: Arbiter, card: Card, load: Path
+) -> None:
     cut, whole = card.share("cut", 300), card.share("whole", 300)
     arbiter.add(cut)
     arbiter.add(whole)
@@ -233,14 +269,17 @@ def test_a_region_that_is_cut_short_harms_nobody_else(arbiter: Arbiter, card: Ca
         assert arbiter.await_event("cut", "damaged")
     with running(load, whole, card, SMALL, 0.4, 0, 0, "kernel") as process:
         assert finish(process)["launches"] > 100
-    assert [line[-1] for line in arbiter.ask("status") if line[:2] == ["share", "cut"]] == ["damaged"]
+    assert [line[-1] for line in arbiter.ask("status") if line[:2] == ["share", "cut"]] == [
+        "damaged"
+    ]
     assert arbiter.ask("remove", "cut") == [["ok", "remove", "cut"]]
 
 
 def test_nonsense_in_a_region_is_survived_and_keeps_nobody_else_from_its_work(
     arbiter: Arbiter, card: Card, load: Path
 ) -> None:
-    """How much others have at least beside such a one is proven on virtual time: test_fence_compute.py."""
+    """How much others have at least beside such a one is proven on virtual time:
+    test_fence_compute.py."""
     liar, other = card.share("liar", 300, "burst"), card.share("other", 300, "burst")
     arbiter.add(liar)
     arbiter.add(other)
@@ -260,7 +299,9 @@ def test_nonsense_in_a_region_is_survived_and_keeps_nobody_else_from_its_work(
     assert arbiter.ask("status")[-1] == ["ok", "status"]
 
 
-def test_more_connections_than_a_share_has_processes_are_refused(arbiter: Arbiter, card: Card) -> None:
+def test_more_connections_than_a_share_has_processes_are_refused(
+    arbiter: Arbiter, card: Card
+) -> None:
     share = card.share("a", 300)
     arbiter.add(share)
     with contextlib.ExitStack() as stack:
@@ -319,7 +360,11 @@ def test_a_clearing_that_was_cut_off_is_finished(program: Path, card: Card) -> N
 
 def test_nothing_wakes_it_while_nothing_happens(program: Path, card: Card, load: Path) -> None:
     arbiter = Arbiter(program)
-    shares = [card.share("a", 300), card.share("b", 300, "burst"), card.share("c", 0, "best-effort")]
+    shares = [
+        card.share("a", 300),
+        card.share("b", 300, "burst"),
+        card.share("c", 0, "best-effort"),
+    ]
     for share in shares:
         arbiter.add(share)
     with running(load, shares[0], card, SMALL, 0.2, 0, 0, "kernel") as process:

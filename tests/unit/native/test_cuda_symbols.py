@@ -1,4 +1,5 @@
-"""The list of symbols is what the headers declare; a header in a style that is not known stops the build."""
+"""The list of symbols is what the headers declare; a header in a style that is not known stops the
+build."""
 
 from __future__ import annotations
 
@@ -25,7 +26,13 @@ def test_a_prototype_is_its_types_and_the_names_of_its_parameters() -> None:
     (prototype,) = read(
         "CUresult cuF(const void *const *from, unsigned int n, size_t sizes[2], CUuuid*);"
     ).functions.values()
-    assert prototype.types() == ("CUresult", "const void *const *", "unsigned int", "size_t *", "CUuuid *")
+    assert prototype.types() == (
+        "CUresult",
+        "const void *const *",
+        "unsigned int",
+        "size_t *",
+        "CUuuid *",
+    )
     assert [each.name for each in prototype.parameters] == ["from", "n", "sizes", "argument3"]
 
 
@@ -63,12 +70,16 @@ def test_aliases_are_followed_to_their_end_before_types_are_compared() -> None:
         ("nvmlDeviceGetMemoryInfo_v2", ("nvmlDeviceGetMemoryInfo", 2, "")),
     ],
 )
-def test_a_name_is_a_base_a_form_and_a_kind_of_stream(name: str, parts: tuple[str, int, str]) -> None:
+def test_a_name_is_a_base_a_form_and_a_kind_of_stream(
+    name: str, parts: tuple[str, int, str]
+) -> None:
     assert symbols.split(name) == parts
 
 
 def test_a_version_without_a_form_of_its_own_is_refused() -> None:
-    toolkit = read("typedef int (*PFN_cuF_v2000)(int); typedef int (*PFN_cuF_v3000)(int); int cuF(int a);")
+    toolkit = read(
+        "typedef int (*PFN_cuF_v2000)(int); typedef int (*PFN_cuF_v3000)(int); int cuF(int a);"
+    )
     with pytest.raises(declarations.Unreadable, match=r"cuF for the versions \[2000, 3000\]"):
         symbols.merge({"13.5": toolkit})
 
@@ -83,11 +94,16 @@ def test_every_function_of_both_toolkits_is_listed(headers: Headers) -> None:
     listed = headers.lists["libcuda"]
     for kit, package in (("12.9", "CUDA12"), ("13.5", "CUDA13")):
         folder = locate.directory(*locate.PACKAGES[package])
-        texts = [(folder / header).read_text() for header in ("cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h")]
+        texts = [
+            (folder / header).read_text()
+            for header in ("cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h")
+        ]
         found = {name for text in texts for name in re.findall(r"CUDAAPI (cu[A-Z]\w+)\(", text)}
         assert len(found) > 450
         on_windows_alone = {"cuWGLGetDevice"}
-        assert found - on_windows_alone <= {symbol.name for symbol in listed if kit in symbol.toolkits}
+        assert found - on_windows_alone <= {
+            symbol.name for symbol in listed if kit in symbol.toolkits
+        }
 
 
 def test_both_toolkits_agree_on_every_driver_prototype(headers: Headers) -> None:
@@ -95,14 +111,24 @@ def test_both_toolkits_agree_on_every_driver_prototype(headers: Headers) -> None
 
 
 def test_a_version_means_the_newest_form_that_it_knows(headers: Headers) -> None:
-    born = {symbol.name: symbol.born for symbol in headers.lists["libcuda"] if symbol.base == "cuCtxCreate"}
-    assert born == {"cuCtxCreate": 2000, "cuCtxCreate_v2": 3020, "cuCtxCreate_v3": 11040, "cuCtxCreate_v4": 12050}
+    born = {
+        symbol.name: symbol.born
+        for symbol in headers.lists["libcuda"]
+        if symbol.base == "cuCtxCreate"
+    }
+    assert born == {
+        "cuCtxCreate": 2000,
+        "cuCtxCreate_v2": 3020,
+        "cuCtxCreate_v3": 11040,
+        "cuCtxCreate_v4": 12050,
+    }
 
 
 def test_a_twin_is_found_from_its_plain_symbol(headers: Headers) -> None:
     listed = headers.lists["libcuda"]
     twins = {
-        name: listed.twin_of(listed.by_name[name]) for name in ("cuMemcpyHtoD_v2", "cuLaunchKernel", "cuMemAlloc_v2")
+        name: listed.twin_of(listed.by_name[name])
+        for name in ("cuMemcpyHtoD_v2", "cuLaunchKernel", "cuMemAlloc_v2")
     }
     assert {name: twin and twin.name for name, twin in twins.items()} == {
         "cuMemcpyHtoD_v2": "cuMemcpyHtoD_v2_ptds",
@@ -117,5 +143,13 @@ def test_old_forms_can_be_named_after_cuda_all(headers: Headers, tmp_path: Path)
         "#include <gpupool/cuda_all.h>\n#include <gpupool/nvml_all.h>\n"
         "CUresult (*old)(CUdeviceptr_v1 *, unsigned int) = cuMemAlloc;\nnvmlReturn_t (*init)(void) = nvmlInit;\n"
     )
-    command = [compiler(), "-std=gnu11", "-Wall", "-Werror", "-fsyntax-only", *headers.options, str(source)]
+    command = [
+        compiler(),
+        "-std=gnu11",
+        "-Wall",
+        "-Werror",
+        "-fsyntax-only",
+        *headers.options,
+        str(source),
+    ]
     subprocess.run(command, check=True)

@@ -1,4 +1,5 @@
-"""No honest program is found by the audit of GPU time, whatever runs beside it: random mixes on virtual time."""
+"""No honest program is found by the audit of GPU time, whatever runs beside it: random mixes on
+virtual time."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.audited import found_in
-from tests.support.compute import LONG_WORK, WORK, Tenant, build_simulation, simulate
+from tests.support.compute import LONG_WORK, WORK, Tenant, simulate
 from tests.support.uneven_loads import random_load
 
 FEW, MANY = 60, 1_000
@@ -21,12 +22,9 @@ SECONDS = 12.0
 SHARINGS = ("fixed", "burst", "burst", "best-effort")
 
 
-@pytest.fixture(scope="module")
-def simulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_simulation(tmp_path_factory.mktemp("audit"))
-
-
-def found(simulation: Path, tenants: list[Tenant], orders: Sequence[str] = ()) -> list[tuple[str, str]]:
+def found(
+    simulation: Path, tenants: list[Tenant], orders: Sequence[str] = ()
+) -> list[tuple[str, str]]:
     outcome = simulate(simulation, tenants, SECONDS, orders)
     return [(tenant.line(), text) for tenant in tenants for text in found_in(outcome, tenant)]
 
@@ -39,7 +37,8 @@ def assert_none_found(simulation: Path, mixes: list[list[Tenant]]) -> None:
 
 
 def random_mix(chance: random.Random) -> list[Tenant]:
-    """Two to four honest programs of any kind that share one card, none promised more than is left of it."""
+    """Two to four honest programs of any kind that share one card, none promised more than is left
+    of it."""
     left, tenants = 900, []
     for name in "abcd"[: chance.randint(2, 4)]:
         sharing = chance.choice(SHARINGS)
@@ -52,7 +51,9 @@ def random_mix(chance: random.Random) -> list[Tenant]:
 
 
 @pytest.mark.parametrize("work", [*WORK.values(), *LONG_WORK.values(), "k2000ms", "v,k2000ms"])
-def test_a_program_beside_one_that_always_wants_the_card_is_not_found(simulation: Path, work: str) -> None:
+def test_a_program_beside_one_that_always_wants_the_card_is_not_found(
+    simulation: Path, work: str
+) -> None:
     lengths = "lengths=20us/3ms"
     mixes = [
         [Tenant("a", share, sharing, work, lengths), Tenant("b", 0.3, other, beside, lengths)]
@@ -73,12 +74,16 @@ def rough_orders(chance: random.Random, tenants: list[Tenant]) -> list[str]:
     orders = [(away, "arbiter off x"), (away + chance.randint(100, 3000), "arbiter on x")]
     for _ in range(chance.randint(1, 6)):
         stopped = chance.choice(tenants).name
-        orders.append((chance.randint(500, 11_000), f"stop {stopped} {chance.choice((50, 150, 300, 1500))}"))
+        orders.append(
+            (chance.randint(500, 11_000), f"stop {stopped} {chance.choice((50, 150, 300, 1500))}")
+        )
     orders.append((chance.randint(3000, 9000), f"kill {chance.choice(tenants).name}"))
     return [f"at {at} {words}" for at, words in sorted(orders)]
 
 
-def test_honest_programs_that_are_stopped_killed_or_without_an_arbiter_are_not_found(simulation: Path) -> None:
+def test_honest_programs_that_are_stopped_killed_or_without_an_arbiter_are_not_found(
+    simulation: Path,
+) -> None:
     for seed in range(ROUGH):
         chance = random.Random(seed)
         mix = random_mix(chance)
@@ -87,7 +92,9 @@ def test_honest_programs_that_are_stopped_killed_or_without_an_arbiter_are_not_f
 
 @pytest.mark.slow
 def test_thousands_of_random_mixes_are_not_found(simulation: Path) -> None:
-    assert_none_found(simulation, [random_mix(random.Random(seed)) for seed in range(FEW, FEW + MANY)])
+    assert_none_found(
+        simulation, [random_mix(random.Random(seed)) for seed in range(FEW, FEW + MANY)]
+    )
 
 
 TRUTHFUL = {

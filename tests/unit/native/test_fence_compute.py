@@ -1,4 +1,5 @@
-"""What the product promises of shared compute, on virtual time: the shipped code on the simulated card's engine."""
+"""What the product promises of shared compute, on virtual time: the shipped code on the simulated
+card's engine."""
 
 import random
 from collections.abc import Mapping
@@ -23,16 +24,13 @@ ALL_WORK: Mapping[str, str] = {**WORK, **LONG_WORK}
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 FEW = (0.1, 0.5, 0.9)
 SETTLED_MS = 500
-"""The first launches of everything are measured one by one before a share is held to its figures."""
-
-
-@pytest.fixture(scope="module")
-def simulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_simulation(tmp_path_factory.mktemp("compute"))
+"""The first launches of everything are measured one by one before a share is held to its
+figures."""
 
 
 def assert_entitled(outcome: Outcome, name: str, share: float) -> None:
-    """No more than 3 points off in any second, 1 point over ten, and 97 % of what it is entitled to."""
+    """No more than 3 points off in any second, 1 point over ten, and 97 % of what it is entitled
+    to."""
     assert outcome.worst_error(name, share, 1000, SETTLED_MS) <= 3
     assert outcome.worst_error(name, share, 10_000, SETTLED_MS) <= 1
     assert outcome.share(name, SETTLED_MS, SETTLED_MS + 10_000) >= 0.97 * share
@@ -40,30 +38,44 @@ def assert_entitled(outcome: Outcome, name: str, share: float) -> None:
 
 @pytest.mark.parametrize("work", ALL_WORK.values(), ids=ALL_WORK.keys())
 @pytest.mark.parametrize("share", FEW)
-def test_a_fixed_share_alone_on_the_card_is_its_share_and_no_more(simulation: Path, share: float, work: str) -> None:
+def test_a_fixed_share_alone_on_the_card_is_its_share_and_no_more(
+    simulation: Path, share: float, work: str
+) -> None:
     outcome = simulate(simulation, [Tenant("a", share, work=work)], 10.6)
     assert_entitled(outcome, "a", share)
 
 
 @pytest.mark.parametrize("work", ALL_WORK.values(), ids=ALL_WORK.keys())
 @pytest.mark.parametrize("share", SHARES)
-def test_a_fixed_share_beside_a_neighbour_that_wants_all_the_rest(simulation: Path, share: float, work: str) -> None:
+def test_a_fixed_share_beside_a_neighbour_that_wants_all_the_rest(
+    simulation: Path, share: float, work: str
+) -> None:
     tenants = [Tenant("a", share, work=work), Tenant("b", 1 - share, work=work)]
     outcome = simulate(simulation, tenants, 10.6)
     assert_entitled(outcome, "a", share)
     assert_entitled(outcome, "b", 1 - share)
 
 
-@pytest.mark.parametrize(("own", "other"), [(SMALL, LONG), (LONG, SMALL), (SPREAD, "k20us*500,s,h3ms")])
-def test_a_neighbour_of_another_kind_changes_nothing(simulation: Path, own: str, other: str) -> None:
-    outcome = simulate(simulation, [Tenant("a", 0.4, work=own), Tenant("b", 0.6, "burst", work=other)], 10.6)
+@pytest.mark.parametrize(
+    ("own", "other"), [(SMALL, LONG), (LONG, SMALL), (SPREAD, "k20us*500,s,h3ms")]
+)
+def test_a_neighbour_of_another_kind_changes_nothing(
+    simulation: Path, own: str, other: str
+) -> None:
+    outcome = simulate(
+        simulation, [Tenant("a", 0.4, work=own), Tenant("b", 0.6, "burst", work=other)], 10.6
+    )
     assert_entitled(outcome, "a", 0.4)
 
 
 @pytest.mark.parametrize("work", ALL_WORK.values(), ids=ALL_WORK.keys())
 @pytest.mark.parametrize(("one", "other"), [(0.25, 0.75), (0.3, 0.6)])
-def test_two_tenants_stand_in_the_ratio_of_their_shares(simulation: Path, one: float, other: float, work: str) -> None:
-    outcome = simulate(simulation, [Tenant("a", one, work=work), Tenant("b", other, work=work)], 10.6)
+def test_two_tenants_stand_in_the_ratio_of_their_shares(
+    simulation: Path, one: float, other: float, work: str
+) -> None:
+    outcome = simulate(
+        simulation, [Tenant("a", one, work=work), Tenant("b", other, work=work)], 10.6
+    )
     ratio = outcome.share("b", SETTLED_MS) / outcome.share("a", SETTLED_MS)
     assert ratio == pytest.approx(other / one, rel=0.05)
 
@@ -71,7 +83,9 @@ def test_two_tenants_stand_in_the_ratio_of_their_shares(simulation: Path, one: f
 @pytest.mark.parametrize("sharing", ["fixed", "burst", "best-effort"])
 @pytest.mark.parametrize("work", [SMALL, SPREAD, LONG])
 def test_eight_equal_tenants_are_treated_equally(simulation: Path, sharing: str, work: str) -> None:
-    tenants = [Tenant(f"t{i}", 0.0 if sharing == "best-effort" else 0.125, sharing, work) for i in range(8)]
+    tenants = [
+        Tenant(f"t{i}", 0.0 if sharing == "best-effort" else 0.125, sharing, work) for i in range(8)
+    ]
     outcome = simulate(simulation, tenants, 6)
     shares = [outcome.share(f"t{i}", SETTLED_MS) for i in range(8)]
     assert jain(shares) >= 0.98
@@ -85,11 +99,16 @@ def test_a_lone_burst_tenant_gets_the_card(simulation: Path, work: str) -> None:
     assert outcome.share("a", SETTLED_MS) >= 0.97 * alone.share("a", SETTLED_MS)
 
 
-@pytest.mark.parametrize(("borrowed", "wait_ms"), [(SMALL, 200), (SPREAD, 200), (LONG, 200), ("k600ms", 620)])
+@pytest.mark.parametrize(
+    ("borrowed", "wait_ms"), [(SMALL, 200), (SPREAD, 200), (LONG, 200), ("k600ms", 620)]
+)
 def test_a_borrowed_card_is_given_back_within_200_ms_or_one_kernel(
     simulation: Path, borrowed: str, wait_ms: int
 ) -> None:
-    tenants = [Tenant("a", 0.2, "burst", borrowed), Tenant("b", 0.8, "burst", SMALL, "start_ms=2000")]
+    tenants = [
+        Tenant("a", 0.2, "burst", borrowed),
+        Tenant("b", 0.8, "burst", SMALL, "start_ms=2000"),
+    ]
     outcome = simulate(simulation, tenants, 4)
     assert outcome.share("a", 1000, 2000) >= 0.97
     assert outcome.first_use_ms("b", 2000, 0.5) <= wait_ms
@@ -124,7 +143,10 @@ def test_best_effort_gives_way_to_a_whole_card_that_asks_nobody(simulation: Path
 
 
 def test_what_nobody_is_promised_is_divided_by_weight(simulation: Path) -> None:
-    tenants = [Tenant("a", 0.2, "burst", options="weight=1"), Tenant("b", 0.2, "burst", options="weight=2")]
+    tenants = [
+        Tenant("a", 0.2, "burst", options="weight=1"),
+        Tenant("b", 0.2, "burst", options="weight=2"),
+    ]
     outcome = simulate(simulation, tenants, 6)
     assert outcome.share("a", SETTLED_MS) == pytest.approx(0.4, abs=0.02)
     assert outcome.share("b", SETTLED_MS) == pytest.approx(0.6, abs=0.02)
@@ -185,7 +207,9 @@ def test_a_killed_holder_costs_at_most_one_quantum(simulation: Path) -> None:
         outcome = simulate(simulation, tenants, 3, [f"at {moment} kill a"])
         lost_ms = (1 - outcome.share("b", 2050)) * (outcome.end_ms - 2050)
         assert outcome.share("a", 2050) == 0
-        assert outcome.share("b", 2000, 2100) + outcome.share("a", 2000, 2100) >= 0.9  # 10 of 100 ms
+        assert (
+            outcome.share("b", 2000, 2100) + outcome.share("a", 2000, 2100) >= 0.9
+        )  # 10 of 100 ms
         assert lost_ms <= 1
 
 
@@ -197,7 +221,9 @@ def test_a_stopped_holder_does_not_stop_the_others(simulation: Path) -> None:
         assert outcome.worst_error("a", 0.3, 500, 3200) <= 5
 
 
-def test_without_an_arbiter_everybody_has_the_static_part_of_the_time_and_never_more(simulation: Path) -> None:
+def test_without_an_arbiter_everybody_has_the_static_part_of_the_time_and_never_more(
+    simulation: Path,
+) -> None:
     tenants = [
         Tenant("a", 0.3, options="offset=0"),
         Tenant("b", 0.6, "burst", options="offset=300"),
@@ -217,7 +243,9 @@ def test_long_kernels_stay_below_the_static_part_on_average(simulation: Path) ->
 def test_a_lost_arbiter_is_missed_within_its_lease(simulation: Path) -> None:
     outcome = simulate(simulation, [Tenant("a", 0.2, "burst")], 3, ["at 1000 arbiter off"])
     assert outcome.share("a", 500, 1000) >= 0.97
-    assert outcome.share("a", 1000, 1200) <= 0.75  # the rest of a lease of 100 ms, and what was in flight
+    assert (
+        outcome.share("a", 1000, 1200) <= 0.75
+    )  # the rest of a lease of 100 ms, and what was in flight
     assert outcome.worst_error("a", 0.2, 1000, 1400) <= 3
 
 
@@ -230,7 +258,9 @@ def test_an_arbiter_that_comes_back_goes_on_where_the_other_ended(simulation: Pa
 
 @pytest.mark.parametrize(("before", "after"), [(0.3, 0.6), (0.9, 0.1), (0.1, 0.9), (0.5, 0.4)])
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_resize_holds_within_200_ms(simulation: Path, before: float, after: float, alone: bool) -> None:
+def test_a_resize_holds_within_200_ms(
+    simulation: Path, before: float, after: float, alone: bool
+) -> None:
     tenants = [Tenant("a", before)] + ([] if alone else [Tenant("b", 0.1)])
     outcome = simulate(simulation, tenants, 4, [f"at 2000 milli a {after * 1000}"])
     assert outcome.worst_error("a", before, 1000, 500, 2000) <= 3
@@ -239,7 +269,9 @@ def test_a_resize_holds_within_200_ms(simulation: Path, before: float, after: fl
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_mixture_of_tenants_keeps_every_promise_and_every_cap(simulation: Path, seed: int) -> None:
+def test_any_mixture_of_tenants_keeps_every_promise_and_every_cap(
+    simulation: Path, seed: int
+) -> None:
     chance = random.Random(seed)
     left, tenants = 1000, []
     for number in range(chance.randint(2, 6)):
@@ -254,7 +286,9 @@ def test_any_mixture_of_tenants_keeps_every_promise_and_every_cap(simulation: Pa
     for tenant in tenants:
         shares = outcome.shares(tenant.name, 1000, 1000)
         if tenant.share:
-            assert min(shares) >= tenant.share - 0.045, tenants  # a kernel of 20 ms of each of two processes
+            assert min(shares) >= tenant.share - 0.045, (
+                tenants
+            )  # a kernel of 20 ms of each of two processes
         if tenant.sharing == "fixed":
             assert max(shares) <= tenant.share + 0.045, tenants
     if any(tenant.sharing != "fixed" for tenant in tenants):
@@ -264,11 +298,15 @@ def test_any_mixture_of_tenants_keeps_every_promise_and_every_cap(simulation: Pa
 @pytest.mark.parametrize("work", [SMALL, SPREAD, LONG], ids=["small", "spread", "long"])
 @pytest.mark.parametrize("sharing", ["fixed", "burst"])
 @pytest.mark.parametrize("lie", [1, 2, 3], ids=["anything", "stands-still", "grows"])
-def test_who_lies_about_its_work_pays_for_holding_the_card(simulation: Path, lie: int, sharing: str, work: str) -> None:
+def test_who_lies_about_its_work_pays_for_holding_the_card(
+    simulation: Path, lie: int, sharing: str, work: str
+) -> None:
     tenants = [Tenant("liar", 0.3, sharing, work), Tenant("other", 0.3, sharing, work)]
     outcome = simulate(simulation, tenants, 10, [f"at 1000 lie liar {lie}", "at 1000 end liar"])
     assert outcome.share("other", SETTLED_MS + 1000) >= 0.97 * 0.3
-    assert min(outcome.shares("other", 1000, SETTLED_MS + 1000)) >= (0.45 if sharing == "burst" else 0.27)
+    assert min(outcome.shares("other", 1000, SETTLED_MS + 1000)) >= (
+        0.45 if sharing == "burst" else 0.27
+    )
 
 
 def test_nobody_is_asked_anything_while_nothing_runs(simulation: Path) -> None:
@@ -288,6 +326,10 @@ def test_events_and_messages_are_few_beside_launches(simulation: Path) -> None:
 @pytest.mark.parametrize("sanitize", ["address,undefined"])
 def test_no_sanitizer_finds_anything(tmp_path: Path, sanitize: str) -> None:
     program = build_simulation(tmp_path, sanitize)
-    tenants = [Tenant("a", 0.3, work="k20us*300,g3ms,s"), Tenant("b", 0.5, "burst"), Tenant("c", 0, "best-effort")]
+    tenants = [
+        Tenant("a", 0.3, work="k20us*300,g3ms,s"),
+        Tenant("b", 0.5, "burst"),
+        Tenant("c", 0, "best-effort"),
+    ]
     orders = ["at 200 kill a", "at 400 arbiter off", "at 800 arbiter on", "at 900 milli b 200"]
     assert simulate(program, tenants, 1.2, orders).share("b") > 0.3

@@ -1,4 +1,5 @@
-"""Where events lie on the host's clock: learnt from when they were recorded and when they were seen."""
+"""Where events lie on the host's clock: learnt from when they were recorded and when they were
+seen."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ BEGIN = 5000 * SECOND
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     def build(made: Path) -> None:
-        compile_c(made / "clock.so", [SRC / "harvest_clock.c"], "-fPIC", "-shared", "-O2")
+        compile_c(made / "clock.so", [SRC / "limiter/gpu_clock.c"], "-fPIC", "-shared", "-O2")
 
     found = ctypes.CDLL(str(shared(tmp_path_factory, "fence-event-clock", build) / "clock.so"))
-    found.harvest_clock_host.restype = ctypes.c_uint64
+    found.gpu_clock_host.restype = ctypes.c_uint64
     return found
 
 
@@ -38,20 +39,26 @@ class Clock:
 
     def recorded(self, at: int, before: int = 0) -> None:
         """An event that happens at `at` and was recorded so long before."""
-        self._library.harvest_clock_recorded(self._memory, self._position(at), ctypes.c_uint64(at - before))
+        self._library.gpu_clock_recorded(
+            self._memory, self._position(at), ctypes.c_uint64(at - before)
+        )
 
     def seen(self, at: int, after: int) -> None:
-        self._library.harvest_clock_seen(self._memory, self._position(at), ctypes.c_uint64(at + after))
+        self._library.gpu_clock_seen(self._memory, self._position(at), ctypes.c_uint64(at + after))
 
     def error(self, at: int, contended: bool = False) -> int:
         """How much later than it happened an event is taken to have happened, in ns."""
-        found = self._library.harvest_clock_host(self._memory, self._position(at), ctypes.c_bool(contended))
+        found = self._library.gpu_clock_host(
+            self._memory, self._position(at), ctypes.c_bool(contended)
+        )
         assert isinstance(found, int)
         return found - at
 
 
 @pytest.mark.parametrize("drift_ppm", [-50, 0, 20, 50])
-def test_events_of_idle_streams_are_placed_within_microseconds(library: ctypes.CDLL, drift_ppm: int) -> None:
+def test_events_of_idle_streams_are_placed_within_microseconds(
+    library: ctypes.CDLL, drift_ppm: int
+) -> None:
     clock, chance = Clock(library, drift_ppm=drift_ppm), random.Random(drift_ppm)
     for number in range(20_000):
         at = BEGIN + number * 500 * US
@@ -84,7 +91,9 @@ def test_a_queue_that_is_never_empty_does_not_move_the_clock(library: ctypes.CDL
 
 
 @pytest.mark.parametrize("jump", [-SECOND, SECOND])
-def test_after_a_jump_of_either_clock_the_newest_bounds_are_believed(library: ctypes.CDLL, jump: int) -> None:
+def test_after_a_jump_of_either_clock_the_newest_bounds_are_believed(
+    library: ctypes.CDLL, jump: int
+) -> None:
     clock = Clock(library)
     for number in range(2_000):
         if number == 1_000:

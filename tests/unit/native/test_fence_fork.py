@@ -1,4 +1,5 @@
-"""What a process under the fence leaves and takes with it: at fork, exec, a kill, and when there is no slot for it."""
+"""What a process under the fence leaves and takes with it: at fork, exec, a kill, and when there is
+no slot for it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ from tests.unit.native.fence_house import (
 from tests.unit.native.front_pool import compiler
 
 
-def test_a_child_forked_before_the_first_call_has_a_slot_of_its_own(house: House, share: Path) -> None:
+def test_a_child_forked_before_the_first_call_has_a_slot_of_its_own(
+    house: House, share: Path
+) -> None:
     program = house.program(share)
     assert program.call("fork")[0] == SUCCESS
     assert program.start() == SUCCESS
@@ -42,16 +45,20 @@ def test_a_child_forked_before_the_first_call_has_a_slot_of_its_own(house: House
     assert house.truth() == LIMIT == house.used(share).reserved_bytes
 
 
-def test_a_child_forked_after_initialising_owns_nothing_of_its_parents(house: House, share: Path) -> None:
+def test_a_child_forked_after_initialising_owns_nothing_of_its_parents(
+    house: House, share: Path
+) -> None:
     program = house.program(share)
     assert program.start() == SUCCESS
     assert program.allocate(200 * MIB)[0] == SUCCESS
     assert program.call("fork")[0] == SUCCESS
-    # As on the real driver the child of an initialised process cannot use it; the fence neither crashes nor charges.
+    # As on the real driver the child of an initialised process cannot use it; the fence neither
+    # crashes nor charges.
     assert program.allocate(1)[0] == NOT_INITIALIZED
     assert program.call("cuInit", ("u32", 0))[0] == NOT_INITIALIZED
     held = {
-        process.pid: process.devices[house.cards[0].uuid].reserved_bytes for process in house.usage(share).processes
+        process.pid: process.devices[house.cards[0].uuid].reserved_bytes
+        for process in house.usage(share).processes
     }
     assert held.pop(program.pid) == CONTEXT + 200 * MIB
     assert set(held.values()) <= {0}
@@ -71,17 +78,24 @@ def test_an_exec_gives_back_what_the_old_program_held(house: House, share: Path)
     assert house.truth() == CONTEXT == house.used(share).reserved_bytes
 
 
-def test_what_a_process_held_before_an_exec_is_found_by_its_neighbour(house: House, share: Path) -> None:
+def test_what_a_process_held_before_an_exec_is_found_by_its_neighbour(
+    house: House, share: Path
+) -> None:
     program, other = house.program(share), house.program(share)
     assert program.start() == other.start() == SUCCESS
     assert program.allocate(ROOM - CONTEXT)[0] == SUCCESS
     assert program.call("exec")[0] == SUCCESS
-    assert program.call("cuDriverGetVersion", ("out", 0))[0] == SUCCESS  # it is up again, and takes no slot for that
+    assert (
+        program.call("cuDriverGetVersion", ("out", 0))[0] == SUCCESS
+    )  # it is up again, and takes no slot for that
     assert other.allocate(ROOM - CONTEXT)[0] == SUCCESS
 
 
-def test_a_program_that_vforks_and_execs_is_as_fenced_as_any(house: House, share: Path, tmp_path: Path) -> None:
-    """posix_spawn, as subprocess and shells use it: the child is another program under the same stand-in."""
+def test_a_program_that_vforks_and_execs_is_as_fenced_as_any(
+    house: House, share: Path, tmp_path: Path
+) -> None:
+    """posix_spawn, as subprocess and shells use it: the child is another program under the same
+    stand-in."""
     source, program = tmp_path / "spawn.c", tmp_path / "spawn"
     source.write_text(
         "#include <spawn.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/wait.h>\n"
@@ -96,11 +110,19 @@ def test_a_program_that_vforks_and_execs_is_as_fenced_as_any(house: House, share
         "    return 1;\n  return 0; }\n"
     )
     stand_in = share / "stand-in" / "libcuda.so.1"
-    command = [compiler(), str(source), str(gpupool_native.simgpu_dir() / "libcuda.so.1"), "-o", str(program)]
+    command = [
+        compiler(),
+        str(source),
+        str(gpupool_native.simgpu_dir() / "libcuda.so.1"),
+        "-o",
+        str(program),
+    ]
     subprocess.run(command, check=True)
     own = {"LD_LIBRARY_PATH": str(stand_in.parent), "GPUPOOL_SIMGPU": str(house.machine)}
     done = subprocess.run([program], env=own, text=True, capture_output=True, timeout=20)
-    assert done.stdout.split() == [str(SUCCESS), str(OUT_OF_MEMORY)], done.stderr  # 2 contexts and 800 MiB: too much
+    assert done.stdout.split() == [str(SUCCESS), str(OUT_OF_MEMORY)], (
+        done.stderr
+    )  # 2 contexts and 800 MiB: too much
 
 
 @pytest.mark.parametrize("moment", ["idle", "holding"])
@@ -133,7 +155,9 @@ def test_one_process_more_than_the_share_admits_is_refused_and_told_why(house: H
     assert house.program(share).start() == SUCCESS
 
 
-def test_a_slot_that_somebody_cleared_is_taken_again_with_what_is_held(house: House, share: Path) -> None:
+def test_a_slot_that_somebody_cleared_is_taken_again_with_what_is_held(
+    house: House, share: Path
+) -> None:
     program = house.program(share)
     assert program.start() == SUCCESS
     assert program.allocate(300 * MIB)[0] == SUCCESS
@@ -157,7 +181,9 @@ def test_a_region_full_of_nonsense_refuses_and_crashes_nobody(house: House, shar
     assert program.info() == (0, LIMIT)
 
 
-def test_the_arbiter_is_told_of_a_process_and_its_absence_is_no_error(house: House, share: Path) -> None:
+def test_the_arbiter_is_told_of_a_process_and_its_absence_is_no_error(
+    house: House, share: Path
+) -> None:
     without = house.program(share)
     assert without.start() == SUCCESS
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as bell:
@@ -170,7 +196,9 @@ def test_the_arbiter_is_told_of_a_process_and_its_absence_is_no_error(house: Hou
         with connection:
             connection.settimeout(10)
             kind, layout, slot, device, _ = struct.unpack("<HHIII", connection.recv(100))
-            peer = struct.unpack("<iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            peer = struct.unpack(
+                "<iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            )
     assert (kind, layout, slot, device) == (1, 1, 1, 0)
     assert peer[0] == program.pid
     assert program.allocate(MIB)[0] == SUCCESS  # and when it has gone, nothing changes
@@ -185,12 +213,15 @@ def test_without_limits_cuda_is_refused_and_stderr_says_why_once(house: House, s
     assert [program.call("cuInit", ("u32", 0))[0] for _ in range(3)] == [NOT_READY] * 3
     assert program.allocate(1)[0] == NOT_READY
     said = program.end()
-    assert said == f"gpupool: the fence refuses CUDA in this process: no limits of a share at {share}\n"
+    assert (
+        said
+        == f"gpupool: the fence refuses CUDA in this process: no limits of a share at {share}\n"
+    )
 
 
 def test_a_driver_older_than_the_table_is_refused(house: House, share: Path) -> None:
     with open(house.machine, "r+b") as machine:
-        machine.seek(simgpu_layout.Header.cuda_version.offset)
+        machine.seek(simgpu_layout.SimHeader.cuda_version.offset)
         machine.write(struct.pack("<I", 11080))
     program = house.program(share)
     assert [program.call("cuInit", ("u32", 0))[0] for _ in range(2)] == [NOT_READY] * 2
@@ -199,8 +230,11 @@ def test_a_driver_older_than_the_table_is_refused(house: House, share: Path) -> 
 
 
 @pytest.mark.parametrize("first", ["foreign", "fence"])
-def test_another_driver_that_was_mapped_first_is_told_in_the_slot(first: str, house: House, share: Path) -> None:
-    """A second copy under the driver's own name, opened by its path before anybody called the fence."""
+def test_another_driver_that_was_mapped_first_is_told_in_the_slot(
+    first: str, house: House, share: Path
+) -> None:
+    """A second copy under the driver's own name, opened by its path before anybody called the
+    fence."""
     other = house.folder / "copy" / "libcuda.so.1"
     other.parent.mkdir()
     stand_in = share / "stand-in" / "libcuda.so.1"

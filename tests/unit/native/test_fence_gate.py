@@ -1,7 +1,8 @@
-"""The gate in real processes: programs on a simulated card, their shares' time divided by a real arbiter.
+"""The gate in real processes: programs on a simulated card, their shares' time divided by a real
+arbiter.
 
-What is asserted here on the wall clock is loose, since the machine may be busy: the figures are asserted on virtual
-time (test_fence_compute.py) and measured by `python -m bench fence-compute`.
+What is asserted here on the wall clock is loose, since the machine may be busy: the figures are
+asserted on virtual time (test_fence_compute.py) and measured by `python -m bench fence-compute`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,21 @@ from typing import Any
 import pytest
 
 import gpupool_native
-from gpupool.mechanisms.arbiter import Arbiter as Keeper
-from tests.support.fenced_card import Arbiter, Card, Share, build_load, finish, run_together, running
+from gpupool.mechanisms.arbiter import ArbiterProcess as Keeper
+from tests.support.fenced_card import (
+    Arbiter,
+    Card,
+    Share,
+    build_load,
+    finish,
+    run_together,
+    running,
+)
 
 SMALL = "step_us_50"
 TRIES = 3
-"""Of what holds where both shares always ask: a busy machine may keep one of their programs from its processors."""
+"""Of what holds where both shares always ask: a busy machine may keep one of their programs from
+its processors."""
 
 
 @pytest.fixture
@@ -49,8 +59,12 @@ def counted(share: Share) -> Any:
     return share.usage().charged_ns[share.limits.devices[0].uuid]
 
 
-@pytest.mark.parametrize(("kernel", "way"), [(SMALL, "kernel"), ("step_ms_5", "kernel"), (SMALL, "graph")])
-def test_a_share_gets_its_part_of_the_card(load: Path, card: Card, arbiter: Arbiter, kernel: str, way: str) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "way"), [(SMALL, "kernel"), ("step_ms_5", "kernel"), (SMALL, "graph")]
+)
+def test_a_share_gets_its_part_of_the_card(
+    load: Path, card: Card, arbiter: Arbiter, kernel: str, way: str
+) -> None:
     share = card.share("a", 300)
     arbiter.add(share)
     done = run_one(load, card, share, kernel, 1.2, 0, 0, way)
@@ -78,7 +92,9 @@ def test_without_a_limit_nothing_waits_and_all_is_counted(load: Path, card: Card
     assert counted(share) == pytest.approx(4000 * 50_000, rel=0.1)
 
 
-def test_two_shares_of_one_card_stand_in_their_ratio(load: Path, card: Card, arbiter: Arbiter) -> None:
+def test_two_shares_of_one_card_stand_in_their_ratio(
+    load: Path, card: Card, arbiter: Arbiter
+) -> None:
     shares = [card.share("a", 250), card.share("b", 750)]
     for share in shares:
         arbiter.add(share)
@@ -89,7 +105,9 @@ def test_two_shares_of_one_card_stand_in_their_ratio(load: Path, card: Card, arb
     assert 2.2 <= ratios[-1] <= 4, ratios
 
 
-def test_captured_work_is_charged_when_its_graph_is_launched_and_not_before(load: Path, card: Card) -> None:
+def test_captured_work_is_charged_when_its_graph_is_launched_and_not_before(
+    load: Path, card: Card
+) -> None:
     share = card.share("a", 1000)
     run_one(load, card, share, SMALL, 0, 1, 0, "graph")
     assert counted(share) == pytest.approx(500_000, rel=0.2)
@@ -130,7 +148,9 @@ def test_copies_are_charged(load: Path, card: Card) -> None:
     assert counted(share) > 0
 
 
-def test_who_is_killed_frees_the_card_and_its_slot_at_once(load: Path, card: Card, arbiter: Arbiter) -> None:
+def test_who_is_killed_frees_the_card_and_its_slot_at_once(
+    load: Path, card: Card, arbiter: Arbiter
+) -> None:
     first, second = card.share("a", 500, "burst"), card.share("b", 500, "burst")
     arbiter.add(first)
     arbiter.add(second)
@@ -146,7 +166,9 @@ def test_who_is_killed_frees_the_card_and_its_slot_at_once(load: Path, card: Car
             finish(other)
 
 
-def test_a_process_that_ended_by_itself_leaves_nothing(load: Path, card: Card, arbiter: Arbiter) -> None:
+def test_a_process_that_ended_by_itself_leaves_nothing(
+    load: Path, card: Card, arbiter: Arbiter
+) -> None:
     share = card.share("a", 500)
     arbiter.add(share)
     run_one(load, card, share, SMALL, 0, 200, 0, "kernel")
@@ -171,7 +193,9 @@ def test_an_arbiter_that_is_killed_is_replaced_in_mid_run(load: Path, card: Card
         before = counted(share)
         successor = Arbiter()
         successor.add(share)
-        until(lambda: counted(share) > before + 700_000_000)  # far more than its static part in that time
+        until(
+            lambda: counted(share) > before + 700_000_000
+        )  # far more than its static part in that time
         finish(process)
         assert successor.close() == 0
 
@@ -197,7 +221,11 @@ def test_a_stopped_process_does_not_hold_the_card(load: Path, card: Card, arbite
     arbiter.add(first)
     arbiter.add(second)
     with running(load, first, card, SMALL, 0.3, 0, 0, "stop") as stopped:
-        until(lambda: Path(f"/proc/{stopped.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        until(
+            lambda: (
+                Path(f"/proc/{stopped.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+            )
+        )
         done = run_one(load, card, second, SMALL, 1, 0, 0, "kernel")
         os.kill(stopped.pid, signal.SIGCONT)
         finish(stopped)
@@ -206,12 +234,12 @@ def test_a_stopped_process_does_not_hold_the_card(load: Path, card: Card, arbite
 
 def test_the_agent_reads_what_each_share_owns(card: Card) -> None:
     keeper, share = Keeper(Path(gpupool_native.arbiter_path()), lambda: 0.0), card.share("a", 300)
-    assert keeper.status() is None
-    keeper.add("a", share.base / "share", share.base / "usage")
-    until(lambda: bool((keeper.status() or (0, ()))[1]))
-    said = keeper.status()
+    assert keeper.query_status() is None
+    keeper.add_share("a", share.base / "share", share.base / "usage")
+    until(lambda: bool((keeper.query_status() or (0, ()))[1]))
+    said = keeper.query_status()
     assert said is not None
-    assert said[0] == keeper.pid()
+    assert said[0] == keeper.find_pid()
     ((name, device, owns),) = [(each.allocation, each.device, each.owns_ns) for each in said[1]]
     assert (name, device) == ("a", 0)
     assert 0 <= owns <= 40_000_000
@@ -222,9 +250,12 @@ def test_the_agent_reads_what_each_share_owns(card: Card) -> None:
 def test_the_agent_is_told_of_each_process_that_takes_a_slot(load: Path, card: Card) -> None:
     entered: list[tuple[str, int]] = []
     program = Path(gpupool_native.arbiter_path())
-    keeper, share = Keeper(program, lambda: 0.0, lambda *said: entered.append(said)), card.share("a", 300)
-    keeper.add("a", share.base / "share", share.base / "usage")
-    until(lambda: keeper.status() is not None)
+    keeper, share = (
+        Keeper(program, lambda: 0.0, lambda *said: entered.append(said)),
+        card.share("a", 300),
+    )
+    keeper.add_share("a", share.base / "share", share.base / "usage")
+    until(lambda: keeper.query_status() is not None)
     with running(load, share, card, SMALL, 0.3, 0, 0, "kernel") as process:
         until(lambda: bool(entered))
         finish(process)

@@ -1,4 +1,5 @@
-"""The ledger against a reference in Python; many processes on one ledger: races at the limit, deaths at every step."""
+"""The ledger against a reference in Python; many processes on one ledger: races at the limit,
+deaths at every step."""
 
 from __future__ import annotations
 
@@ -13,11 +14,27 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from gpupool.mechanisms import regions
 from tests.unit.native.fence_build import shared
-from tests.unit.native.fence_share import SRC, STEPS, compile_c, compile_storm, run, usage_file
+from tests.unit.native.fence_share import (
+    PROCESS_ID,
+    SRC,
+    STEPS,
+    compile_c,
+    compile_storm,
+    run,
+    usage_file,
+)
 
 GRANTED, RACING, WAITING, REFUSED = range(4)
 SLOTS, CARDS = 5, 3
@@ -25,7 +42,9 @@ REAPER = 99 << 32
 
 
 def build_all(folder: Path) -> None:
-    compile_c(folder / "ledger.so", [SRC / "ledger.c", SRC / "self.c"], "-O1", "-fPIC", "-shared")
+    compile_c(
+        folder / "ledger.so", [SRC / "process/ledger.c", *PROCESS_ID], "-O1", "-fPIC", "-shared"
+    )
     compile_storm(folder)
 
 
@@ -43,7 +62,9 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         library = ctypes.CDLL(str(path))
-        self.is_dead = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p)
+        self.is_dead = ctypes.CFUNCTYPE(
+            ctypes.c_bool, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+        )
         u32, u64, at = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
         for name, result, arguments in (
             ("take_slot", ctypes.c_int, (at, u32, u64, u64, u64)),
@@ -82,7 +103,9 @@ class Reference:
         self.owner: dict[int, int] = {}
 
     def used(self, card: int) -> int:
-        return sum(v for part in (self.committed, self.pending) for (_, c), v in part.items() if c == card)
+        return sum(
+            v for part in (self.committed, self.pending) for (_, c), v in part.items() if c == card
+        )
 
     def answer(self, slot: int, card: int, wanted: int, limit: int) -> int:
         firm = sum(v for (_, c), v in self.committed.items() if c == card) + wanted
@@ -142,12 +165,16 @@ def machine(library: Library) -> type[RuleBasedStateMachine]:
             return self.reference.owner.get(slot[0]) == slot[1]
 
         @rule(target=reservations, slot=slots, card=cards, size=sizes)
-        def reserve(self, slot: tuple[int, int], card: int, size: int) -> tuple[tuple[int, int], int, int]:
+        def reserve(
+            self, slot: tuple[int, int], card: int, size: int
+        ) -> tuple[tuple[int, int], int, int]:
             if not self.lives(slot):
                 return slot, card, 0
             expected = self.reference.answer(slot[0], card, size, self.limit[card])
             assert library.reserve(self.at, slot[0], card, size, self.limit[card]) == expected
-            if expected == WAITING:  # who goes first stays in the way of the others until it is decided
+            if (
+                expected == WAITING
+            ):  # who goes first stays in the way of the others until it is decided
                 assert library.decide(self.at, slot[0], card, size, self.limit[card]) == WAITING
                 library.cancel(self.at, slot[0], card, size)
             if expected != GRANTED:
@@ -156,7 +183,9 @@ def machine(library: Library) -> type[RuleBasedStateMachine]:
             return slot, card, size
 
         @rule(target=pieces, reservation=consumes(reservations))
-        def commit(self, reservation: tuple[tuple[int, int], int, int]) -> tuple[tuple[int, int], int, int]:
+        def commit(
+            self, reservation: tuple[tuple[int, int], int, int]
+        ) -> tuple[tuple[int, int], int, int]:
             slot, card, size = reservation
             if self.lives(slot):
                 library.commit(self.at, slot[0], card, size)
@@ -204,7 +233,9 @@ def test_any_sequence_of_calls_gives_what_the_reference_ledger_gives(fence_c: Pa
     case("runTest").runTest()
 
 
-def test_a_release_of_more_than_is_held_leaves_nothing_rather_than_a_huge_number(fence_c: Path) -> None:
+def test_a_release_of_more_than_is_held_leaves_nothing_rather_than_a_huge_number(
+    fence_c: Path,
+) -> None:
     library = Library(fence_c / "ledger.so")
     memory = ctypes.create_string_buffer(regions.empty_usage(), regions.USAGE_BYTES)
     at = ctypes.addressof(memory)
@@ -235,13 +266,16 @@ def test_sums_of_a_region_that_somebody_scribbled_over_saturate(fence_c: Path) -
         ((1 << 64) - 1, 2 << 20, (1 << 64) - (2 << 20)),
     ],
 )
-def test_sizes_are_rounded_up_to_granules(size: int, granule: int, rounded: int, fence_c: Path) -> None:
+def test_sizes_are_rounded_up_to_granules(
+    size: int, granule: int, rounded: int, fence_c: Path
+) -> None:
     assert Library(fence_c / "ledger.so").round(size, granule) == rounded
 
 
 class StatLine(ctypes.Structure):
     _fields_ = (
         ("pid", ctypes.c_int),
+        ("parent", ctypes.c_int),
         ("state", ctypes.c_char),
         ("threads", ctypes.c_long),
         ("start_ticks", ctypes.c_uint64),
@@ -255,15 +289,23 @@ FIELDS = " ".join(["1"] * 16 + ["3", "0", "777", "1", "1", "1", "1", "1", "14000
 @pytest.mark.parametrize("name", ["python", "a) R 1 1", ") ", "tab\there", "two words", "x(y(z"])
 def test_a_processs_name_cannot_forge_its_fields(name: str, fence_c: Path) -> None:
     line = StatLine()
-    parse = ctypes.CDLL(str(fence_c / "ledger.so")).stat_parse
+    parse = ctypes.CDLL(str(fence_c / "ledger.so")).proc_stat_parse
     text = f"42 ({name}) Z {FIELDS}\n"
     assert parse(text.encode(), ctypes.byref(line)) & 1
-    assert (line.pid, line.state, line.threads, line.start_ticks, line.stack_start) == (42, b"Z", 3, 777, 140000)
+    assert (line.pid, line.state, line.threads, line.start_ticks, line.stack_start) == (
+        42,
+        b"Z",
+        3,
+        777,
+        140000,
+    )
 
 
-@pytest.mark.parametrize("text", ["", "42", "42 (x", "42 (x)", "42 (x) R", "0 (x) R " + FIELDS, "(x) R " + FIELDS])
+@pytest.mark.parametrize(
+    "text", ["", "42", "42 (x", "42 (x)", "42 (x) R", "0 (x) R " + FIELDS, "(x) R " + FIELDS]
+)
 def test_what_is_no_line_of_a_process_is_refused(text: str, fence_c: Path) -> None:
-    parse = ctypes.CDLL(str(fence_c / "ledger.so")).stat_parse
+    parse = ctypes.CDLL(str(fence_c / "ledger.so")).proc_stat_parse
     assert not parse(text.encode(), ctypes.byref(StatLine())) & 1
 
 
@@ -274,22 +316,28 @@ GONE = 4_194_303 << 32 | 5
 
 
 class Self(ctypes.Structure):
-    """`struct self`."""
+    """`struct process_id`."""
 
-    _fields_ = (("owner", ctypes.c_uint64), ("pid_namespace", ctypes.c_uint64), ("image", ctypes.c_uint64))
+    _fields_ = (
+        ("owner", ctypes.c_uint64),
+        ("pid_namespace", ctypes.c_uint64),
+        ("image", ctypes.c_uint64),
+    )
 
 
 @pytest.fixture
 def told(fence_c: Path) -> Callable[..., bool]:
     """Whether a slot of these words stands for a dead process, for this one."""
     library = ctypes.CDLL(str(fence_c / "ledger.so"))
-    library.self_read.restype = Self
-    own = library.self_read()
+    library.read_process_id.restype = Self
+    own = library.read_process_id()
 
-    def is_dead(owner: int, namespace: int = own.pid_namespace, image: int = 0, state: int = 0) -> bool:
+    def is_dead(
+        owner: int, namespace: int = own.pid_namespace, image: int = 0, state: int = 0
+    ) -> bool:
         owner |= state | (namespace & 0xFF) << 54
         slot = regions.CSlot(owner=owner, pid_namespace=namespace, image=image)
-        call = library.self_finds_dead
+        call = library.is_dead_process
         call.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p)
         return bool(call(ctypes.byref(slot), owner, ctypes.byref(own)) & 1)
 
@@ -309,7 +357,9 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_a_living_process_is_not_dead(told: Callable[..., bool], sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_living_process_is_not_dead(
+    told: Callable[..., bool], sleeper: subprocess.Popen[bytes]
+) -> None:
     owner, image = words(sleeper.pid)
     assert not told(owner)
     assert not told(owner, image=image)
@@ -322,7 +372,9 @@ def test_a_pid_that_another_process_has_now_is_dead(
     assert told(owner - 1)  # it began a tick earlier
 
 
-def test_another_image_since_is_dead(told: Callable[..., bool], sleeper: subprocess.Popen[bytes]) -> None:
+def test_another_image_since_is_dead(
+    told: Callable[..., bool], sleeper: subprocess.Popen[bytes]
+) -> None:
     owner, image = words(sleeper.pid)
     assert told(owner, image=image - 16)
 
@@ -353,7 +405,9 @@ def test_who_clears_or_enters_is_judged_by_itself_not_by_what_the_slot_still_say
         assert told(GONE, state=state)
 
 
-def test_a_process_whose_first_thread_has_ended_lives_on(told: Callable[..., bool], tmp_path: Path) -> None:
+def test_a_process_whose_first_thread_has_ended_lives_on(
+    told: Callable[..., bool], tmp_path: Path
+) -> None:
     source = tmp_path / "leader.c"
     source.write_text(
         "#include <pthread.h>\n#include <unistd.h>\n"
@@ -371,7 +425,9 @@ def test_a_process_whose_first_thread_has_ended_lives_on(told: Callable[..., boo
         process.kill()
 
 
-def test_sixteen_racing_processes_never_have_a_byte_more_than_the_limit(fence_c: Path, tmp_path: Path) -> None:
+def test_sixteen_racing_processes_never_have_a_byte_more_than_the_limit(
+    fence_c: Path, tmp_path: Path
+) -> None:
     limit = 1_000_003
     done = run(fence_c / "storm", "race", usage_file(tmp_path / "region"), 16, 700, limit)
     granted, refused, _racing, undecided, most, over = map(int, done.stdout.split())
@@ -382,7 +438,9 @@ def test_sixteen_racing_processes_never_have_a_byte_more_than_the_limit(fence_c:
     assert most > limit * 0.97  # they did reach it
 
 
-def test_a_process_killed_at_any_step_leaves_a_ledger_that_clears_to_the_truth(fence_c: Path, tmp_path: Path) -> None:
+def test_a_process_killed_at_any_step_leaves_a_ledger_that_clears_to_the_truth(
+    fence_c: Path, tmp_path: Path
+) -> None:
     done = run(fence_c / "storm", "kill", usage_file(tmp_path / "region"), 16, 60, 1_000_000)
     kills, _rounds, steps_hit, slowest_us, wrong = map(int, done.stdout.split())
     assert wrong == 0, done.stdout

@@ -1,4 +1,5 @@
-"""What a stand-in finds when it is loaded: its placeholders, its share, and files that are not what they must be."""
+"""What a stand-in finds when it is loaded: its placeholders, its share, and files that are not what
+they must be."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ import pytest
 
 import gpupool_native
 from gpupool.mechanisms import regions
-from gpupool.mechanisms.standin import Elf, NotAStandIn, fill, make_standin, unclassified
+from gpupool.mechanisms.standin import (
+    ElfFile,
+    NotAStandIn,
+    fill_placeholders,
+    list_unclassified,
+    make_standin,
+)
 from tests.unit.native.fence_build import shared
 from tests.unit.native.fence_share import LIMITS, SRC, compile_c, make_share
 from tests.unit.native.front_pool import compiler
@@ -35,7 +42,7 @@ class Region(ctypes.Structure):
 @pytest.fixture(scope="session")
 def region_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     def build(made: Path) -> None:
-        compile_c(made / "region.so", [SRC / "region.c"], "-fPIC", "-shared")
+        compile_c(made / "region.so", [SRC / "process/region.c"], "-fPIC", "-shared")
 
     folder = shared(tmp_path_factory, "fence-region", build)
     return ctypes.CDLL(str(folder / "region.so"))
@@ -50,7 +57,9 @@ def mapped(library: ctypes.CDLL, base: Path, other: Path | None = None) -> str:
     return "" if done else why.value.decode()
 
 
-def test_a_share_is_mapped_from_its_base_directory(region_library: ctypes.CDLL, tmp_path: Path) -> None:
+def test_a_share_is_mapped_from_its_base_directory(
+    region_library: ctypes.CDLL, tmp_path: Path
+) -> None:
     assert mapped(region_library, make_share(tmp_path)) == ""
 
 
@@ -136,7 +145,9 @@ def test_what_is_no_share_is_refused_with_the_reason(
     assert said in mapped(region_library, base)
 
 
-def test_random_bytes_in_place_of_any_file_are_refused(region_library: ctypes.CDLL, tmp_path: Path) -> None:
+def test_random_bytes_in_place_of_any_file_are_refused(
+    region_library: ctypes.CDLL, tmp_path: Path
+) -> None:
     for name in FILES:
         base = make_share(tmp_path / name.replace("/", "-"))
         (base / name).write_bytes(os.urandom(regions.USAGE_BYTES))
@@ -151,18 +162,24 @@ def template(request: pytest.FixtureRequest) -> Path:
     return gpupool_native.fence_dir() / str(request.param)
 
 
-def test_a_copy_names_the_driver_by_its_absolute_path_and_has_the_drivers_name(template: Path, tmp_path: Path) -> None:
+def test_a_copy_names_the_driver_by_its_absolute_path_and_has_the_drivers_name(
+    template: Path, tmp_path: Path
+) -> None:
     driver, target = tmp_path / "driver" / template.name, tmp_path / "copy"
     make_standin(template, driver, "/run/gpupool", target)
-    shown = subprocess.run(["readelf", "-dW", target], text=True, capture_output=True, check=True).stdout
+    shown = subprocess.run(
+        ["readelf", "-dW", target], text=True, capture_output=True, check=True
+    ).stdout
     assert f"Shared library: [{driver}]" in shown
     assert f"soname: [{template.name}]" in shown
-    assert os.fsencode(driver) in Elf(target.read_bytes()).needed()
+    assert os.fsencode(driver) in ElfFile(target.read_bytes()).list_needed()
     assert b"/run/gpupool\0" in target.read_bytes()
     assert target.stat().st_mode & 0o777 == 0o644
 
 
-def test_the_copy_in_use_is_left_alone_when_it_is_made_again(template: Path, tmp_path: Path) -> None:
+def test_the_copy_in_use_is_left_alone_when_it_is_made_again(
+    template: Path, tmp_path: Path
+) -> None:
     target = tmp_path / "copy"
     make_standin(template, Path("/a/driver"), "/base", target)
     first = target.stat()
@@ -183,40 +200,50 @@ def test_the_copy_in_use_is_left_alone_when_it_is_made_again(template: Path, tmp
         (b"/dri\0ver", b"/base", "there is room for"),
     ],
 )
-def test_paths_that_do_not_fit_are_refused(driver: bytes, base: bytes, said: str, template: Path) -> None:
+def test_paths_that_do_not_fit_are_refused(
+    driver: bytes, base: bytes, said: str, template: Path
+) -> None:
     with pytest.raises(NotAStandIn, match=said):
-        fill(template.read_bytes(), driver, base)
+        fill_placeholders(template.read_bytes(), driver, base)
 
 
 def test_the_longest_paths_fit(template: Path) -> None:
     driver, base = b"/" + b"d" * 511, b"/" + b"b" * 254
-    filled = fill(template.read_bytes(), driver, base)
-    assert driver in Elf(filled).needed()
+    filled = fill_placeholders(template.read_bytes(), driver, base)
+    assert driver in ElfFile(filled).list_needed()
     assert len(filled) == template.stat().st_size
 
 
-@pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b[:63], lambda b: b"\x7fELF" + b[8:], lambda b: b[:2000]])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b"", lambda b: b[:63], lambda b: b"\x7fELF" + b[8:], lambda b: b[:2000]]
+)
 def test_what_is_no_template_is_refused(damage: Callable[[bytes], bytes], template: Path) -> None:
     with pytest.raises(NotAStandIn):
-        fill(damage(template.read_bytes()), b"/driver", b"/base")
+        fill_placeholders(damage(template.read_bytes()), b"/driver", b"/base")
 
 
 def test_a_copy_is_no_template(template: Path) -> None:
-    copy = fill(template.read_bytes(), b"/driver", b"/base")
+    copy = fill_placeholders(template.read_bytes(), b"/driver", b"/base")
     with pytest.raises(NotAStandIn, match="was filled in before"):
-        fill(copy, b"/driver", b"/base")
+        fill_placeholders(copy, b"/driver", b"/base")
 
 
 def test_functions_of_a_newer_driver_are_listed(template: Path, tmp_path: Path) -> None:
     prefix = "nvml" if "nvidia-ml" in template.name else "cu"
     source = tmp_path / "driver.c"
-    names = [f"{prefix}BrandNew", f"{prefix}lowercase", f"{prefix}Init", f"{prefix}Init_v2", "other"]
+    names = [
+        f"{prefix}BrandNew",
+        f"{prefix}lowercase",
+        f"{prefix}Init",
+        f"{prefix}Init_v2",
+        "other",
+    ]
     known = {"cuInit", "nvmlInit", "nvmlInit_v2"}
     names = [name for name in names if name in known or not name.startswith(f"{prefix}Init")]
     source.write_text("".join(f"int {name}(void) {{ return 0; }}\n" for name in names))
     driver = tmp_path / template.name
     subprocess.run([compiler(), "-shared", "-fPIC", str(source), "-o", str(driver)], check=True)
-    assert unclassified(template, driver) == (f"{prefix}BrandNew",)
+    assert list_unclassified(template, driver) == (f"{prefix}BrandNew",)
 
 
 def test_an_unprepared_template_cannot_be_loaded(template: Path) -> None:

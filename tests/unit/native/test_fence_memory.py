@@ -1,4 +1,5 @@
-"""One limit over all ways to get a card's memory, held against what the simulated card really gave."""
+"""One limit over all ways to get a card's memory, held against what the simulated card really
+gave."""
 
 from __future__ import annotations
 
@@ -54,16 +55,25 @@ def made(answer: list[int]) -> int:
     return answer[1]
 
 
-# Each way: bytes that a call of `size` takes, and the call that gives (result, handle); then the one that gives back.
+# Each way: bytes that a call of `size` takes, and the call that gives (result, handle); then the
+# one that gives back.
 Way = tuple[Callable[[Program, int], list[int]], Callable[[Program, int, int], int]]
 
 
 def create_mapped(program: Program, size: int) -> list[int]:
-    result, handle = program.call("cuMemCreate", ("out", 0), ("u64", size), allocation_properties(), ("u64", 0))
+    result, handle = program.call(
+        "cuMemCreate", ("out", 0), ("u64", size), allocation_properties(), ("u64", 0)
+    )
     if result:
         return [result, 0]
-    address = made(program.call("cuMemAddressReserve", ("out", 0), ("u64", size), ("u64", 0), ("u64", 0), ("u64", 0)))
-    assert program.call("cuMemMap", ("u64", address), ("u64", size), ("u64", 0), ("u64", handle), ("u64", 0)) == [0]
+    address = made(
+        program.call(
+            "cuMemAddressReserve", ("out", 0), ("u64", size), ("u64", 0), ("u64", 0), ("u64", 0)
+        )
+    )
+    assert program.call(
+        "cuMemMap", ("u64", address), ("u64", size), ("u64", 0), ("u64", handle), ("u64", 0)
+    ) == [0]
     assert program.call("cuMemRelease", ("u64", handle)) == [0]  # the mapping keeps it
     return [result, address]
 
@@ -89,7 +99,9 @@ def freed(program: Program, pointer: int, _size: int) -> int:
 
 def array(program: Program, size: int) -> list[int]:
     return program.call(
-        "cuArrayCreate_v2", ("out", 0), ("bytes", struct.pack("<QQII", 1024, size >> 12, 0x20, 1).hex())
+        "cuArrayCreate_v2",
+        ("out", 0),
+        ("bytes", struct.pack("<QQII", 1024, size >> 12, 0x20, 1).hex()),
     )
 
 
@@ -104,9 +116,19 @@ def array_gone(program: Program, handle: int, _size: int) -> int:
 
 WAYS: dict[str, Way] = {
     "cuMemAlloc_v2": (lambda p, size: list(p.allocate(size)), freed),
-    "cuMemAllocManaged": (lambda p, n: p.call("cuMemAllocManaged", ("out", 0), ("u64", n), ("u32", 1)), freed),
+    "cuMemAllocManaged": (
+        lambda p, n: p.call("cuMemAllocManaged", ("out", 0), ("u64", n), ("u32", 1)),
+        freed,
+    ),
     "cuMemAllocPitch_v2": (
-        lambda p, n: p.call("cuMemAllocPitch_v2", ("out", 0), ("out", 0), ("u64", 4096), ("u64", n >> 12), ("u32", 4)),
+        lambda p, n: p.call(
+            "cuMemAllocPitch_v2",
+            ("out", 0),
+            ("out", 0),
+            ("u64", 4096),
+            ("u64", n >> 12),
+            ("u32", 4),
+        ),
         freed,
     ),
     "cuMemCreate": (create_mapped, unmap),
@@ -174,14 +196,18 @@ def test_the_forms_of_cuda_2_and_the_per_thread_twins_are_charged_too(
     assert house.used(share).reserved_bytes == house.truth() == CONTEXT
 
 
-def test_the_last_byte_of_the_share_can_be_had_and_not_one_more(house: House, share: Path, program: Program) -> None:
+def test_the_last_byte_of_the_share_can_be_had_and_not_one_more(
+    house: House, share: Path, program: Program
+) -> None:
     assert program.allocate(ROOM)[0] == SUCCESS
     assert program.info() == (0, LIMIT)
     assert program.allocate(1)[0] == OUT_OF_MEMORY
     assert house.truth() == LIMIT == house.used(share).reserved_bytes
 
 
-def test_the_share_is_what_the_card_seems_to_be(house: House, share: Path, program: Program) -> None:
+def test_the_share_is_what_the_card_seems_to_be(
+    house: House, share: Path, program: Program
+) -> None:
     assert program.call("cuDeviceTotalMem_v2", ("out", 0), ("u32", 0)) == [SUCCESS, LIMIT]
     assert program.call("cuDeviceTotalMem", ("out", 0), ("u32", 0)) == [SUCCESS, LIMIT]
     assert program.info() == (ROOM, LIMIT)
@@ -224,14 +250,22 @@ def test_what_is_in_a_context_ends_with_it(house: House, share: Path, program: P
     assert house.truth() == house.used(share).reserved_bytes
 
 
-def test_physical_memory_lives_until_its_last_handle_and_mapping(house: House, share: Path, program: Program) -> None:
+def test_physical_memory_lives_until_its_last_handle_and_mapping(
+    house: House, share: Path, program: Program
+) -> None:
     size = 64 * MIB
-    handle = made(program.call("cuMemCreate", ("out", 0), ("u64", size), allocation_properties(), ("u64", 0)))
+    handle = made(
+        program.call("cuMemCreate", ("out", 0), ("u64", size), allocation_properties(), ("u64", 0))
+    )
     range_ = made(
-        program.call("cuMemAddressReserve", ("out", 0), ("u64", 2 * size), ("u64", 0), ("u64", 0), ("u64", 0))
+        program.call(
+            "cuMemAddressReserve", ("out", 0), ("u64", 2 * size), ("u64", 0), ("u64", 0), ("u64", 0)
+        )
     )
     for address in (range_, range_ + size):
-        mapped = program.call("cuMemMap", ("u64", address), ("u64", size), ("u64", 0), ("u64", handle), ("u64", 0))
+        mapped = program.call(
+            "cuMemMap", ("u64", address), ("u64", size), ("u64", 0), ("u64", handle), ("u64", 0)
+        )
         assert mapped == [SUCCESS]
     again = made(program.call("cuMemRetainAllocationHandle", ("out", 0), ("u64", range_ + size)))
     assert program.call("cuMemRelease", ("u64", handle)) == [SUCCESS]
@@ -242,21 +276,33 @@ def test_physical_memory_lives_until_its_last_handle_and_mapping(house: House, s
     assert house.used(share).reserved_bytes == CONTEXT == house.truth()
 
 
-def test_two_mappings_end_to_end_are_unmapped_at_once(house: House, share: Path, program: Program) -> None:
+def test_two_mappings_end_to_end_are_unmapped_at_once(
+    house: House, share: Path, program: Program
+) -> None:
     size = 4 * MIB
     range_ = made(
-        program.call("cuMemAddressReserve", ("out", 0), ("u64", 2 * size), ("u64", 0), ("u64", 0), ("u64", 0))
+        program.call(
+            "cuMemAddressReserve", ("out", 0), ("u64", 2 * size), ("u64", 0), ("u64", 0), ("u64", 0)
+        )
     )
     for address in (range_, range_ + size):
-        handle = made(program.call("cuMemCreate", ("out", 0), ("u64", size), allocation_properties(), ("u64", 0)))
-        program.call("cuMemMap", ("u64", address), ("u64", size), ("u64", 0), ("u64", handle), ("u64", 0))
+        handle = made(
+            program.call(
+                "cuMemCreate", ("out", 0), ("u64", size), allocation_properties(), ("u64", 0)
+            )
+        )
+        program.call(
+            "cuMemMap", ("u64", address), ("u64", size), ("u64", 0), ("u64", handle), ("u64", 0)
+        )
         program.call("cuMemRelease", ("u64", handle))
     assert house.used(share).reserved_bytes == CONTEXT + 2 * size
     assert program.call("cuMemUnmap", ("u64", range_), ("u64", 2 * size)) == [SUCCESS]
     assert house.used(share).reserved_bytes == CONTEXT == house.truth()
 
 
-def test_memory_of_the_host_costs_the_share_nothing(house: House, share: Path, program: Program) -> None:
+def test_memory_of_the_host_costs_the_share_nothing(
+    house: House, share: Path, program: Program
+) -> None:
     assert program.call("cuMemHostAlloc", ("out", 0), ("u64", 8 * MIB), ("u32", 0))[0] == SUCCESS
     assert program.call("cuMemAllocHost_v2", ("out", 0), ("u64", 8 * MIB))[0] == SUCCESS
     assert house.used(share).reserved_bytes == CONTEXT == house.truth()
@@ -268,7 +314,11 @@ def test_a_pool_is_charged_for_what_it_keeps_and_gives_it_up_when_others_need_it
     pool = made(program.call("cuMemPoolCreate", ("out", 0), pool_properties()))
     for_ever = ("bytes", struct.pack("<Q", (1 << 64) - 1).hex())
     assert program.call("cuMemPoolSetAttribute", ("u64", pool), ("u32", 4), for_ever) == [SUCCESS]
-    pointer = made(program.call("cuMemAllocFromPoolAsync", ("out", 0), ("u64", 600 * MIB), ("u64", pool), ("u64", 0)))
+    pointer = made(
+        program.call(
+            "cuMemAllocFromPoolAsync", ("out", 0), ("u64", 600 * MIB), ("u64", pool), ("u64", 0)
+        )
+    )
     assert house.used(share).reserved_bytes == house.truth()
     assert program.call("cuMemFreeAsync", ("u64", pointer), ("u64", 0)) == [SUCCESS]
     assert program.call("cuCtxSynchronize") == [SUCCESS]
@@ -295,9 +345,15 @@ def test_a_pool_is_charged_no_longer_for_what_it_gives_up_at_a_wait(
     assert house.used(share).reserved_bytes == CONTEXT == house.truth()
 
 
-def test_a_destroyed_pool_lives_on_in_its_last_allocation(house: House, share: Path, program: Program) -> None:
+def test_a_destroyed_pool_lives_on_in_its_last_allocation(
+    house: House, share: Path, program: Program
+) -> None:
     pool = made(program.call("cuMemPoolCreate", ("out", 0), pool_properties()))
-    pointer = made(program.call("cuMemAllocFromPoolAsync", ("out", 0), ("u64", 64 * MIB), ("u64", pool), ("u64", 0)))
+    pointer = made(
+        program.call(
+            "cuMemAllocFromPoolAsync", ("out", 0), ("u64", 64 * MIB), ("u64", pool), ("u64", 0)
+        )
+    )
     assert program.call("cuMemPoolDestroy", ("u64", pool)) == [SUCCESS]
     assert house.used(share).reserved_bytes == house.truth() == CONTEXT + 64 * MIB
     assert program.free(pointer) == SUCCESS
@@ -319,7 +375,9 @@ def test_a_graphs_memory_nodes_are_charged_with_the_executable_graph(
 ) -> None:
     stream, graph = graph_with_memory(program, 300 * MIB)
     assert house.used(share).reserved_bytes == CONTEXT
-    executable = made(program.call("cuGraphInstantiateWithFlags", ("out", 0), ("u64", graph), ("u64", 0)))
+    executable = made(
+        program.call("cuGraphInstantiateWithFlags", ("out", 0), ("u64", graph), ("u64", 0))
+    )
     assert program.call("cuGraphLaunch", ("u64", executable), ("u64", stream)) == [SUCCESS]
     assert program.call("cuStreamSynchronize", ("u64", stream)) == [SUCCESS]
     assert house.used(share).reserved_bytes == CONTEXT + 300 * MIB >= house.truth()
@@ -333,11 +391,16 @@ def test_a_graph_that_needs_more_than_the_share_cannot_be_instantiated(
     house: House, share: Path, program: Program
 ) -> None:
     _, graph = graph_with_memory(program, LIMIT)
-    assert program.call("cuGraphInstantiateWithFlags", ("out", 0), ("u64", graph), ("u64", 0))[0] == OUT_OF_MEMORY
+    assert (
+        program.call("cuGraphInstantiateWithFlags", ("out", 0), ("u64", graph), ("u64", 0))[0]
+        == OUT_OF_MEMORY
+    )
     assert house.used(share).reserved_bytes == CONTEXT == house.truth()
 
 
-def test_memory_opened_from_another_process_is_charged_to_its_exporter(house: House, share: Path) -> None:
+def test_memory_opened_from_another_process_is_charged_to_its_exporter(
+    house: House, share: Path
+) -> None:
     exporter, importer = house.program(share), house.program(share)
     assert exporter.start() == importer.start() == SUCCESS
     pointer = made(list(exporter.allocate(100 * MIB)))
@@ -352,7 +415,9 @@ def test_memory_opened_from_another_process_is_charged_to_its_exporter(house: Ho
     assert house.used(share).reserved_bytes == before == house.truth()
 
 
-def test_memory_whose_exporter_has_ended_counts_until_it_is_closed(house: House, share: Path) -> None:
+def test_memory_whose_exporter_has_ended_counts_until_it_is_closed(
+    house: House, share: Path
+) -> None:
     exporter, importer = house.program(share), house.program(share)
     assert exporter.start() == importer.start() == SUCCESS
     pointer = made(list(exporter.allocate(600 * MIB)))
@@ -366,7 +431,8 @@ def test_memory_whose_exporter_has_ended_counts_until_it_is_closed(house: House,
 
 
 def reentrant_driver(folder: Path) -> Path:
-    """A driver whose managed allocation calls its own cuMemAlloc_v2 by name, and is otherwise the simulated one."""
+    """A driver whose managed allocation calls its own cuMemAlloc_v2 by name, and is otherwise the
+    simulated one."""
     real, driver = gpupool_native.simgpu_dir() / "libcuda.so.1", folder / "driver" / "libcuda.so.1"
     driver.parent.mkdir()
     source, stub, empty = folder / "reentrant.c", folder / "stub.so", folder / "empty.c"
@@ -384,7 +450,12 @@ def reentrant_driver(folder: Path) -> Path:
 
 def test_a_driver_that_calls_itself_by_name_is_charged_once(house: House, share: Path) -> None:
     stand_in = share / "stand-in" / "libcuda.so.1"
-    make_standin(gpupool_native.fence_dir() / "libcuda.so.1", reentrant_driver(house.folder), str(share), stand_in)
+    make_standin(
+        gpupool_native.fence_dir() / "libcuda.so.1",
+        reentrant_driver(house.folder),
+        str(share),
+        stand_in,
+    )
     program = house.program(share)
     assert program.start() == SUCCESS
     pointer = made(program.call("cuMemAllocManaged", ("out", 0), ("u64", 100 * MIB), ("u32", 1)))
@@ -394,7 +465,9 @@ def test_a_driver_that_calls_itself_by_name_is_charged_once(house: House, share:
     assert house.used(share).reserved_bytes == CONTEXT + 2 * MIB == house.truth()
 
 
-def test_a_limit_that_changes_holds_at_once_both_ways(house: House, share: Path, program: Program) -> None:
+def test_a_limit_that_changes_holds_at_once_both_ways(
+    house: House, share: Path, program: Program
+) -> None:
     result, pointer = program.allocate(600 * MIB)
     assert result == SUCCESS
     house.resize(share, 512 * MIB)
@@ -406,7 +479,9 @@ def test_a_limit_that_changes_holds_at_once_both_ways(house: House, share: Path,
     assert program.free(pointer) == SUCCESS
 
 
-def test_what_only_the_card_knows_of_is_in_the_share_too(house: House, share: Path, program: Program) -> None:
+def test_what_only_the_card_knows_of_is_in_the_share_too(
+    house: House, share: Path, program: Program
+) -> None:
     regions.write_overhead(share / regions.LIMITS_FILE, 0, 100 * MIB)
     assert program.info() == (ROOM - 100 * MIB, LIMIT)
     assert program.allocate(ROOM - 98 * MIB)[0] == OUT_OF_MEMORY
@@ -419,14 +494,21 @@ def test_a_card_outside_of_the_share_gives_no_context_and_keeps_its_place(house:
     program = house.program(house.share(0, LIMIT))
     assert program.call("cuInit", ("u32", 0)) == [SUCCESS]
     assert program.call("cuDevicePrimaryCtxRetain", ("out", 0), ("u32", 0))[0] == DEVICE_UNAVAILABLE
-    assert program.call("cuCtxCreate_v2", ("out", 0), ("u32", 0), ("u32", 0))[0] == DEVICE_UNAVAILABLE
+    assert (
+        program.call("cuCtxCreate_v2", ("out", 0), ("u32", 0), ("u32", 0))[0] == DEVICE_UNAVAILABLE
+    )
     assert program.start(device=1) == SUCCESS
     assert program.info() == (ROOM, LIMIT)
     properties = allocation_properties(0)
-    assert program.call("cuMemCreate", ("out", 0), ("u64", 2 * MIB), properties, ("u64", 0))[0] == DEVICE_UNAVAILABLE
+    assert (
+        program.call("cuMemCreate", ("out", 0), ("u64", 2 * MIB), properties, ("u64", 0))[0]
+        == DEVICE_UNAVAILABLE
+    )
 
 
-def test_each_card_has_a_limit_of_its_own_whatever_order_the_program_sees_them_in(house: House) -> None:
+def test_each_card_has_a_limit_of_its_own_whatever_order_the_program_sees_them_in(
+    house: House,
+) -> None:
     share = house.share(LIMIT, LIMIT // 2)
     program = house.program(share, CUDA_VISIBLE_DEVICES="1,0")
     assert program.start(device=0) == SUCCESS
@@ -438,7 +520,9 @@ def test_each_card_has_a_limit_of_its_own_whatever_order_the_program_sees_them_i
     assert house.truth(1) == CONTEXT
 
 
-def test_a_free_of_what_is_nobodys_is_the_drivers_to_refuse(house: House, share: Path, program: Program) -> None:
+def test_a_free_of_what_is_nobodys_is_the_drivers_to_refuse(
+    house: House, share: Path, program: Program
+) -> None:
     result, pointer = program.allocate(10 * MIB)
     assert result == SUCCESS
     assert program.free(0x1234000) == INVALID_VALUE
@@ -447,7 +531,9 @@ def test_a_free_of_what_is_nobodys_is_the_drivers_to_refuse(house: House, share:
     assert house.used(share).reserved_bytes == CONTEXT == house.truth()
 
 
-def test_sizes_nobody_can_have_are_refused_and_leave_nothing(house: House, share: Path, program: Program) -> None:
+def test_sizes_nobody_can_have_are_refused_and_leave_nothing(
+    house: House, share: Path, program: Program
+) -> None:
     for size in (LIMIT + 1, 1 << 40, 1 << 63, (1 << 64) - 1):
         assert program.allocate(size)[0] == OUT_OF_MEMORY
     assert program.allocate(0)[0] == INVALID_VALUE
@@ -456,7 +542,9 @@ def test_sizes_nobody_can_have_are_refused_and_leave_nothing(house: House, share
     assert house.used(share).reserved_bytes == CONTEXT == house.truth()
 
 
-def test_what_a_killed_process_held_is_free_for_the_next_that_asks(house: House, share: Path) -> None:
+def test_what_a_killed_process_held_is_free_for_the_next_that_asks(
+    house: House, share: Path
+) -> None:
     first, second = house.program(share), house.program(share)
     assert first.start() == SUCCESS
     assert first.allocate(ROOM - CONTEXT)[0] == SUCCESS
@@ -470,11 +558,16 @@ def test_what_a_killed_process_held_is_free_for_the_next_that_asks(house: House,
 
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(sorted(WAYS)), st.integers(1, 300), st.integers(0, 2), st.booleans()), max_size=25
+        st.tuples(
+            st.sampled_from(sorted(WAYS)), st.integers(1, 300), st.integers(0, 2), st.booleans()
+        ),
+        max_size=25,
     )
 )
 @settings(max_examples=12, deadline=None)
-def test_any_sequence_of_calls_keeps_the_ledger_at_what_the_card_gave(steps: list[tuple[str, int, int, bool]]) -> None:
+def test_any_sequence_of_calls_keeps_the_ledger_at_what_the_card_gave(
+    steps: list[tuple[str, int, int, bool]],
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         house = make_house(Path(folder))
         try:

@@ -1,6 +1,8 @@
-"""Every symbol by every way in: the stand-in has what it handles, the driver everything else, under the exact name.
+"""Every symbol by every way in: the stand-in has what it handles, the driver everything else, under
+the exact name.
 
-The stand-in is the one that is shipped, filled in for a dummy driver that exports every symbol of the headers.
+The stand-in is the one that is shipped, filled in for a dummy driver that exports every symbol of
+the headers.
 """
 
 from __future__ import annotations
@@ -34,14 +36,18 @@ NEWEST = 13050
 def make(headers: Headers, side: str, folder: Path) -> None:
     driver = build_dummy(folder / "real", headers.lists[LIBRARIES[side]], SONAMES[side])
     library = folder / "fence" / SONAMES[side]
-    make_standin(gpupool_native.fence_dir() / SONAMES[side], driver, str(folder / "no-share"), library)
+    make_standin(
+        gpupool_native.fence_dir() / SONAMES[side], driver, str(folder / "no-share"), library
+    )
     build_probe(folder, StandIn(side, library, driver), headers.lists[LIBRARIES[side]])
 
 
 def routes_of(side: str, headers: Headers, factory: pytest.TempPathFactory) -> Routes:
     folder = shared(factory, f"fence-routes-{side}", lambda into: make(headers, side, into))
     driver = folder / "real" / f"{SONAMES[side]}.real"
-    return Routes(StandIn(side, folder / "fence" / SONAMES[side], driver), folder, headers.rows(side))
+    return Routes(
+        StandIn(side, folder / "fence" / SONAMES[side], driver), folder, headers.rows(side)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -50,12 +56,16 @@ def routes(headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> Routes
 
 
 @pytest.fixture(scope="session", params=("driver", "nvml"))
-def either(request: pytest.FixtureRequest, headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> Routes:
+def either(
+    request: pytest.FixtureRequest, headers: Headers, tmp_path_factory: pytest.TempPathFactory
+) -> Routes:
     return routes_of(request.param, headers, tmp_path_factory)
 
 
 @pytest.mark.parametrize("way", WAYS + APART)
-def test_a_name_leads_to_the_stand_in_where_it_is_handled_and_to_the_driver_where_not(way: str, either: Routes) -> None:
+def test_a_name_leads_to_the_stand_in_where_it_is_handled_and_to_the_driver_where_not(
+    way: str, either: Routes
+) -> None:
     names = [row.symbol.name for row in either.rows]
     assert either.probe(way, names) == [either.expected(name) for name in names]
 
@@ -69,13 +79,19 @@ def test_a_name_that_no_driver_has_leads_nowhere(either: Routes) -> None:
 
 
 def test_a_version_finds_what_it_finds_with_the_driver_alone(either: Routes) -> None:
-    """The driver's names have no versions, so none is found by one (dlvsym), and the stand-in must not change that."""
+    """The driver's names have no versions, so none is found by one (dlvsym), and the stand-in must
+    not change that."""
     names = [row.symbol.name for row in either.rows]
-    assert either.probe("dlvsym", names) == either.probe("dlvsym", names, alone=True) == [(n, "-", "-") for n in names]
+    assert (
+        either.probe("dlvsym", names)
+        == either.probe("dlvsym", names, alone=True)
+        == [(n, "-", "-") for n in names]
+    )
 
 
 def lookups(rows: Sequence[Any]) -> Iterator[tuple[str, int, int]]:
-    """Every base name at every version at which its answer can change, the one before it, and the newest."""
+    """Every base name at every version at which its answer can change, the one before it, and the
+    newest."""
     born: dict[str, set[int]] = {}
     for row in rows:
         born.setdefault(row.symbol.base, set()).add(row.symbol.born)
@@ -86,14 +102,17 @@ def lookups(rows: Sequence[Any]) -> Iterator[tuple[str, int, int]]:
 
 
 def answer(rows: Sequence[Any], base: str, version: int, flags: int) -> str | None:
-    """What a driver means by a look-up: the newest form the version knows, a twin only where the flags ask for it."""
+    """What a driver means by a look-up: the newest form the version knows, a twin only where the
+    flags ask for it."""
     known = [row.symbol for row in rows if row.symbol.base == base and row.symbol.born <= version]
     fitting = [symbol for symbol in known if flags & PER_THREAD or not symbol.twin]
     best = max(fitting, key=lambda symbol: (symbol.form, bool(symbol.twin)), default=None)
     return best and best.name
 
 
-def test_a_look_up_by_name_and_version_gives_ours_of_the_form_the_driver_means(routes: Routes) -> None:
+def test_a_look_up_by_name_and_version_gives_ours_of_the_form_the_driver_means(
+    routes: Routes,
+) -> None:
     asked = list(lookups(routes.rows))
     assert len(asked) > 3000
     found = routes.probe("lookup", [" ".join(map(str, each)) for each in asked])
@@ -107,7 +126,12 @@ def test_a_look_up_by_name_and_version_gives_ours_of_the_form_the_driver_means(r
 
 def test_odd_look_ups_get_the_driver_s_refusal(routes: Routes) -> None:
     """The vendor's runtime asks for names that no header has, and first of all for none at all."""
-    asked = ["cuSubgridCreate 13030 0", "cuMemAlloc 0 0", "cuMemAlloc -1 2", "cuGLMapBufferObjectAsyncc 13050 7"]
+    asked = [
+        "cuSubgridCreate 13030 0",
+        "cuMemAlloc 0 0",
+        "cuMemAlloc -1 2",
+        "cuGLMapBufferObjectAsyncc 13050 7",
+    ]
     assert {each[1:] for each in routes.probe("lookup", asked)} == {("-", "-")}
 
 
@@ -115,7 +139,8 @@ def test_odd_look_ups_get_the_driver_s_refusal(routes: Routes) -> None:
 def test_every_look_up_of_the_vendor_s_runtime_gives_ours_or_the_driver_s_own(
     package: str, library: str, least: int, routes: Routes, tmp_path: Path
 ) -> None:
-    """No share lies at this stand-in's base, so it refuses; what a runtime looks up it has looked up by then."""
+    """No share lies at this stand-in's base, so it refuses; what a runtime looks up it has looked
+    up by then."""
     seen = start_runtime(tmp_path, package, library, routes.stand_in)
     handled = {row.symbol.name for row in routes.rows if row.handled}
     assert wrong_answers(seen.lookups, handled, routes.stand_in) == []

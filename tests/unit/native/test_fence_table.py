@@ -27,19 +27,36 @@ from tests.unit.native.fence_build import (
 
 CHILD = Path(__file__).with_name("fence_child.py")
 SIDES = ("driver", "nvml")
-GONE = ("cuMemAlloc_v2", "cuLaunchKernel", "cuCtxGetId")  # what the older driver of these tests lacks
+GONE = (
+    "cuMemAlloc_v2",
+    "cuLaunchKernel",
+    "cuCtxGetId",
+)  # what the older driver of these tests lacks
 NEW = ("cuMemAlloc_v9", "cuFutureThing")  # what the newer one has
 KNOWN = ("cuEGLApiInit", "cuMemGetAttribute")  # what drivers have that no header declares
 
 
 def run(headers: Headers, side: str, table: Path, into: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-B", str(GEN / "generate.py"), side, "--symbols", str(headers.folder / "symbols.json")]
-    return subprocess.run([*command, "--table", str(table), "--into", str(into)], text=True, capture_output=True)
+    command = [
+        sys.executable,
+        "-B",
+        str(GEN / "generate.py"),
+        side,
+        "--symbols",
+        str(headers.folder / "symbols.json"),
+    ]
+    return subprocess.run(
+        [*command, "--table", str(table), "--into", str(into)], text=True, capture_output=True
+    )
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_the_table_names_every_symbol_of_the_headers_and_no_other(side: str, headers: Headers) -> None:
-    assert [row.symbol.name for row in headers.rows(side)] == sorted(headers.lists[LIBRARIES[side]].by_name)
+def test_the_table_names_every_symbol_of_the_headers_and_no_other(
+    side: str, headers: Headers
+) -> None:
+    assert [row.symbol.name for row in headers.rows(side)] == sorted(
+        headers.lists[LIBRARIES[side]].by_name
+    )
 
 
 def without(name: str) -> Callable[[list[str]], list[str]]:
@@ -50,7 +67,9 @@ def with_line(line: str) -> Callable[[list[str]], list[str]]:
     return lambda lines: [*lines, line]
 
 
-def changed(name: str, klass: str, handler: str, note: str = "") -> Callable[[list[str]], list[str]]:
+def changed(
+    name: str, klass: str, handler: str, note: str = ""
+) -> Callable[[list[str]], list[str]]:
     return lambda lines: [*without(name)(lines), f"{name}\t{klass}\t{handler}\t{note}"]
 
 
@@ -62,19 +81,34 @@ def changed(name: str, klass: str, handler: str, note: str = "") -> Callable[[li
         (with_line("cuInit\tpass\t-\t"), "cuInit: has more than one row"),
         (with_line("cuInit pass"), "has 1 cells, not 4"),
         (changed("cuInit", "pass", "undeclared"), "cuInit: a header declares it by now"),
-        (changed("cuMemGetAttribute", "account", "undeclared"), "cuMemGetAttribute: handler 'undeclared' does not fit"),
+        (
+            changed("cuMemGetAttribute", "account", "undeclared"),
+            "cuMemGetAttribute: handler 'undeclared' does not fit",
+        ),
         (changed("cuInit", "ignore", "-"), "cuInit: class 'ignore' is none of pass, account"),
         (changed("cuInit", "pass", "own"), "cuInit: handler 'own' does not fit class pass"),
         (changed("cuInit", "account", "-"), "cuInit: handler '-' does not fit class account"),
-        (changed("cuInit", "account", "launch"), "cuInit: handler 'launch' does not fit class account"),
-        (changed("cuInit", "deny", "deny:0", "so"), "cuInit: handler 'deny:0' does not fit class deny"),
-        (changed("cuInit", "deny", "deny:CUDA_ERROR_NOT_PERMITTED"), "cuInit: a refusal needs a note"),
+        (
+            changed("cuInit", "account", "launch"),
+            "cuInit: handler 'launch' does not fit class account",
+        ),
+        (
+            changed("cuInit", "deny", "deny:0", "so"),
+            "cuInit: handler 'deny:0' does not fit class deny",
+        ),
+        (
+            changed("cuInit", "deny", "deny:CUDA_ERROR_NOT_PERMITTED"),
+            "cuInit: a refusal needs a note",
+        ),
         (changed("cuInit", "throttle", "copy"), "cuInit: no rule says how much work"),
         (
             changed("cuMemFree_v2", "account", "own:cuMemAllocAsync"),
             "cuMemFree_v2: is not of the shape of cuMemAllocAsync",
         ),
-        (changed("cuGraphLaunch_ptsz", "pass", "-"), "cuGraphLaunch_ptsz: is pass -, but its twin is throttle graph"),
+        (
+            changed("cuGraphLaunch_ptsz", "pass", "-"),
+            "cuGraphLaunch_ptsz: is pass -, but its twin is throttle graph",
+        ),
     ],
 )
 def test_a_faulty_table_stops_the_build(
@@ -99,7 +133,8 @@ def test_all_faults_are_told_at_once(headers: Headers, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("side", SIDES)
 def test_every_form_of_a_handled_function_is_handled(side: str, headers: Headers) -> None:
-    """A program of an older CUDA, or a newer one, does not get past the fence by another form of a name."""
+    """A program of an older CUDA, or a newer one, does not get past the fence by another form of a
+    name."""
     classes: dict[str, set[str]] = {}
     for row in headers.rows(side):
         classes.setdefault(row.symbol.base, set()).add(row.klass)
@@ -107,20 +142,38 @@ def test_every_form_of_a_handled_function_is_handled(side: str, headers: Headers
 
 
 def test_what_the_vendor_runtime_checks_itself_against_passes(headers: Headers) -> None:
-    """The driver's version, the cards' identities, number and order, and its tables: never other than the driver's."""
-    checked = {"cuDriverGetVersion", "cuGetExportTable", "cuDeviceGet", "cuDeviceGetCount", "cuDeviceGetUuid"}
-    checked |= {"cuDeviceGetUuid_v2", "cuDeviceGetPCIBusId", "cuDeviceGetByPCIBusId", "cuDeviceGetAttribute"}
+    """The driver's version, the cards' identities, number and order, and its tables: never other
+    than the driver's."""
+    checked = {
+        "cuDriverGetVersion",
+        "cuGetExportTable",
+        "cuDeviceGet",
+        "cuDeviceGetCount",
+        "cuDeviceGetUuid",
+    }
+    checked |= {
+        "cuDeviceGetUuid_v2",
+        "cuDeviceGetPCIBusId",
+        "cuDeviceGetByPCIBusId",
+        "cuDeviceGetAttribute",
+    }
     assert {
-        row.symbol.name for row in headers.rows("driver") if row.symbol.name in checked and not row.handled
+        row.symbol.name
+        for row in headers.rows("driver")
+        if row.symbol.name in checked and not row.handled
     } == checked
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_generating_twice_gives_the_same_and_touches_nothing(side: str, headers: Headers, tmp_path: Path) -> None:
+def test_generating_twice_gives_the_same_and_touches_nothing(
+    side: str, headers: Headers, tmp_path: Path
+) -> None:
     assert run(headers, side, SPEC / f"{side}.tsv", tmp_path).returncode == 0
     before = {path: (path.read_text(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
     assert run(headers, side, SPEC / f"{side}.tsv", tmp_path).returncode == 0
-    assert {path: (path.read_text(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == before
+    assert {
+        path: (path.read_text(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()
+    } == before
 
 
 def build(headers: Headers, side: str, folder: Path, **driver: tuple[str, ...]) -> StandIn:
@@ -131,8 +184,12 @@ def build(headers: Headers, side: str, folder: Path, **driver: tuple[str, ...]) 
 @pytest.fixture(scope="session")
 def bare(headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> StandIn:
     """A stand-in of generated code alone before a driver that has every symbol."""
-    folder = shared(tmp_path_factory, "fence-bare", lambda into: build(headers, "driver", into) and None)
-    return StandIn("driver", folder / "bare" / SONAMES["driver"], folder / "real" / "libcuda.so.1.real")
+    folder = shared(
+        tmp_path_factory, "fence-bare", lambda into: build(headers, "driver", into) and None
+    )
+    return StandIn(
+        "driver", folder / "bare" / SONAMES["driver"], folder / "real" / "libcuda.so.1.real"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -143,27 +200,42 @@ def other(headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> StandIn
         "fence-other",
         lambda into: build(headers, "driver", into, without=GONE, extra=NEW + KNOWN) and None,
     )
-    return StandIn("driver", folder / "bare" / SONAMES["driver"], folder / "real" / "libcuda.so.1.real")
+    return StandIn(
+        "driver", folder / "bare" / SONAMES["driver"], folder / "real" / "libcuda.so.1.real"
+    )
 
 
 @pytest.fixture(scope="session")
 def apart(headers: Headers, tmp_path_factory: pytest.TempPathFactory) -> StandIn:
     """The same before a driver whose look-ups give other addresses than the names have."""
     folder = shared(
-        tmp_path_factory, "fence-apart", lambda into: build(headers, "driver", into, flags=("-DDUMMY_APART",)) and None
+        tmp_path_factory,
+        "fence-apart",
+        lambda into: build(headers, "driver", into, flags=("-DDUMMY_APART",)) and None,
     )
-    return StandIn("driver", folder / "bare" / SONAMES["driver"], folder / "real" / "libcuda.so.1.real")
+    return StandIn(
+        "driver", folder / "bare" / SONAMES["driver"], folder / "real" / "libcuda.so.1.real"
+    )
 
 
 def ask(stand_in: StandIn, *command: str) -> Any:
     """What a child process finds out of the stand-in."""
-    child = [sys.executable, "-B", str(CHILD), str(stand_in.library), str(stand_in.driver), *command]
+    child = [
+        sys.executable,
+        "-B",
+        str(CHILD),
+        str(stand_in.library),
+        str(stand_in.driver),
+        *command,
+    ]
     done = subprocess.run(child, text=True, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def test_every_handled_symbol_reaches_the_driver_under_its_own_name(bare: StandIn, headers: Headers) -> None:
+def test_every_handled_symbol_reaches_the_driver_under_its_own_name(
+    bare: StandIn, headers: Headers
+) -> None:
     """Old forms and twins above all: each has a function of its own in the driver."""
     rows = [row for row in headers.rows("driver") if row.klass not in ("pass", "deny")]
     names = [row.symbol.name for row in rows if row.symbol.base != "cuGetProcAddress"]
@@ -176,10 +248,15 @@ def test_a_refused_symbol_does_not_reach_the_driver(headers: Headers, tmp_path: 
     refused = [row.symbol.name for row in headers.rows("nvml") if row.klass == "deny"]
     no_permission = 4
     assert ask(nvml, "reach", *refused) == {name: [no_permission, ""] for name in refused}
-    assert ask(nvml, "reach", "nvmlDeviceGetMemoryInfo")["nvmlDeviceGetMemoryInfo"][1] == "nvmlDeviceGetMemoryInfo"
+    assert (
+        ask(nvml, "reach", "nvmlDeviceGetMemoryInfo")["nvmlDeviceGetMemoryInfo"][1]
+        == "nvmlDeviceGetMemoryInfo"
+    )
 
 
-def test_an_older_driver_answers_not_found_for_what_it_lacks(other: StandIn, headers: Headers) -> None:
+def test_an_older_driver_answers_not_found_for_what_it_lacks(
+    other: StandIn, headers: Headers
+) -> None:
     not_found = 500
     handled = ["cuMemAlloc_v2", "cuLaunchKernel"]
     assert ask(other, "reach", *handled) == {name: [not_found, ""] for name in handled}
@@ -222,8 +299,11 @@ def test_a_driver_may_look_up_other_addresses_than_it_exports(
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_no_handler_of_the_shipped_libraries_is_one_that_nobody_wrote(side: str, bare: StandIn) -> None:
-    """The weak handlers, which only pass through, lie in a section of their own, which the bare stand-in does have."""
+def test_no_handler_of_the_shipped_libraries_is_one_that_nobody_wrote(
+    side: str, bare: StandIn
+) -> None:
+    """The weak handlers, which only pass through, lie in a section of their own, which the bare
+    stand-in does have."""
     section = b"fence_unwritten"
     assert section in bare.library.read_bytes()
     assert section not in (gpupool_native.fence_dir() / SONAMES[side]).read_bytes()
@@ -233,7 +313,14 @@ KERNEL, GRAPH, COPY, MEMSET = range(4)
 ANY, TO_DEVICE, TO_HOST, ON_DEVICE, PEER = range(5)
 LEGACY, PER_THREAD, STREAM, FUNCTION = 1, 2, 0x5000, 0x7000
 WORK = {  # a call: kind, direction of a copy, whether it waits, stream, key, units
-    f"cuLaunchKernel {FUNCTION} 70000 65535 4 32 1 1 0 {STREAM}": (KERNEL, 0, 0, STREAM, FUNCTION, 70000 * 65535 * 4),
+    f"cuLaunchKernel {FUNCTION} 70000 65535 4 32 1 1 0 {STREAM}": (
+        KERNEL,
+        0,
+        0,
+        STREAM,
+        FUNCTION,
+        70000 * 65535 * 4,
+    ),
     f"cuLaunchKernel {FUNCTION} 2 3 4": (KERNEL, 0, 0, LEGACY, FUNCTION, 24),
     f"cuLaunchKernel_ptsz {FUNCTION} 2 3 4": (KERNEL, 0, 0, PER_THREAD, FUNCTION, 24),
     f"cuLaunchKernel_ptsz {FUNCTION} 2 3 4 1 1 1 0 {STREAM}": (KERNEL, 0, 0, STREAM, FUNCTION, 24),
@@ -269,5 +356,11 @@ def test_the_throttle_is_told_what_each_call_is(bare: StandIn) -> None:
 def test_handlers_that_nobody_wrote_are_listed(bare: StandIn, headers: Headers) -> None:
     """In the bare stand-in all but the look-ups, and what its two files bring."""
     rows = headers.rows("driver")
-    own = {row.symbol.name for row in rows if row.handler == "own" and row.symbol.base != "cuGetProcAddress"}
-    assert set(unwritten.unwritten("nm", bare.library)) == own | {f"fence_on_{row.stem}" for row in rows if row.stem}
+    own = {
+        row.symbol.name
+        for row in rows
+        if row.handler == "own" and row.symbol.base != "cuGetProcAddress"
+    }
+    assert set(unwritten.unwritten("nm", bare.library)) == own | {
+        f"fence_on_{row.stem}" for row in rows if row.stem
+    }

@@ -1,4 +1,5 @@
-"""The timeline of an allocation, in memory that its processes share: what overlaps counts once, whoever adds it."""
+"""The timeline of an allocation, in memory that its processes share: what overlaps counts once,
+whoever adds it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ REACH = 100 * MS
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def build(made: Path) -> None:
-        compile_c(made / "timeline.so", [SRC / "timeline.c"], "-fPIC", "-shared", "-O2")
+        compile_c(made / "timeline.so", [SRC / "limiter/timeline.c"], "-fPIC", "-shared", "-O2")
 
     return shared(tmp_path_factory, "fence-timeline", build) / "timeline.so"
 
@@ -57,7 +58,8 @@ def timeline(built: Path) -> Timeline:
 
 
 def intervals(seed: int, count: int) -> list[tuple[int, int]]:
-    """Of any length up to 5 ms, anywhere in what the fine ring reaches; whole bits, so that nothing is rounded."""
+    """Of any length up to 5 ms, anywhere in what the fine ring reaches; whole bits, so that nothing
+    is rounded."""
     chance = random.Random(seed)
     found = []
     for _ in range(count):

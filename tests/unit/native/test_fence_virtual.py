@@ -1,4 +1,5 @@
-"""What NVML shows inside of a share: the share's cards, memory and processes, as the card's own driver would."""
+"""What NVML shows inside of a share: the share's cards, memory and processes, as the card's own
+driver would."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def memory(program: Program, device: int) -> tuple[int, int, int]:
 def memory_v2(program: Program, device: int) -> tuple[int, int, int, int]:
     """(total, reserved, free, used)"""
     page = struct.pack("<I4xQQQQ", 40 | 2 << 24, 0, 0, 0, 0)
-    result, page_after = program.call("nvmlDeviceGetMemoryInfo_v2", ("u64", device), ("change", page.hex()))
+    result, page_after = program.call(
+        "nvmlDeviceGetMemoryInfo_v2", ("u64", device), ("change", page.hex())
+    )
     assert result == SUCCESS
     _, total, reserved, free, used = struct.unpack("<I4xQQQQ", bytes.fromhex(page_after))
     return total, reserved, free, used
@@ -60,7 +63,9 @@ def memory_v2(program: Program, device: int) -> tuple[int, int, int, int]:
 
 def processes(program: Program, device: int) -> list[int]:
     """Pids of the newest form, with room for 16."""
-    answer = program.call("nvmlDeviceGetComputeRunningProcesses_v3", ("u64", device), ("out", 16), ("fill", 24 * 16))
+    answer = program.call(
+        "nvmlDeviceGetComputeRunningProcesses_v3", ("u64", device), ("out", 16), ("fill", 24 * 16)
+    )
     assert answer[0] == SUCCESS
     count, page = answer[1] & 0xFFFFFFFF, bytes.fromhex(answer[2])
     return sorted(struct.unpack_from("<I", page, 24 * place)[0] for place in range(count))
@@ -95,7 +100,9 @@ def test_only_the_shares_own_processes_are_listed(house: House) -> None:
     assert processes(there, handle(there, 0)) == [other.pid]
 
 
-@pytest.mark.parametrize("name", ["nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses_v3"])
+@pytest.mark.parametrize(
+    "name", ["nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses_v3"]
+)
 def test_other_forms_of_the_list_work_too(name: str, house: House) -> None:
     share = house.share(LIMIT)
     program = house.program(share)
@@ -110,7 +117,9 @@ def test_a_list_that_is_too_small_is_answered_as_the_driver_does(house: House) -
     share = house.share(LIMIT)
     assert house.program(share).start() == SUCCESS
     tool = watcher(house, share)
-    answer = tool.call("nvmlDeviceGetComputeRunningProcesses_v3", ("u64", handle(tool, 0)), ("out", 0), ("u64", 0))
+    answer = tool.call(
+        "nvmlDeviceGetComputeRunningProcesses_v3", ("u64", handle(tool, 0)), ("out", 0), ("u64", 0)
+    )
     assert answer[0] == INSUFFICIENT_SIZE
 
 
@@ -121,7 +130,9 @@ def test_cards_outside_of_the_share_are_not_there(house: House) -> None:
     assert outside.call("nvmlDeviceGetCount_v2", ("out", 0)) == [SUCCESS, 4]
     shown = [handle(tool, place) for place in range(2)]
     assert [uuid(tool, device) for device in shown] == [house.cards[1].uuid, house.cards[3].uuid]
-    assert [tool.call("nvmlDeviceGetIndex", ("u64", device), ("out", 0))[1] for device in shown] == [0, 1]
+    assert [
+        tool.call("nvmlDeviceGetIndex", ("u64", device), ("out", 0))[1] for device in shown
+    ] == [0, 1]
     assert tool.call("nvmlDeviceGetHandleByIndex_v2", ("u32", 2), ("out", 0))[0] == INVALID_ARGUMENT
     for card, expected in zip(house.cards, (NOT_FOUND, SUCCESS, NOT_FOUND, SUCCESS), strict=False):
         text = ("bytes", card.uuid.encode().hex() + "00")
@@ -136,4 +147,7 @@ def test_without_a_share_nothing_of_it_is_shown(house: House) -> None:
     assert tool.call("nvmlDeviceGetCount_v2", ("out", 0))[0] == NO_PERMISSION
     assert tool.call("nvmlDeviceGetCount_v2", ("out", 0))[0] == NO_PERMISSION
     said = tool.end()
-    assert said == f"gpupool: the fence shows no card's memory in this process: no limits of a share at {share}\n"
+    assert (
+        said
+        == f"gpupool: the fence shows no card's memory in this process: no limits of a share at {share}\n"
+    )

@@ -1,6 +1,8 @@
-"""Programs by the public API that are hard to measure: real processes on a simulated card, below a share of 0.3.
+"""Programs by the public API that are hard to measure: real processes on a simulated card, below a
+share of 0.3.
 
-Loose on purpose, since the machine may be busy: the figures are asserted on virtual time (test_fence_uneven.py).
+Loose on purpose, since the machine may be busy: the figures are asserted on virtual time
+(test_fence_uneven.py).
 """
 
 from __future__ import annotations
@@ -38,13 +40,19 @@ def run(ways: Path, tmp_path: Path, arbiter: Arbiter, *arguments: object) -> Any
         return finish(process)
 
 
-@pytest.mark.parametrize(("way", "count"), [("streams", 1500), ("contexts", 40), ("threads", 200), ("vary", 8)])
-def test_what_is_hard_to_measure_is_held(ways: Path, tmp_path: Path, arbiter: Arbiter, way: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("way", "count"), [("streams", 1500), ("contexts", 40), ("threads", 200), ("vary", 8)]
+)
+def test_what_is_hard_to_measure_is_held(
+    ways: Path, tmp_path: Path, arbiter: Arbiter, way: str, count: int
+) -> None:
     done = run(ways, tmp_path, arbiter, way, 1.2, count)
     assert done["used_ns"] / done["done_ns"] <= MOST
 
 
-def test_measuring_never_breaks_a_capture_of_another_thread(ways: Path, tmp_path: Path, arbiter: Arbiter) -> None:
+def test_measuring_never_breaks_a_capture_of_another_thread(
+    ways: Path, tmp_path: Path, arbiter: Arbiter
+) -> None:
     done = run(ways, tmp_path, arbiter, "capture", 1.2, 5)
     assert done["captured"] > 10
     assert done["used_ns"] / done["done_ns"] <= MOST

@@ -1,4 +1,5 @@
-"""The front door with a real pool behind it: everything between the typed line and the freed share is the product's."""
+"""The front door with a real pool behind it: everything between the typed line and the freed share
+is the product's."""
 
 from __future__ import annotations
 
@@ -26,14 +27,18 @@ class Place:
     python: Path
     state_dir: Path
 
-    def __call__(self, program: Path, *words: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, program: Path, *words: str, **settings: Any
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(program), "--state-dir", str(self.state_dir), *words],
             capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL, **settings,
         )  # fmt: skip
 
     def jobs(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self(self.python, "ps", "--all", "-o", "json").stdout)
+        found: list[dict[str, Any]] = json.loads(
+            self(self.python, "ps", "--all", "-o", "json").stdout
+        )
         return found
 
     def job(self, name: str) -> dict[str, Any]:
@@ -58,7 +63,17 @@ def place(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pla
 
 
 def test_run_passes_bytes_and_exit_code_and_leaves_the_share_free(place: Place) -> None:
-    done = place(place.front, "run", *SHARE, "--name", "front", "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    done = place(
+        place.front,
+        "run",
+        *SHARE,
+        "--name",
+        "front",
+        "--",
+        "sh",
+        "-c",
+        "echo out; echo err >&2; exit 3",
+    )
     assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
     job = place.job("front")
     assert (job["state"], job["exit_code"], job["gpu_milli"]) == ("failed", 3, 100)
@@ -76,7 +91,10 @@ def test_submit_prints_an_id_that_the_pool_knows(place: Place) -> None:
 
 
 def test_refusals_are_those_that_python_prints(place: Place) -> None:
-    until(lambda: all(job["ended_ns"] for job in place.jobs()), "an idle pool, so that what fits now stays the same")
+    until(
+        lambda: all(job["ended_ns"] for job in place.jobs()),
+        "an idle pool, so that what fits now stays the same",
+    )
     for words in (
         ["run", "--gpu", "1", "--memory", "999GiB", "true"],
         ["run", "--model", "H2000", "true"],
@@ -85,12 +103,18 @@ def test_refusals_are_those_that_python_prints(place: Place) -> None:
     ):
         front, python = place(place.front, *words), place(place.python, *words)
         assert front.returncode != FELL_BACK
-        assert (front.returncode, front.stdout, front.stderr) == (python.returncode, python.stdout, python.stderr)
+        assert (front.returncode, front.stdout, front.stderr) == (
+            python.returncode,
+            python.stdout,
+            python.stderr,
+        )
         assert front.returncode in (2, 3, 5)
 
 
 def test_ctrl_c_while_it_waits_ends_the_job(place: Place) -> None:
-    holder = place.background(["run", "--name", "holder", "--", "sh", "-c", "echo up; exec sleep 60"])
+    holder = place.background(
+        ["run", "--name", "holder", "--", "sh", "-c", "echo up; exec sleep 60"]
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "up\n"
     waiter = place.background(["run", "--name", "waiter", "--", "true"])
@@ -106,7 +130,9 @@ def test_ctrl_c_while_it_waits_ends_the_job(place: Place) -> None:
 
 
 def test_a_job_that_waits_starts_when_its_turn_comes(place: Place) -> None:
-    holder = place.background(["run", "--name", "first", "--", "sh", "-c", "echo up; exec sleep 60"])
+    holder = place.background(
+        ["run", "--name", "first", "--", "sh", "-c", "echo up; exec sleep 60"]
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "up\n"
     waiter = place.background(["run", "-v", "--", "echo", "mine"])

@@ -13,7 +13,7 @@ import pytest
 
 from gpupool.base.errors import BadInput
 from gpupool.base.units import parse_duration, parse_gpu, parse_memory
-from tests.unit.native.front_pool import FRONT, ROOT, SANITIZERS, compile_front
+from tests.unit.native.front_pool import COMMON, FRONT, ROOT, SANITIZERS, compile_front
 
 SEED = 20251121
 
@@ -22,7 +22,8 @@ SEED = 20251121
 def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("probe") / "probe"
     sources = [
-        *(file for file in sorted(FRONT.glob("*.c")) if file.name != "main.c"),
+        *(file for file in sorted(FRONT.glob("**/*.c")) if file.name != "main.c"),
+        *COMMON,
         Path(__file__).with_name("front_probe.c"),
     ]
     compile_front(target, *SANITIZERS, sources=sources)
@@ -38,9 +39,23 @@ READERS: dict[str, tuple[Callable[[str], tuple[int, int]], list[str]]] = {
     "gpu": (gpu, ["0.3", "1", "1.0", ".25", "0.001", "1.", "4", "12", "100000"]),
     "memory": (
         lambda text: (parse_memory(text), 0),
-        ["8GiB", "8gi", "8192MiB", "16GB", "1.5GiB", "0.0000001TiB", "999999TiB", "1b", "1048577b", "3.000001MB"],
+        [
+            "8GiB",
+            "8gi",
+            "8192MiB",
+            "16GB",
+            "1.5GiB",
+            "0.0000001TiB",
+            "999999TiB",
+            "1b",
+            "1048577b",
+            "3.000001MB",
+        ],
     ),
-    "duration": (lambda text: (parse_duration(text), 0), ["90s", "1h30m", "2d", "520w", "1H1h", "0s1m"]),
+    "duration": (
+        lambda text: (parse_duration(text), 0),
+        ["90s", "1h30m", "2d", "520w", "1H1h", "0s1m"],
+    ),
 }
 SIGNS = "00123456789...eE+-_ \tsmhdwkKMGTiIbBé١"
 
@@ -62,7 +77,11 @@ def test_a_quantity_is_read_as_python_reads_it_or_left_to_python(probe: Path, ki
     read, known = READERS[kind]
     texts = quantities(known, random.Random(SEED))
     done = subprocess.run(
-        [str(probe), "units", kind], input="\n".join(texts) + "\n", capture_output=True, text=True, check=True
+        [str(probe), "units", kind],
+        input="\n".join(texts) + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
     )
     answers = done.stdout.splitlines()
     assert len(answers) == len(texts)
@@ -88,8 +107,13 @@ def test_no_command_line_and_no_answer_makes_the_readers_step_too_far(probe: Pat
 
 
 def test_the_table_of_codes_is_that_of_python() -> None:
-    made = subprocess.run([sys.executable, str(FRONT / "make_codes.py")], capture_output=True, text=True, check=True)
-    kept, fresh = (FRONT / "codes.h").read_text(), made.stdout
+    made = subprocess.run(
+        [sys.executable, str(FRONT / "pool/make_codes.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kept, fresh = (FRONT / "pool/codes.h").read_text(), made.stdout
     end = "/* Shown as escapes. */"
     assert kept.split(end)[0] == fresh.split(end)[0]
     if unicodedata.unidata_version == "14.0.0":  # that of the Python it was made with

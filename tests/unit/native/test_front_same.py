@@ -1,4 +1,5 @@
-"""The front door and the Python command do the same: what they send, what they print, how they end."""
+"""The front door and the Python command do the same: what they send, what they print, how they
+end."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import catalogue
-from gpupool.cli.commands import GLOBAL_OPTIONS
-from gpupool.cli.share_options import OF
+from gpupool.base.errors import list_error_classes
+from gpupool.terminal.commands import GLOBAL_OPTIONS
+from gpupool.terminal.share_options import OF
 from tests.unit.native.front_pool import (
     FELL_BACK,
     HANG_UP,
@@ -67,7 +68,9 @@ UNDERSTOOD = [
 
 
 @pytest.mark.parametrize("words", UNDERSTOOD)
-def test_a_plain_command_line_is_taken_and_sent_as_python_sends_it(programs: Programs, words: str) -> None:
+def test_a_plain_command_line_is_taken_and_sent_as_python_sends_it(
+    programs: Programs, words: str
+) -> None:
     done = programs.both(words, SUBMITTED if "submit" in words else DONE)
     assert done.code == 0
     assert [asked.line.split("?")[0] for asked in done.asked] == ["POST /api/v1/jobs"]
@@ -163,11 +166,17 @@ run --state-dir //double/slash true
 """
 
 
-@pytest.mark.parametrize("words", ["", "run --name 'a\nb' true", *LEFT_TO_PYTHON.strip().splitlines()])
-def test_anything_else_is_left_to_python_before_anything_is_sent(programs: Programs, words: str) -> None:
+@pytest.mark.parametrize(
+    "words", ["", "run --name 'a\nb' true", *LEFT_TO_PYTHON.strip().splitlines()]
+)
+def test_anything_else_is_left_to_python_before_anything_is_sent(
+    programs: Programs, words: str
+) -> None:
     done = programs.run(programs.front, words, DONE)
     assert (done.code, done.asked) == (FELL_BACK, [])
-    assert done.out.decode().rstrip("\n") == f"fell back: {' '.join(shlex.split(words))}".rstrip("\n")
+    assert done.out.decode().rstrip("\n") == f"fell back: {' '.join(shlex.split(words))}".rstrip(
+        "\n"
+    )
 
 
 def test_words_or_surroundings_that_are_no_utf_8_are_left_to_python(programs: Programs) -> None:
@@ -186,7 +195,9 @@ def test_words_or_surroundings_that_are_no_utf_8_are_left_to_python(programs: Pr
         assert (done.code, done.asked) == (FELL_BACK, []), (words, environment)
 
 
-def test_an_environment_that_readers_read_differently_is_left_to_python(programs: Programs, tmp_path: Path) -> None:
+def test_an_environment_that_readers_read_differently_is_left_to_python(
+    programs: Programs, tmp_path: Path
+) -> None:
     # Only execve itself can give a name twice, or none.
     code = (
         "import ctypes, sys\n"
@@ -196,16 +207,26 @@ def test_an_environment_that_readers_read_differently_is_left_to_python(programs
         "env = [b'PATH=/bin:/usr/bin', b'HOME=/', b'GPUPOOL_STATE_DIR=pool', *[w.encode() for w in sys.argv[2:]]]\n"
         "ctypes.CDLL(None).execve(argv[0], argv, (ctypes.c_char_p * (len(env) + 1))(*env, None))\n"
     )
-    for odd, expected in ((["A=1", "A=2"], FELL_BACK), (["=1"], FELL_BACK), (["A"], FELL_BACK), (["A=1", "AB=2"], 0)):
+    for odd, expected in (
+        (["A=1", "A=2"], FELL_BACK),
+        (["=1"], FELL_BACK),
+        (["A"], FELL_BACK),
+        (["A=1", "AB=2"], 0),
+    ):
         programs.pool.play(DONE)
         done = subprocess.run(
-            [sys.executable, "-c", code, str(programs.front), *odd], cwd=tmp_path, check=False, stdin=subprocess.DEVNULL
+            [sys.executable, "-c", code, str(programs.front), *odd],
+            cwd=tmp_path,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
         assert (done.returncode, len(programs.pool.asked)) == (expected, expected == 0), odd
 
 
 def test_a_saved_login_is_left_to_python(programs: Programs, tmp_path: Path) -> None:
-    environment = {name: value for name, value in programs.environment.items() if name != "GPUPOOL_STATE_DIR"}
+    environment = {
+        name: value for name, value in programs.environment.items() if name != "GPUPOOL_STATE_DIR"
+    }
     (tmp_path / ".config" / "gpupool").mkdir(parents=True)
     (tmp_path / ".config" / "gpupool" / "login.json").write_text("{}")
     done = programs.run(programs.front, "run true", DONE, env=environment)
@@ -225,7 +246,9 @@ def test_closed_descriptors_are_left_to_python(programs: Programs) -> None:
         assert programs.run(Path("/bin/sh"), words, DONE).code == FELL_BACK
 
 
-def test_an_installation_without_its_python_part_says_so(programs: Programs, tmp_path: Path) -> None:
+def test_an_installation_without_its_python_part_says_so(
+    programs: Programs, tmp_path: Path
+) -> None:
     alone = tmp_path / "alone"
     alone.mkdir()
     (alone / "gpupool").write_bytes(programs.front.read_bytes())
@@ -238,7 +261,9 @@ def test_an_installation_without_its_python_part_says_so(programs: Programs, tmp
 
 
 @pytest.mark.parametrize("closed", ["interpreter", "command"])
-def test_an_interpreter_that_the_account_may_not_run_is_said(programs: Programs, tmp_path: Path, closed: str) -> None:
+def test_an_interpreter_that_the_account_may_not_run_is_said(
+    programs: Programs, tmp_path: Path, closed: str
+) -> None:
     """The installation is whole: to install it again would change nothing."""
     (tmp_path / "gpupool").write_bytes(programs.front.read_bytes())
     (tmp_path / "gpupool").chmod(0o755)
@@ -256,7 +281,9 @@ def test_an_interpreter_that_the_account_may_not_run_is_said(programs: Programs,
     assert programs.run(tmp_path / "gpupool", "ps", DONE).code == 0
 
 
-def test_python_beside_a_link_to_the_front_door_is_found(programs: Programs, tmp_path: Path) -> None:
+def test_python_beside_a_link_to_the_front_door_is_found(
+    programs: Programs, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "store"
     elsewhere.mkdir()
     (elsewhere / "gpupool").write_bytes(programs.front.read_bytes())
@@ -294,7 +321,9 @@ ENDS = [
 
 @pytest.mark.parametrize("how", ["", "-q", "-v"])
 @pytest.mark.parametrize("number", range(len(ENDS)))
-def test_every_end_is_told_in_the_same_words_with_the_same_code(programs: Programs, number: int, how: str) -> None:
+def test_every_end_is_told_in_the_same_words_with_the_same_code(
+    programs: Programs, number: int, how: str
+) -> None:
     programs.both(f"run {how} true", http(first(ENDS[number])))
 
 
@@ -311,12 +340,17 @@ def test_waiting_is_told_in_the_same_words_and_once(programs: Programs, how: str
         http(ended(generation=8), 200),
     )
     assert done.err.decode().count("waits:") == (0 if how == "-q" else 2)
-    assert done.asked[1].line == "GET /api/v1/jobs/j-4k9x2m7q8w?generation=3&wait_seconds=2.0&lease=true"
+    assert (
+        done.asked[1].line
+        == "GET /api/v1/jobs/j-4k9x2m7q8w?generation=3&wait_seconds=2.0&lease=true"
+    )
 
 
-@pytest.mark.parametrize("code", [*catalogue(), "GP-9999"])
+@pytest.mark.parametrize("code", [*list_error_classes(), "GP-9999"])
 @pytest.mark.parametrize("command", ["run", "submit"])
-def test_every_problem_reads_the_same_and_ends_with_the_same_code(programs: Programs, command: str, code: str) -> None:
+def test_every_problem_reads_the_same_and_ends_with_the_same_code(
+    programs: Programs, command: str, code: str
+) -> None:
     programs.both(f"{command} true", problem(code, hint="do this\n\n  \nor that"))
 
 
@@ -348,7 +382,15 @@ def test_broken_answers_read_the_same(programs: Programs) -> None:
 
 
 def test_an_answer_that_is_no_json_is_a_pool_that_stopped_answering(programs: Programs) -> None:
-    broken = (b"{", b'{"first": "\x01"}', b'{"first": {}', b'["]', b'{"a": 01}', b'{"a": "\\ud800"}', b"[" * 100_000)
+    broken = (
+        b"{",
+        b'{"first": "\x01"}',
+        b'{"first": {}',
+        b'["]',
+        b'{"a": 01}',
+        b'{"a": "\\ud800"}',
+        b"[" * 100_000,
+    )
     for body in broken:
         for status in (201, 409):
             done = programs.run(programs.front, "submit true", http(body, status))
@@ -356,7 +398,9 @@ def test_an_answer_that_is_no_json_is_a_pool_that_stopped_answering(programs: Pr
             assert done.err.endswith(b"answered with broken JSON\n  gpupool doctor\n"), body
 
 
-def test_answers_in_chunks_or_on_a_connection_that_closes_are_understood(programs: Programs) -> None:
+def test_answers_in_chunks_or_on_a_connection_that_closes_are_understood(
+    programs: Programs,
+) -> None:
     assert programs.both("submit true", chunked(first(job()))).out == b"j-4k9x2m7q8w\n"
     closing = http(first(job()), extra="Connection: close\r\n")
     assert programs.both("submit true", closing).code == 0
@@ -366,14 +410,18 @@ def test_answers_in_chunks_or_on_a_connection_that_closes_are_understood(program
     assert programs.both("submit true", to_the_end + json.dumps(first(job())).encode()).code == 0
 
 
-def test_a_submission_whose_answer_was_lost_is_repeated_once_with_its_key(programs: Programs) -> None:
+def test_a_submission_whose_answer_was_lost_is_repeated_once_with_its_key(
+    programs: Programs,
+) -> None:
     done = programs.both("submit true", HANG_UP, SUBMITTED)
     assert done.code == 0
     assert [asked.head for asked in done.asked[:1]] == [asked.head for asked in done.asked[1:]]
     assert programs.both("submit true", HANG_UP).code == 7
 
 
-def test_a_pool_that_vanishes_under_a_submission_is_told_the_same(programs: Programs, tmp_path: Path) -> None:
+def test_a_pool_that_vanishes_under_a_submission_is_told_the_same(
+    programs: Programs, tmp_path: Path
+) -> None:
     def vanish() -> bytes:
         programs.pool.go_away()
         return HANG_UP
@@ -408,15 +456,21 @@ def test_a_pool_that_restarts_while_a_job_waits_is_waited_for(programs: Programs
     assert outcomes[0] == outcomes[1]
 
 
-def test_a_pool_that_answers_unavailable_while_a_job_waits_is_asked_again(programs: Programs) -> None:
+def test_a_pool_that_answers_unavailable_while_a_job_waits_is_asked_again(
+    programs: Programs,
+) -> None:
     away = problem("GP-5000", 503)
-    done = programs.both("run -v true", http(first(job())), away, away, http(ended(generation=9), 200))
+    done = programs.both(
+        "run -v true", http(first(job())), away, away, http(ended(generation=9), 200)
+    )
     assert done.code == 0
     assert programs.both("run -v true", http(first(job())), problem("GP-3003", 404)).code == 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_while_the_job_waits_stops_the_job(programs: Programs, number: signal.Signals) -> None:
+def test_a_signal_while_the_job_waits_stops_the_job(
+    programs: Programs, number: signal.Signals
+) -> None:
     def interrupt() -> bytes:
         programs.send(number)
         with contextlib.suppress(AssertionError):
@@ -430,7 +484,14 @@ def test_a_signal_while_the_job_waits_stops_the_job(programs: Programs, number: 
         programs.pool.play(ready, interrupt, stopped, http(ended("stopped", None, signal=15), 200))
         process = programs.start(program, "run true")
         out, err = process.communicate(timeout=20)
-        outcomes.append((process.returncode, out, err, [(one.line, one.body) for one in programs.pool.asked[2:]]))
+        outcomes.append(
+            (
+                process.returncode,
+                out,
+                err,
+                [(one.line, one.body) for one in programs.pool.asked[2:]],
+            )
+        )
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0] == 130
     assert outcomes[0][3][0] == ("POST /api/v1/jobs/j-4k9x2m7q8w/stop", b"{}")
@@ -444,7 +505,12 @@ def test_a_signal_before_the_pool_has_answered_stops_the_job_too(programs: Progr
 
     outcomes = []
     for program in (programs.python, programs.front):
-        programs.pool.play(interrupt, http(first(job())), http([], 200), http(ended("stopped", None, signal=15), 200))
+        programs.pool.play(
+            interrupt,
+            http(first(job())),
+            http([], 200),
+            http(ended("stopped", None, signal=15), 200),
+        )
         process = programs.start(program, "run true")
         process.communicate(timeout=20)
         outcomes.append((process.returncode, [(one.head, one.body) for one in programs.pool.asked]))
@@ -486,7 +552,8 @@ def test_a_large_command_line_is_sent_whole(programs: Programs) -> None:
 
 def test_output_on_a_terminal_is_the_same(programs: Programs) -> None:
     seats = [
-        {"device": f"node-1:{n}", "uuid": "x", "model": "H200", "gpu_milli": 100, "memory_bytes": 1} for n in (0, 3)
+        {"device": f"node-1:{n}", "uuid": "x", "model": "H200", "gpu_milli": 100, "memory_bytes": 1}
+        for n in (0, 3)
     ]
     granted = job(state="starting", seats=seats, simulated=True, attach_socket="/nowhere/sock")
     outcomes = []
@@ -516,7 +583,9 @@ def test_output_on_a_terminal_is_the_same(programs: Programs) -> None:
 def test_a_terminal_for_the_job_is_left_to_python(programs: Programs) -> None:
     master, slave = os.openpty()
     programs.pool.play(DONE)
-    process = programs.start(programs.front, "run true", stdin=slave, stdout=slave, stderr=subprocess.PIPE)
+    process = programs.start(
+        programs.front, "run true", stdin=slave, stdout=slave, stderr=subprocess.PIPE
+    )
     process.communicate(timeout=20)
     os.close(master)
     os.close(slave)

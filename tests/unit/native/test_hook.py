@@ -1,4 +1,5 @@
-"""What gpupool-hook says of images: folders that look like one, and this machine's own libraries in them."""
+"""What gpupool-hook says of images: folders that look like one, and this machine's own libraries in
+them."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import ImageRefused
-from tests.unit.native.front_pool import FRONT, SANITIZERS, SECONDS, compile_front
+from gpupool.base.errors import ImageRejection
+from tests.unit.native.front_pool import COMMON, NATIVE, SANITIZERS, SECONDS, compile_front
 
 pytestmark = pytest.mark.root
 
-HOOK = FRONT.parent / "hook"
+HOOK = NATIVE / "hook"
 KIND = platform.machine()
 MULTIARCH = f"usr/lib/{KIND}-linux-gnu"
 LIBC = Path(f"/{MULTIARCH}/libc.so.6")
@@ -28,7 +29,7 @@ NEXT = f"2.{int(VERSION.partition('.')[2]) + 1}"
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("hook") / "gpupool-hook"
-    sources = [*sorted(HOOK.glob("*.c")), FRONT / "json.c", FRONT / "text.c"]
+    sources = [*sorted(HOOK.glob("*.c")), *(file for file in COMMON if file.name != "http.c")]
     compile_front(made, "-D_GNU_SOURCE", *SANITIZERS, sources=sources)
     return made
 
@@ -37,7 +38,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def root(tmp_path: Path) -> Path:
     """An image with nothing in it, in the bundle of a container."""
     (tmp_path / "rootfs/etc").mkdir(parents=True)
-    (tmp_path / "config.json").write_text(json.dumps({"ociVersion": "1.2.0", "root": {"path": "rootfs"}}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"ociVersion": "1.2.0", "root": {"path": "rootfs"}})
+    )
     return tmp_path / "rootfs"
 
 
@@ -52,22 +55,29 @@ def link(root: Path, place: str, target: str) -> None:
 
 
 def older(minor: int) -> bytes:
-    """This machine's glibc as if it had ended with an older version: no newer one is named in it."""
+    """This machine's glibc as if it had ended with an older version: no newer one is named in
+    it."""
     content = LIBC.read_bytes()
     for found in set(re.findall(rb"GLIBC_2\.(\d+)\0", content)):
         if int(found) > minor:
-            content = content.replace(b"GLIBC_2.%s\0" % found, b"GLIBC_2.%s\0" % b"".rjust(len(found), b"1"))
+            content = content.replace(
+                b"GLIBC_2.%s\0" % found, b"GLIBC_2.%s\0" % b"".rjust(len(found), b"1")
+            )
     return content
 
 
-def ask(program: Path, root: Path, needed: str = VERSION, state: str | None = None) -> tuple[int, str]:
+def ask(
+    program: Path, root: Path, needed: str = VERSION, state: str | None = None
+) -> tuple[int, str]:
     """(exit status, what it said)."""
     said = json.dumps({"ociVersion": "1.2.0", "id": "c", "pid": 1, "bundle": str(root.parent)})
-    words = [str(program), ImageRefused.code, needed]
+    words = [str(program), ImageRejection.code, needed]
     done = subprocess.run(
         words,
         input=said if state is None else state,
-        env={"ASAN_OPTIONS": "detect_leaks=0"},  # the search for leaks wants /proc, and an image has none
+        env={
+            "ASAN_OPTIONS": "detect_leaks=0"
+        },  # the search for leaks wants /proc, and an image has none
         capture_output=True,
         text=True,
         check=False,
@@ -78,7 +88,7 @@ def ask(program: Path, root: Path, needed: str = VERSION, state: str | None = No
 
 
 def refused(text: str) -> tuple[int, str]:
-    return 1, f"{ImageRefused.code}: {text}\n"
+    return 1, f"{ImageRejection.code}: {text}\n"
 
 
 WITH_MUSL = refused(
@@ -96,7 +106,13 @@ WITH_MUSL = refused(
         ("usr/lib64/libc-2.28.so", {"lib64": "usr/lib64", "usr/lib64/libc.so.6": "libc-2.28.so"}),
         ("usr/lib/libc.so.6", {"lib": "usr/lib", "lib64": "usr/lib", "usr/lib64": "lib"}),
     ],
-    ids=["Debian, Ubuntu", "Debian 11, Ubuntu 18.04 or older", "UBI 9", "UBI 8", "one folder for everything"],
+    ids=[
+        "Debian, Ubuntu",
+        "Debian 11, Ubuntu 18.04 or older",
+        "UBI 9",
+        "UBI 8",
+        "one folder for everything",
+    ],
 )
 def test_glibc_is_found_where_distributions_have_it(
     program: Path, root: Path, place: str, links: dict[str, str]
@@ -115,7 +131,10 @@ def test_glibc_is_found_where_distributions_have_it(
 def test_an_older_glibc_is_refused_with_the_numbers(program: Path, root: Path) -> None:
     put(root, f"{MULTIARCH}/libc.so.6", older(28))
     assert ask(program, root, "2.28") == (0, "")
-    assert "the image has glibc 2.28, and the fence of a share needs 2.34 or newer" in ask(program, root, "2.34")[1]
+    assert (
+        "the image has glibc 2.28, and the fence of a share needs 2.34 or newer"
+        in ask(program, root, "2.34")[1]
+    )
 
 
 def test_musl_is_refused_with_the_reason(program: Path, root: Path) -> None:
@@ -149,7 +168,9 @@ def test_the_c_library_of_another_kind_of_machine_is_none(program: Path, root: P
     assert ask(program, root) == WITH_MUSL
 
 
-@pytest.mark.parametrize("target", [f"/{MULTIARCH}/libc.so.6", "../" * 20 + f"{MULTIARCH}/libc.so.6"])
+@pytest.mark.parametrize(
+    "target", [f"/{MULTIARCH}/libc.so.6", "../" * 20 + f"{MULTIARCH}/libc.so.6"]
+)
 def test_no_link_leads_out_of_the_image(program: Path, root: Path, target: str) -> None:
     assert LIBC.exists()
     link(root, "usr/lib64/libc.so.6", target)
@@ -177,10 +198,15 @@ def test_links_in_a_circle_pipes_and_torn_files_are_no_library(program: Path, ro
     assert ask(program, root) == WITH_MUSL
 
 
-def test_a_root_elsewhere_is_found_by_its_absolute_path(program: Path, root: Path, tmp_path: Path) -> None:
+def test_a_root_elsewhere_is_found_by_its_absolute_path(
+    program: Path, root: Path, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "merged"
     put(elsewhere, MUSL, b"\x7fELF")
-    config = {"hooks": {"createRuntime": [{"path": "/x", "args": ["root"]}]}, "root": {"path": str(elsewhere)}}
+    config = {
+        "hooks": {"createRuntime": [{"path": "/x", "args": ["root"]}]},
+        "root": {"path": str(elsewhere)},
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert ask(program, root) == WITH_MUSL
 
@@ -188,7 +214,9 @@ def test_a_root_elsewhere_is_found_by_its_absolute_path(program: Path, root: Pat
 @pytest.mark.parametrize(
     "state", ["", "{", "[]", '{"bundle": 3}', '{"id": "c"}', '{"bundle": ""}', '{"bundle": "/"} x']
 )
-def test_a_state_that_says_nothing_lets_nothing_start(program: Path, root: Path, state: str) -> None:
+def test_a_state_that_says_nothing_lets_nothing_start(
+    program: Path, root: Path, state: str
+) -> None:
     problem = "the image cannot be looked at: the state of the container names no bundle"
     assert ask(program, root, state=state) == refused(problem)
 
@@ -212,8 +240,11 @@ def test_a_bundle_without_a_root_lets_nothing_start(
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("GP-1",), ("GP-1", "2"), ("GP-1", "2.x"), ("GP-1", "2.34.1"), ("GP-1", "2.34", "x")]
+    "words",
+    [(), ("GP-1",), ("GP-1", "2"), ("GP-1", "2.x"), ("GP-1", "2.34.1"), ("GP-1", "2.34", "x")],
 )
 def test_it_says_how_it_is_used(program: Path, words: tuple[str, ...]) -> None:
-    done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=SECONDS)
+    done = subprocess.run(
+        [program, *words], capture_output=True, text=True, check=False, timeout=SECONDS
+    )
     assert (done.returncode, done.stderr) == (2, "usage: gpupool-hook CODE GLIBC < STATE\n")

@@ -1,6 +1,8 @@
-"""The simulated card's CUDA runtime: every symbol of the vendor's, one way to the driver, errors kept for each thread.
+"""The simulated card's CUDA runtime: every symbol of the vendor's, one way to the driver, errors
+kept for each thread.
 
-What it does with a working card is in tests/cuda; here it meets no driver, or one that only records what it is asked.
+What it does with a working card is in tests/cuda; here it meets no driver, or one that only records
+what it is asked.
 """
 
 from __future__ import annotations
@@ -21,16 +23,23 @@ HERE = Path(__file__).parent
 
 
 def vendor_root(major: int) -> Path:
-    """Where the vendor's runtime package lies: headers to compile against, a library to compare symbols with."""
+    """Where the vendor's runtime package lies: headers to compile against, a library to compare
+    symbols with."""
     nvidia = importlib.util.find_spec("nvidia")
     assert nvidia is not None
     folder = {12: "cuda_runtime", 13: "cu13"}[major]
-    return next(Path(p) / folder for p in nvidia.submodule_search_locations or () if (Path(p) / folder).exists())
+    return next(
+        Path(p) / folder
+        for p in nvidia.submodule_search_locations or ()
+        if (Path(p) / folder).exists()
+    )
 
 
 def exported(library: Path) -> dict[str, str]:
     """Function name to version node, of the defined dynamic symbols."""
-    listing = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    ).stdout
     return dict(re.findall(r" [TW] (\w*cuda\w+)@+([\w.]+)$", listing, re.M))
 
 
@@ -52,13 +61,21 @@ class Ask(Protocol):
 
 @pytest.fixture
 def ask(recording_driver: Path, tmp_path: Path) -> Ask:
-    """Runs Python in a fresh process with the runtime as `rt`, over the recording driver; returns what it printed."""
+    """Runs Python in a fresh process with the runtime as `rt`, over the recording driver; returns
+    what it printed."""
 
     def run(major: int, code: str, driver: Path | None = None) -> str:
         begin = f"import ctypes, threading\nrt = ctypes.CDLL({str(ours(major))!r})\n"
-        environment = {"LD_LIBRARY_PATH": str(driver or recording_driver), "RECORD": str(tmp_path / "record")}
+        environment = {
+            "LD_LIBRARY_PATH": str(driver or recording_driver),
+            "RECORD": str(tmp_path / "record"),
+        }
         done = subprocess.run(
-            [sys.executable, "-c", begin + code], env=environment, capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", begin + code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
@@ -81,13 +98,18 @@ def test_the_driver_is_asked_for_each_function_by_a_name_and_version_of_its_head
 ) -> None:
     ask(major, "rt.cudaFree(None)")
     known = set(
-        re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\b", (vendor_root(major) / "include/cudaTypedefs.h").read_text())
+        re.findall(
+            r"PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\b",
+            (vendor_root(major) / "include/cudaTypedefs.h").read_text(),
+        )
     )
     versions = {(name, int(version), bool(twin)) for name, version, twin in known}
     versions |= {(name, 4000, False) for name in ("cuProfilerStart", "cuProfilerStop")}
     asked = [
         (name, int(version), int(flags))
-        for name, version, flags in (line.split() for line in (tmp_path / "record").read_text().splitlines())
+        for name, version, flags in (
+            line.split() for line in (tmp_path / "record").read_text().splitlines()
+        )
     ]
     assert len(asked) == len(set(asked)) > 150
     assert {flags for _, _, flags in asked} == {0, 2}
@@ -95,8 +117,12 @@ def test_the_driver_is_asked_for_each_function_by_a_name_and_version_of_its_head
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_the_per_thread_twin_of_a_function_calls_the_drivers_per_thread_twin(ask: Ask, major: int) -> None:
-    calls = "print(rt.cudaStreamQuery(None), rt.cudaStreamQuery_ptsz(None), rt.cudaEventQuery(None))"
+def test_the_per_thread_twin_of_a_function_calls_the_drivers_per_thread_twin(
+    ask: Ask, major: int
+) -> None:
+    calls = (
+        "print(rt.cudaStreamQuery(None), rt.cudaStreamQuery_ptsz(None), rt.cudaEventQuery(None))"
+    )
     assert ask(major, calls) == "2 600 2\n"
 
 
@@ -142,7 +168,9 @@ print(counted)
 
 
 @pytest.mark.parametrize("major", MAJORS)
-def test_errors_have_the_names_of_the_header_and_strangers_are_unknown(ask: Ask, major: int) -> None:
+def test_errors_have_the_names_of_the_header_and_strangers_are_unknown(
+    ask: Ask, major: int
+) -> None:
     header = (vendor_root(major) / "include/driver_types.h").read_text()
     names = dict(re.findall(r"\b(cuda(?:Success|Error\w+))\s*=\s*(\d+)", header))
     code = f"""

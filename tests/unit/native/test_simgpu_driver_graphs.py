@@ -1,4 +1,5 @@
-"""Graphs of the simulated driver: captured, built by hand, changed, with memory of their own, launched as one whole."""
+"""Graphs of the simulated driver: captured, built by hand, changed, with memory of their own,
+launched as one whole."""
 
 from __future__ import annotations
 
@@ -54,7 +55,10 @@ def machine(tmp_path: Path) -> Path:
 
 
 def graphs(machine: Path, text: str) -> None:
-    run(machine, f"exec({HELPERS!r}, globals())\n" + "\n".join(line[8:] for line in text.splitlines()))
+    run(
+        machine,
+        f"exec({HELPERS!r}, globals())\n" + "\n".join(line[8:] for line in text.splitlines()),
+    )
 
 
 def test_a_captured_fork_and_join_takes_as_long_as_its_longest_branch(machine: Path) -> None:

@@ -1,4 +1,5 @@
-"""Memory of the simulated driver: one budget per card, charged exactly, data that really moves, others' memory."""
+"""Memory of the simulated driver: one budget per card, charged exactly, data that really moves,
+others' memory."""
 
 from __future__ import annotations
 
@@ -243,7 +244,9 @@ cu.write(range_, b"from the child!")
 """
 
 
-def test_a_descriptor_of_physical_memory_works_in_another_process_and_costs_it_nothing(machine: Path) -> None:
+def test_a_descriptor_of_physical_memory_works_in_another_process_and_costs_it_nothing(
+    machine: Path,
+) -> None:
     run(machine, VMM + f"""
         CHILD = {IMPORTING!r}
         """ + """
@@ -259,7 +262,9 @@ def test_a_descriptor_of_physical_memory_works_in_another_process_and_costs_it_n
     """)  # fmt: skip
 
 
-def test_a_pool_keeps_what_its_threshold_says_and_gives_the_rest_back_at_a_wait(machine: Path) -> None:
+def test_a_pool_keeps_what_its_threshold_says_and_gives_the_rest_back_at_a_wait(
+    machine: Path,
+) -> None:
     run(machine, """
         cu.start()
         free = cu.memory()[0]
@@ -324,7 +329,9 @@ print("gone", flush=True)
 """
 
 
-def test_memory_opened_by_another_process_is_one_memory_and_only_its_owner_pays(machine: Path) -> None:
+def test_memory_opened_by_another_process_is_one_memory_and_only_its_owner_pays(
+    machine: Path,
+) -> None:
     with running(machine, EXPORTER) as owner, running(machine, IMPORTER) as other:
         tell(other, hear(owner))
         assert hear(other) == "done"

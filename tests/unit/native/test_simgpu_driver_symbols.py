@@ -1,5 +1,5 @@
-"""What the simulated driver exports and how it is found: every symbol of the headers, twins apart from their plain
-functions, look-ups by version, unsupported calls counted.
+"""What the simulated driver exports and how it is found: every symbol of the headers, twins apart
+from their plain functions, look-ups by version, unsupported calls counted.
 """
 
 from __future__ import annotations
@@ -23,15 +23,26 @@ def machine(tmp_path: Path) -> Path:
 
 def exports() -> dict[str, int]:
     """Name to address of the library's dynamic functions."""
-    listing = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True)
-    return {name: int(at, 16) for at, name in re.findall(r"^([0-9a-f]+) [TW] (\w+)$", listing.stdout, re.M)}
+    listing = subprocess.run(
+        ["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True
+    )
+    return {
+        name: int(at, 16)
+        for at, name in re.findall(r"^([0-9a-f]+) [TW] (\w+)$", listing.stdout, re.M)
+    }
 
 
-def test_the_library_exports_the_headers_symbols_and_nothing_else_of_cudas(headers: Headers) -> None:
+def test_the_library_exports_the_headers_symbols_and_nothing_else_of_cudas(
+    headers: Headers,
+) -> None:
     names = {name for name in exports() if name.startswith("cu")}
     assert names == set(headers.lists["libcuda"].by_name)
     others = exports().keys() - names
-    assert others == {"simgpu_unsupported_count", "simgpu_unsupported_name", "simgpu_symbol_is_implemented"}
+    assert others == {
+        "simgpu_unsupported_count",
+        "simgpu_unsupported_name",
+        "simgpu_symbol_is_implemented",
+    }
 
 
 def test_a_twin_is_another_function_than_its_plain_one(headers: Headers) -> None:
@@ -41,17 +52,27 @@ def test_a_twin_is_another_function_than_its_plain_one(headers: Headers) -> None
     assert [s.name for s in twins if at[s.name] == at[s.plain]] == []
 
 
-def test_a_program_links_with_lcuda_and_needs_the_drivers_soname(machine: Path, tmp_path: Path) -> None:
+def test_a_program_links_with_lcuda_and_needs_the_drivers_soname(
+    machine: Path, tmp_path: Path
+) -> None:
     (tmp_path / "user.c").write_text("int cuInit(unsigned); int main(void) { return cuInit(0); }")
     user = tmp_path / "user"
-    subprocess.run([compiler(), tmp_path / "user.c", "-o", user, f"-L{LIBRARY.parent}", "-lcuda"], check=True)
-    dynamic = subprocess.run(["readelf", "-d", user, LIBRARY], capture_output=True, text=True, check=True).stdout
+    subprocess.run(
+        [compiler(), tmp_path / "user.c", "-o", user, f"-L{LIBRARY.parent}", "-lcuda"], check=True
+    )
+    dynamic = subprocess.run(
+        ["readelf", "-d", user, LIBRARY], capture_output=True, text=True, check=True
+    ).stdout
     assert "Shared library: [libcuda.so.1]" in dynamic
     assert "Library soname: [libcuda.so.1]" in dynamic
-    subprocess.run([user], env=environment(machine, LD_LIBRARY_PATH=str(LIBRARY.parent)), check=True)
+    subprocess.run(
+        [user], env=environment(machine, LD_LIBRARY_PATH=str(LIBRARY.parent)), check=True
+    )
 
 
-def test_a_look_up_gives_the_newest_form_that_the_version_knows_and_the_twin_when_asked(machine: Path) -> None:
+def test_a_look_up_gives_the_newest_form_that_the_version_knows_and_the_twin_when_asked(
+    machine: Path,
+) -> None:
     run(machine, """
         status = c_int(7)
         def look(name, version, flags=0):
@@ -78,7 +99,9 @@ def test_a_look_up_gives_the_newest_form_that_the_version_knows_and_the_twin_whe
     """)  # fmt: skip
 
 
-def test_an_unsupported_call_answers_is_counted_and_is_listed(machine: Path, tmp_path: Path) -> None:
+def test_an_unsupported_call_answers_is_counted_and_is_listed(
+    machine: Path, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
     run(machine, """
         cu.start()
@@ -99,7 +122,9 @@ def test_an_unsupported_call_answers_is_counted_and_is_listed(machine: Path, tmp
         assert view.unsupported_calls == 4
 
 
-def test_the_known_tables_are_given_and_the_vendors_self_test_is_not_answered(machine: Path) -> None:
+def test_the_known_tables_are_given_and_the_vendors_self_test_is_not_answered(
+    machine: Path,
+) -> None:
     run(machine, """
         def table(text):
             found = c_void_p()

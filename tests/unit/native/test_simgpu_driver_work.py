@@ -1,5 +1,5 @@
-"""Work of the simulated driver: kernels take the time they are said to take, streams and events order it, functions of
-the host run in their turn, and a fault ends its context and no other.
+"""Work of the simulated driver: kernels take the time they are said to take, streams and events
+order it, functions of the host run in their turn, and a fault ends its context and no other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ def machine(tmp_path: Path) -> Path:
     return make_machine(tmp_path)
 
 
-def test_a_kernel_takes_its_argument_or_the_time_in_its_name_or_what_the_environment_says(machine: Path) -> None:
+def test_a_kernel_takes_its_argument_or_the_time_in_its_name_or_what_the_environment_says(
+    machine: Path,
+) -> None:
     run(machine, """
         cu.start()
         stream, a, b = cu.stream(), cu.event(), cu.event()
@@ -55,7 +57,9 @@ def test_a_kernel_takes_its_argument_or_the_time_in_its_name_or_what_the_environ
         cu("CtxSynchronize")
         print(cu.elapsed_ms(a, b))
     """
-    assert float(run(machine, fixed, GPUPOOL_SIMGPU_KERNEL_US="700", GRID="1")) == pytest.approx(7, abs=0.1)
+    assert float(run(machine, fixed, GPUPOOL_SIMGPU_KERNEL_US="700", GRID="1")) == pytest.approx(
+        7, abs=0.1
+    )
     small, large = (float(run(machine, fixed, GRID=grid)) for grid in ("1", "100000"))
     assert 0 < small < 1 < large
 
@@ -86,7 +90,9 @@ def test_events_are_in_the_order_of_their_streams_and_waits_cross_them(machine: 
     """)  # fmt: skip
 
 
-def test_the_default_stream_waits_for_blocking_streams_and_a_threads_own_does_not(machine: Path) -> None:
+def test_the_default_stream_waits_for_blocking_streams_and_a_threads_own_does_not(
+    machine: Path,
+) -> None:
     run(machine, """
         cu.start()
         f = cu.function(b"gpupool_spin_ns")
@@ -120,7 +126,9 @@ def test_the_default_stream_waits_for_blocking_streams_and_a_threads_own_does_no
     """)  # fmt: skip
 
 
-def test_host_functions_run_in_their_turn_on_another_thread_and_data_waits_for_them(machine: Path) -> None:
+def test_host_functions_run_in_their_turn_on_another_thread_and_data_waits_for_them(
+    machine: Path,
+) -> None:
     run(machine, """
         cu.start()
         f, stream = cu.function(b"gpupool_spin_ns"), cu.stream()
@@ -231,7 +239,9 @@ def test_a_library_has_kernels_and_one_module_in_each_context(machine: Path) -> 
     """)  # fmt: skip
 
 
-def test_a_fault_is_its_processs_own_and_sticks_until_the_context_is_made_anew(machine: Path) -> None:
+def test_a_fault_is_its_processs_own_and_sticks_until_the_context_is_made_anew(
+    machine: Path,
+) -> None:
     neighbour = """
         cu.start()
         cu.launch(cu.function(b"gpupool_spin_ns"), ns=100 * MS)
@@ -258,7 +268,7 @@ def test_a_fault_is_its_processs_own_and_sticks_until_the_context_is_made_anew(m
         tell(other)
         assert hear(other) == "well"
     with SimulatedMachine(machine) as view:
-        assert view.condition(view.cards[0].uuid)[2] == 31
+        assert view.read_condition(view.cards[0].uuid)[2] == 31
 
 
 def test_a_lost_card_fails_every_call_and_a_new_process_cannot_use_it(machine: Path) -> None:
@@ -270,12 +280,15 @@ def test_a_lost_card_fails_every_call_and_a_new_process_cannot_use_it(machine: P
     """) as process:  # fmt: skip
         assert hear(process) == "up"
         with SimulatedMachine(machine) as view:
-            view.lose(view.cards[0].uuid)
+            view.lose_card(view.cards[0].uuid)
         tell(process)
         first, second = hear(process).split()
         assert first != "0"
         assert second != "0"
-    run(machine, 'cu("Init", 0)\nassert cu.code("DevicePrimaryCtxRetain", byref(c_void_p()), 0) != 0\ncu.start(1)')
+    run(
+        machine,
+        'cu("Init", 0)\nassert cu.code("DevicePrimaryCtxRetain", byref(c_void_p()), 0) != 0\ncu.start(1)',
+    )
 
 
 EVENT_OWNER = """
@@ -310,7 +323,9 @@ def test_an_event_of_another_process_is_waited_for(machine: Path) -> None:
         assert hear(user) == "seen"
 
 
-def test_a_child_forked_after_cuinit_gets_nothing_and_one_forked_before_it_everything(machine: Path) -> None:
+def test_a_child_forked_after_cuinit_gets_nothing_and_one_forked_before_it_everything(
+    machine: Path,
+) -> None:
     run(machine, """
         def child(body):
             pid = os.fork()
@@ -428,5 +443,6 @@ def test_two_processes_get_half_of_a_card_each(machine: Path) -> None:
         assert hear(one) == hear(other) == "ready"
         tell(one)
         tell(other)
-        # 200 ms of work each: the one that ends first had the other beside it all the time but its start.
+        # 200 ms of work each: the one that ends first had the other beside it all the time but its
+        # start.
         assert max(float(hear(one)), float(hear(other))) > 330

@@ -74,7 +74,9 @@ def test_a_stream_is_a_queue(make: Make) -> None:
     assert [engine.when_done(t) for t in tickets] == [MS, 2 * MS, 3 * MS]
 
 
-def test_events_stamp_the_moment_between_the_kernels_even_when_nobody_looked_then(make: Make) -> None:
+def test_events_stamp_the_moment_between_the_kernels_even_when_nobody_looked_then(
+    make: Make,
+) -> None:
     engine = make()
     context = engine.context()
     first = engine.record(context)
@@ -86,7 +88,9 @@ def test_events_stamp_the_moment_between_the_kernels_even_when_nobody_looked_the
     assert [engine.event_ns(context, e) for e in (first, middle, last)] == [0, 3 * MS, 7 * MS]
 
 
-def test_two_processes_take_turns_of_two_milliseconds_and_each_kernel_is_preempted(make: Make) -> None:
+def test_two_processes_take_turns_of_two_milliseconds_and_each_kernel_is_preempted(
+    make: Make,
+) -> None:
     engine = make()
     a, b = engine.context(owner=1), engine.context(owner=2)
     long, short = engine.kernel(a, 6 * MS), engine.kernel(b, 3 * MS)
@@ -115,7 +119,9 @@ def test_a_turn_nobody_needs_any_more_passes_on_at_once(make: Make) -> None:
     assert engine.when_done(ticket) == MS + 100 * US
 
 
-def test_passing_the_card_on_costs_what_is_configured_and_coming_back_to_it_does_not(make: Make) -> None:
+def test_passing_the_card_on_costs_what_is_configured_and_coming_back_to_it_does_not(
+    make: Make,
+) -> None:
     engine = make(switch_ns=50 * US)
     a, b = engine.context(owner=1), engine.context(owner=2)
     assert engine.when_done(engine.kernel(a, MS)) == MS
@@ -151,7 +157,9 @@ def test_a_stream_of_higher_priority_gets_its_width_first(make: Make) -> None:
     assert engine.when_done(waits) == 3 * MS // 2  # half its rate (400 of 800) for 1 ms, then all
 
 
-def test_copies_of_each_direction_share_their_link_and_do_not_take_turns_with_kernels(make: Make) -> None:
+def test_copies_of_each_direction_share_their_link_and_do_not_take_turns_with_kernels(
+    make: Make,
+) -> None:
     engine = make()
     a, b = engine.context(owner=1), engine.context(owner=2)
     streams = [engine.stream(a) for _ in range(3)]
@@ -164,7 +172,9 @@ def test_copies_of_each_direction_share_their_link_and_do_not_take_turns_with_ke
     assert [engine.when_done(t) for t in inward] == [2 * MS, 2 * MS]
 
 
-def test_a_wait_holds_its_stream_until_the_other_is_there_also_across_cards_and_processes(make: Make) -> None:
+def test_a_wait_holds_its_stream_until_the_other_is_there_also_across_cards_and_processes(
+    make: Make,
+) -> None:
     engine = make(cards=2)
     a, b = engine.context(0, owner=1), engine.context(1, owner=2)
     awaited = engine.kernel(a, 5 * MS)
@@ -332,13 +342,18 @@ durations = st.lists(st.integers(1, 9 * MS), min_size=1, max_size=12)
 
 
 @settings(max_examples=40, deadline=None)
-@given(queues=st.lists(durations, min_size=1, max_size=5), hops=st.lists(st.integers(1, 4 * MS), max_size=30))
+@given(
+    queues=st.lists(durations, min_size=1, max_size=5),
+    hops=st.lists(st.integers(1, 4 * MS), max_size=30),
+)
 def test_the_card_never_idles_nor_runs_two_at_once_and_nobody_starves(
     library: Any, queues: list[list[int]], hops: list[int]
 ) -> None:
     engine = Engine(library)
     contexts = [engine.context(owner=i + 1) for i in range(len(queues))]
-    tickets = [[engine.kernel(c, d) for d in queue] for c, queue in zip(contexts, queues, strict=True)]
+    tickets = [
+        [engine.kernel(c, d) for d in queue] for c, queue in zip(contexts, queues, strict=True)
+    ]
     marks = [engine.record(c) for c in contexts]
     for hop in hops:  # looking in between changes nothing
         engine.advance(engine.now + hop)
@@ -349,13 +364,18 @@ def test_the_card_never_idles_nor_runs_two_at_once_and_nobody_starves(
     assert engine.busy(0, 3200 * MS) == total
     for context, mark, row in zip(contexts, marks, queues, strict=True):
         end, turns = engine.event_ns(context, mark), sum(row) // (2 * MS) + 1
-        assert end <= sum(row) + (len(queues) - 1) * turns * 2 * MS, "more than its neighbours' turns was waited for"
+        assert end <= sum(row) + (len(queues) - 1) * turns * 2 * MS, (
+            "more than its neighbours' turns was waited for"
+        )
     assert engine.check() is None
     engine.close()
 
 
 @settings(max_examples=40, deadline=None)
-@given(queues=st.lists(durations, min_size=1, max_size=4), cuts=st.lists(st.integers(1, 60 * MS), max_size=20))
+@given(
+    queues=st.lists(durations, min_size=1, max_size=4),
+    cuts=st.lists(st.integers(1, 60 * MS), max_size=20),
+)
 def test_what_happens_does_not_depend_on_how_often_somebody_looks(
     library: Any, queues: list[list[int]], cuts: list[int]
 ) -> None:
@@ -405,5 +425,7 @@ def test_the_engine_is_clean_under_the_sanitizers(tmp_path: Path) -> None:
          "-o", str(program)],
         check=True,
     )  # fmt: skip
-    done = subprocess.run([str(program), "20000"], check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [str(program), "20000"], check=False, capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stderr) == (0, "")

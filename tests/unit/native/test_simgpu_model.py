@@ -1,4 +1,5 @@
-"""One simulated machine used by many processes: found, shared, charged, waited for, left by those who are killed."""
+"""One simulated machine used by many processes: found, shared, charged, waited for, left by those
+who are killed."""
 
 from __future__ import annotations
 
@@ -49,16 +50,16 @@ def user(program: Path, path: Path) -> Iterator[User]:
 
 
 STRUCTS: dict[str, tuple[type[Any], dict[str, str]]] = {
-    "sim_card": (simgpu_layout.Card, {}),
-    "sim_fault": (simgpu_layout.Fault, {}),
-    "sim_ended": (simgpu_layout.Ended, {}),
-    "sim_header": (simgpu_layout.Header, {}),
-    "sim_process": (simgpu_layout.Process, {}),
-    "engine_sample": (simgpu_layout.Sample, {}),
-    "engine_context": (simgpu_layout.Context, {}),
-    "engine_card": (simgpu_layout.EngineCard, {}),
+    "sim_card": (simgpu_layout.SimCard, {}),
+    "sim_fault": (simgpu_layout.SimFault, {}),
+    "sim_ended": (simgpu_layout.SimEnded, {}),
+    "sim_header": (simgpu_layout.SimHeader, {}),
+    "sim_process": (simgpu_layout.SimProcess, {}),
+    "engine_sample": (simgpu_layout.SimSample, {}),
+    "engine_context": (simgpu_layout.SimContext, {}),
+    "engine_card": (simgpu_layout.SimEngineCard, {}),
     "engine": (
-        simgpu_layout.Engine,
+        simgpu_layout.SimEngine,
         {f: f"config.{f}" for f in ("mode", "cards", "slice_ns", "switch_ns")},
     ),
     "sim_machine": (simgpu_layout.MachineFile, {}),
@@ -92,7 +93,9 @@ def test_a_machine_that_is_not_there_or_is_none_says_which(program: Path, tmp_pa
         assert user.opened == NOT_THERE
 
 
-def test_a_process_sees_only_the_cards_listed_beside_the_machine(program: Path, tmp_path: Path) -> None:
+def test_a_process_sees_only_the_cards_listed_beside_the_machine(
+    program: Path, tmp_path: Path
+) -> None:
     path, devices = tmp_path / "simgpu" / "machine", tmp_path / "share" / "devices"
     create_machine(path, MACHINE)
     devices.parent.mkdir()
@@ -117,7 +120,9 @@ def test_memory_is_the_cards_and_refused_beyond_it(user: User) -> None:
     assert user.ask("charge", 9, DEVICE_MEMORY, 1) == INVALID
 
 
-def test_processes_filling_one_card_at_once_get_all_of_it_and_not_a_byte_more(program: Path, path: Path) -> None:
+def test_processes_filling_one_card_at_once_get_all_of_it_and_not_a_byte_more(
+    program: Path, path: Path
+) -> None:
     users = [User(program, path) for _ in range(4)]
     for user in users:
         user.ask("context", 0)
@@ -132,7 +137,9 @@ def test_processes_filling_one_card_at_once_get_all_of_it_and_not_a_byte_more(pr
         assert user.ask("free", 0) == MEMORY
 
 
-def test_the_memory_of_a_killed_process_is_there_for_who_needs_it(program: Path, path: Path, user: User) -> None:
+def test_the_memory_of_a_killed_process_is_there_for_who_needs_it(
+    program: Path, path: Path, user: User
+) -> None:
     with User(program, path) as doomed:
         doomed.ask("context", 0)
         doomed.ask("charge", 0, DEVICE_MEMORY, MEMORY - CONTEXT)
@@ -142,19 +149,25 @@ def test_the_memory_of_a_killed_process_is_there_for_who_needs_it(program: Path,
         assert user.ask("charge", 0, DEVICE_MEMORY, MEMORY) == 0
 
 
-def test_a_forked_child_has_nothing_of_its_parents_and_takes_nothing_away(program: Path, path: Path) -> None:
+def test_a_forked_child_has_nothing_of_its_parents_and_takes_nothing_away(
+    program: Path, path: Path
+) -> None:
     with User(program, path) as user:
         user.ask("context", 0)
         assert user.ask("fork") == 0, "the child has no slot, and gets one of its own"
         assert user.ask("free", 0) == MEMORY - CONTEXT
         with SimulatedMachine(path) as machine:
-            assert [use.pid for use in machine.processes(MACHINE.devices[0].uuid)] == [user.pid]
+            assert [use.pid for use in machine.list_processes(MACHINE.devices[0].uuid)] == [
+                user.pid
+            ]
         children = Path(f"/proc/{user.pid}/task/{user.pid}/children").read_text().split()
         os.kill(int(children[0]), signal.SIGKILL)
         assert user.ask("free", 0) == MEMORY - CONTEXT
 
 
-def test_a_program_that_executes_another_starts_with_nothing(program: Path, path: Path, user: User) -> None:
+def test_a_program_that_executes_another_starts_with_nothing(
+    program: Path, path: Path, user: User
+) -> None:
     user.ask("context", 0)
     user.ask("charge", 0, DEVICE_MEMORY, GIB)
     assert user.ask("exec") == 0, "opened anew"
@@ -173,7 +186,9 @@ def test_work_takes_its_time_on_the_real_clock(user: User) -> None:
     assert user.ask("now") - before >= 60 * MS
 
 
-def test_a_full_queue_holds_the_submitter_back_and_loses_nothing(virtual: Path, program: Path) -> None:
+def test_a_full_queue_holds_the_submitter_back_and_loses_nothing(
+    virtual: Path, program: Path
+) -> None:
     with User(program, virtual) as user:
         user.ask("context", 0)
         assert user.ask("submit", 0, MS, 3000) == 0
@@ -198,7 +213,9 @@ def test_asking_again_and_again_passes_virtual_time_too(virtual: Path, program: 
         assert user.ask("now") == 10 * MS
 
 
-def test_processes_on_the_virtual_clock_share_the_card_exactly(virtual: Path, program: Path) -> None:
+def test_processes_on_the_virtual_clock_share_the_card_exactly(
+    virtual: Path, program: Path
+) -> None:
     with User(program, virtual) as a, User(program, virtual) as b:
         for user in (a, b):
             user.ask("context", 0)
@@ -208,11 +225,13 @@ def test_processes_on_the_virtual_clock_share_the_card_exactly(virtual: Path, pr
         assert (a.line(), b.line()) == ("0", "0")
         assert a.ask("now") == 200 * MS
         with SimulatedMachine(virtual) as machine:
-            uses = machine.processes(MACHINE.devices[0].uuid)
+            uses = machine.list_processes(MACHINE.devices[0].uuid)
             assert [use.gpu_ns for use in uses] == [100 * MS, 100 * MS]
 
 
-def test_a_process_that_sleeps_elsewhere_does_not_stop_the_virtual_clock(virtual: Path, program: Path) -> None:
+def test_a_process_that_sleeps_elsewhere_does_not_stop_the_virtual_clock(
+    virtual: Path, program: Path
+) -> None:
     with User(program, virtual) as idle, User(program, virtual) as user:
         idle.ask("context", 0)
         user.ask("submit", 0, 50 * MS)
@@ -238,7 +257,9 @@ def test_host_callbacks_are_run_between_what_was_before_and_after_them(
         assert user.ask("now") - before >= 10 * MS
 
 
-def test_a_neighbour_that_is_killed_leaves_the_card_to_the_others(program: Path, path: Path, user: User) -> None:
+def test_a_neighbour_that_is_killed_leaves_the_card_to_the_others(
+    program: Path, path: Path, user: User
+) -> None:
     user.ask("context", 0)
     with User(program, path) as hog:
         hog.ask("submit", 0, 3_600_000 * MS)
@@ -251,7 +272,9 @@ def test_a_neighbour_that_is_killed_leaves_the_card_to_the_others(program: Path,
 # --- killed inside ---
 
 
-def test_a_process_killed_with_the_lock_stops_nobody_for_long(program: Path, path: Path, user: User) -> None:
+def test_a_process_killed_with_the_lock_stops_nobody_for_long(
+    program: Path, path: Path, user: User
+) -> None:
     user.ask("context", 0)
     with User(program, path) as holder:
         holder.ask("lock")
@@ -283,7 +306,9 @@ def test_processes_killed_anywhere_leave_a_machine_that_works(program: Path, pat
         assert survivor.ask("wait", 0) == 0, "nobody's work is left on the card"
 
 
-def test_threads_and_processes_are_clean_under_the_thread_sanitizer(tmp_path: Path, path: Path) -> None:
+def test_threads_and_processes_are_clean_under_the_thread_sanitizer(
+    tmp_path: Path, path: Path
+) -> None:
     watched = compile_user(tmp_path / "tsan-user", "-fsanitize=thread")
     env = {"TSAN_OPTIONS": "halt_on_error=1 exitcode=66"}
     with User(watched, path, env=env) as user:
@@ -295,7 +320,9 @@ def test_threads_and_processes_are_clean_under_the_thread_sanitizer(tmp_path: Pa
 
 
 def test_memory_is_used_cleanly_under_the_address_sanitizer(tmp_path: Path, path: Path) -> None:
-    watched = compile_user(tmp_path / "asan-user", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    watched = compile_user(
+        tmp_path / "asan-user", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"
+    )
     with User(watched, path) as user:
         for words in (
             ("context", 0),

@@ -1,4 +1,5 @@
-"""The simulated libnvidia-ml.so.1, asked by the vendor's own Python binding and by our probe, both unchanged."""
+"""The simulated libnvidia-ml.so.1, asked by the vendor's own Python binding and by our probe, both
+unchanged."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def user(program: Path, path: Path) -> Iterator[User]:
 
 @pytest.fixture
 def binding(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """nvidia-ml-py over the simulated library, not begun yet. The library goes again: other tests have none."""
+    """nvidia-ml-py over the simulated library, not begun yet. The library goes again: other tests
+    have none."""
     pynvml, library = importlib.import_module("pynvml"), ctypes.CDLL(str(LIBRARY))
     monkeypatch.setattr(pynvml, "nvmlLib", library)
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
@@ -105,7 +107,11 @@ def test_every_function_of_the_binding_is_there_and_what_has_no_behaviour_is_cou
     nvml: Any, machine: SimulatedMachine
 ) -> None:
     source = Path(nvml.__file__).read_text()
-    names = {line.split('"')[1] for line in source.splitlines() if '_nvmlGetFunctionPointer("nvml' in line}
+    names = {
+        line.split('"')[1]
+        for line in source.splitlines()
+        if '_nvmlGetFunctionPointer("nvml' in line
+    }
     assert len(names) > 200
     assert not {name for name in names if not hasattr(nvml.nvmlLib, name)}
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
@@ -121,7 +127,11 @@ def test_every_function_of_the_binding_is_there_and_what_has_no_behaviour_is_cou
 def test_cards_are_the_machines(nvml: Any) -> None:
     handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
     assert [nvml.nvmlDeviceGetUUID(h) for h in handles] == [d.uuid for d in MACHINE.devices]
-    assert [nvml.nvmlDeviceGetName(h) for h in handles] == ["Tesla T4", "Tesla T4", "NVIDIA H100 80GB HBM3"]
+    assert [nvml.nvmlDeviceGetName(h) for h in handles] == [
+        "Tesla T4",
+        "Tesla T4",
+        "NVIDIA H100 80GB HBM3",
+    ]
     assert [nvml.nvmlDeviceGetIndex(h) for h in handles] == [0, 1, 2]
     assert [nvml.nvmlDeviceGetMinorNumber(h) for h in handles] == [0, 1, 2]
     assert nvml.nvmlDeviceGetCudaComputeCapability(handles[2]) == (9, 0)
@@ -149,7 +159,9 @@ def test_a_handle_that_is_none_is_recognised(nvml: Any) -> None:
     assert refused(nvml, "INVALID_ARGUMENT", nvml.nvmlDeviceGetMemoryInfo, nonsense)
 
 
-def test_only_cards_listed_for_the_job_are_there_and_counted_from_zero(binding: Any, path: Path) -> None:
+def test_only_cards_listed_for_the_job_are_there_and_counted_from_zero(
+    binding: Any, path: Path
+) -> None:
     devices = path.parents[1] / "share" / "devices"
     devices.parent.mkdir()
     devices.write_text(MACHINE.devices[2].uuid + "\n")
@@ -194,7 +206,9 @@ def test_processes_are_listed_with_their_memory_and_gone_when_they_are(
     assert nvml.nvmlSystemGetProcessName(user.pid).endswith("simgpu-user")
 
 
-def test_the_older_forms_of_the_process_list_have_entries_of_their_own_size(nvml: Any, user: User) -> None:
+def test_the_older_forms_of_the_process_list_have_entries_of_their_own_size(
+    nvml: Any, user: User
+) -> None:
     library, handle = nvml.nvmlLib, nvml.nvmlDeviceGetHandleByIndex(0)
     for name, entry in (("", 16), ("_v2", 24), ("_v3", 24)):
         call = getattr(library, f"nvmlDeviceGetComputeRunningProcesses{name}")
@@ -207,14 +221,18 @@ def test_the_older_forms_of_the_process_list_have_entries_of_their_own_size(nvml
         assert set(room[entry:]) == {0xEE}, "nothing is written behind the entry"
 
 
-def test_the_load_is_whole_percents_of_a_second_and_late(binding: Any, program: Path, path: Path) -> None:
+def test_the_load_is_whole_percents_of_a_second_and_late(
+    binding: Any, program: Path, path: Path
+) -> None:
     create_machine(path, MACHINE, virtual=True)
     binding.nvmlInit()
     handle, other = binding.nvmlDeviceGetHandleByIndex(0), binding.nvmlDeviceGetHandleByIndex(1)
     with User(program, path) as user:
         user.ask("submit", 0, 399 * MS)
         user.ask("wait", 0)
-        assert binding.nvmlDeviceGetUtilizationRates(handle).gpu == 0, "what began 399 ms ago is not seen yet"
+        assert binding.nvmlDeviceGetUtilizationRates(handle).gpu == 0, (
+            "what began 399 ms ago is not seen yet"
+        )
         user.ask("submit", 0, 106 * MS)
         user.ask("copy", 0, 700 * MS)  # no kernel
         user.ask("wait", 0)
@@ -260,7 +278,8 @@ def test_no_function_stumbles_over_pointers_to_nothing(path: Path) -> None:
     command = [sys.executable, "-c", _NULLS, str(LIBRARY)]
     env = dict(os.environ, GPUPOOL_SIMGPU=str(path))
     done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
-    # Success (of those that want no pointer), invalid argument, not supported, not found, no room, another version.
+    # Success (of those that want no pointer), invalid argument, not supported, not found, no room,
+    # another version.
     assert set(json.loads(done.stdout)) <= {0, 2, 3, 6, 7, 25}
 
 
@@ -287,7 +306,9 @@ def test_an_xid_wakes_who_waits_for_events(nvml: Any, machine: SimulatedMachine)
     later.join()
 
 
-def test_events_of_cards_that_were_not_registered_are_not_told(nvml: Any, machine: SimulatedMachine) -> None:
+def test_events_of_cards_that_were_not_registered_are_not_told(
+    nvml: Any, machine: SimulatedMachine
+) -> None:
     events = watch(nvml, 0)
     machine.inject_xid(MACHINE.devices[1].uuid, 31)
     machine.inject_ecc(MACHINE.devices[0].uuid, corrected=3)
@@ -299,19 +320,22 @@ def test_events_of_cards_that_were_not_registered_are_not_told(nvml: Any, machin
 def test_ecc_errors_are_counted(nvml: Any, machine: SimulatedMachine) -> None:
     machine.inject_ecc(MACHINE.devices[0].uuid, corrected=3, uncorrected=2)
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
-    for kind, count in ((nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, 3), (nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, 2)):
+    for kind, count in (
+        (nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, 3),
+        (nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, 2),
+    ):
         assert nvml.nvmlDeviceGetTotalEccErrors(handle, kind, nvml.NVML_VOLATILE_ECC) == count
 
 
 def test_a_lost_card_is_lost_to_every_question(nvml: Any, machine: SimulatedMachine) -> None:
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
-    machine.lose(MACHINE.devices[0].uuid)
+    machine.lose_card(MACHINE.devices[0].uuid)
     assert refused(nvml, "GPU_IS_LOST", nvml.nvmlDeviceGetName, handle)
     assert refused(nvml, "GPU_IS_LOST", nvml.nvmlDeviceGetMemoryInfo, handle)
     assert refused(nvml, "GPU_IS_LOST", nvml.nvmlDeviceGetHandleByIndex, 0)
     assert nvml.nvmlDeviceGetCount() == 3
     assert nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(1)) == "Tesla T4"
-    machine.heal(MACHINE.devices[0].uuid)
+    machine.heal_card(MACHINE.devices[0].uuid)
     assert nvml.nvmlDeviceGetName(handle) == "Tesla T4"
 
 
@@ -322,7 +346,9 @@ def test_our_probe_sees_the_simulated_machine_as_a_real_one(path: Path, user: Us
     user.ask("charge", 0, DEVICE_MEMORY, GIB)
     env = dict(os.environ, LD_LIBRARY_PATH=str(simgpu_dir()), GPUPOOL_SIMGPU=str(path))
     command = [sys.executable, str(REPORT), str(path.parent)]
-    report = json.loads(subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout)
+    report = json.loads(
+        subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
+    )
     assert report["available"] == {"ok": True, "reason": ""}
     assert [d["uuid"] for d in report["devices"]] == [d.uuid for d in MACHINE.devices]
     assert [d["model"] for d in report["devices"]] == ["T4", "T4", "H100"]

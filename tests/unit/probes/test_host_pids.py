@@ -11,7 +11,10 @@ import pytest
 from gpupool.probes.host_pids import HostPids
 from tests.support.supervised import until
 
-pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="makes pid namespaces")]
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="makes pid namespaces"),
+]
 
 
 def start_of(pid: int) -> int:
@@ -31,8 +34,8 @@ def test_a_process_of_another_namespace_is_found_by_its_own_pid_and_start() -> N
             inner = first_child(outer.pid)
             namespace = os.stat(f"/proc/{inner}/ns/pid").st_ino
             pids = HostPids()
-            assert pids.find(1, namespace, start_of(inner)) == inner
-            assert pids.find(1, namespace, start_of(inner) + 1) is None
-            assert pids.find(1, os.stat("/proc/self/ns/pid").st_ino, start_of(1)) is None
+            assert pids.find_pid(1, namespace, start_of(inner)) == inner
+            assert pids.find_pid(1, namespace, start_of(inner) + 1) is None
+            assert pids.find_pid(1, os.stat("/proc/self/ns/pid").st_ino, start_of(1)) is None
         finally:
             outer.kill()

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from gpupool.model.numa import NumaNode
-from gpupool.probes.numa import read_numa, usable_cpus
+from gpupool.probes.numa import list_usable_cpus, read_numa
 
 
 def machine(root: Path, **nodes: tuple[str, int]) -> Path:
@@ -11,7 +11,9 @@ def machine(root: Path, **nodes: tuple[str, int]) -> Path:
         node.mkdir(parents=True)
         (node / "cpulist").write_text(cpus + "\n")
         number = name.removeprefix("node")
-        (node / "meminfo").write_text(f"Node {number} MemTotal: {kib} kB\nNode {number} MemFree: 1 kB\n")
+        (node / "meminfo").write_text(
+            f"Node {number} MemTotal: {kib} kB\nNode {number} MemFree: 1 kB\n"
+        )
     return root
 
 
@@ -35,5 +37,5 @@ def test_where_the_kernel_says_nothing_everything_is_one_numa_node(tmp_path: Pat
 
 
 def test_this_machine_has_every_processor_that_we_may_use_once() -> None:
-    cpus = [cpu for node in read_numa(usable_cpus(), 1 << 30) for cpu in node.cpus]
-    assert sorted(cpus) == sorted(usable_cpus())
+    cpus = [cpu for node in read_numa(list_usable_cpus(), 1 << 30) for cpu in node.cpus]
+    assert sorted(cpus) == sorted(list_usable_cpus())

@@ -7,7 +7,9 @@ import pytest
 from gpupool.probes.pci import PciCard, scan_pci
 
 
-def function(root: Path, address: str, driver: str | None = None, group: int | None = None, **attributes: str) -> None:
+def function(
+    root: Path, address: str, driver: str | None = None, group: int | None = None, **attributes: str
+) -> None:
     home = root / "devices/pci0000:00" / address
     home.mkdir(parents=True)
     (root / "bus/pci/devices").mkdir(parents=True, exist_ok=True)
@@ -35,12 +37,34 @@ def sysfs(tmp_path: Path) -> Path:
         kind="0x030200",
         numa_node="1",
     )
-    function(tmp_path, "0000:3c:00.0", vendor="0x10de", device="0x1eb8", kind="0x030200", numa_node="-1")
-    function(tmp_path, "0000:3d:00.0", driver="vfio-pci", vendor="0x10de", device="0x26b9", kind="0x030200")
-    function(tmp_path, "0000:3e:00.0", driver="nouveau", vendor="0x10de", device="0x2684", kind="0x030000")
-    function(tmp_path, "0000:c1:00.0", driver="amdgpu", vendor="0x1002", device="0x74a1", kind="0x120000")
-    function(tmp_path, "0000:d1:00.0", driver="xe", vendor="0x8086", device="0xffff", kind="0x038000")
-    function(tmp_path, "0000:3b:00.1", driver="snd", vendor="0x10de", device="0x22e8", kind="0x040300")
+    function(
+        tmp_path, "0000:3c:00.0", vendor="0x10de", device="0x1eb8", kind="0x030200", numa_node="-1"
+    )
+    function(
+        tmp_path,
+        "0000:3d:00.0",
+        driver="vfio-pci",
+        vendor="0x10de",
+        device="0x26b9",
+        kind="0x030200",
+    )
+    function(
+        tmp_path,
+        "0000:3e:00.0",
+        driver="nouveau",
+        vendor="0x10de",
+        device="0x2684",
+        kind="0x030000",
+    )
+    function(
+        tmp_path, "0000:c1:00.0", driver="amdgpu", vendor="0x1002", device="0x74a1", kind="0x120000"
+    )
+    function(
+        tmp_path, "0000:d1:00.0", driver="xe", vendor="0x8086", device="0xffff", kind="0x038000"
+    )
+    function(
+        tmp_path, "0000:3b:00.1", driver="snd", vendor="0x10de", device="0x22e8", kind="0x040300"
+    )
     function(tmp_path, "0000:05:00.0", vendor="0x1a03", device="0x2000", kind="0x030000")
     function(tmp_path, "0000:06:00.0", vendor="0x10de", device="0x22a3", kind="0x068000")
     return tmp_path
@@ -59,7 +83,9 @@ def test_only_accelerators_of_known_makers_are_listed(sysfs: Path) -> None:
 
 
 def test_a_card_is_described_by_where_it_sits_and_what_drives_it(sysfs: Path) -> None:
-    assert scan_pci(sysfs)[0] == PciCard("0000:3b:00.0", "nvidia", "10de:2335", "H200", "nvidia", 1, 42, False)
+    assert scan_pci(sysfs)[0] == PciCard(
+        "0000:3b:00.0", "nvidia", "10de:2335", "H200", "nvidia", 1, 42, False
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +99,9 @@ def test_a_card_is_described_by_where_it_sits_and_what_drives_it(sysfs: Path) ->
         ("0000:3e:00.0", "driver nouveau cannot compute (the usual one is nvidia)"),
     ],
 )
-def test_what_stands_in_the_way_of_using_a_card_is_said(sysfs: Path, address: str, problem: str) -> None:
+def test_what_stands_in_the_way_of_using_a_card_is_said(
+    sysfs: Path, address: str, problem: str
+) -> None:
     assert {card.address: card.problem for card in scan_pci(sysfs)}[address] == problem
 
 

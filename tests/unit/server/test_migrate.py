@@ -1,4 +1,5 @@
-"""The database is created, upgraded, or refused with the reason; never begun anew over a damaged one."""
+"""The database is created, upgraded, or refused with the reason; never begun anew over a damaged
+one."""
 
 import os
 import signal
@@ -15,14 +16,18 @@ from alembic.migration import MigrationContext
 
 from gpupool.base.errors import StateNewer, StateUnusable, StoreBusy, StoreCorrupt
 from gpupool.server import schema
-from gpupool.server.migrate import is_current, known_revisions, prepare, run_revisions
+from gpupool.server.migrate import is_current, known_revisions, prepare_database, run_revisions
 from gpupool.store.database import connect, open_store, sqlite_url
 from gpupool.store.tables import pool
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
-    url = sqlite_url(tmp_path / "m.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    url = (
+        sqlite_url(tmp_path / "m.db")
+        if request.param == "sqlite"
+        else request.getfixturevalue("postgres_url")
+    )
     engine = connect(url, busy_seconds=0.3)
     yield engine
     engine.dispose()
@@ -39,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 def begin(path: Path, pool_id: str = "p-test") -> None:
     engine = connect(sqlite_url(path), busy_seconds=0.3)
     try:
-        prepare(engine, time.time_ns(), pool_id)
+        prepare_database(engine, time.time_ns(), pool_id)
         open_store(engine, "here")
     finally:
         engine.dispose()
@@ -58,12 +63,17 @@ def dump(engine: sa.Engine) -> list[str]:
               concat_ws(' ', data_type, is_nullable, column_default, character_maximum_length)
             FROM information_schema.columns WHERE table_schema = 'public'"""
     with engine.connect() as connection:
-        return sorted(" ".join(shape(str(part)) for part in row) for row in connection.exec_driver_sql(query))
+        return sorted(
+            " ".join(shape(str(part)) for part in row) for row in connection.exec_driver_sql(query)
+        )
 
 
 def shape(text: str) -> str:
-    """SQL without what means nothing: spaces, quotes, and the order in which constraints are written."""
-    return " ".join(sorted(" ".join(line.split()).rstrip(", ") for line in text.replace('"', "").splitlines()))
+    """SQL without what means nothing: spaces, quotes, and the order in which constraints are
+    written."""
+    return " ".join(
+        sorted(" ".join(line.split()).rstrip(", ") for line in text.replace('"', "").splitlines())
+    )
 
 
 def migrate(engine: sa.Engine) -> None:
@@ -74,7 +84,9 @@ def migrate(engine: sa.Engine) -> None:
 def test_the_migrations_make_exactly_the_tables_that_the_code_has(engine: sa.Engine) -> None:
     migrate(engine)
     with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "include_object": _ours})
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "include_object": _ours}
+        )
         assert compare_metadata(context, schema.metadata) == []
 
 
@@ -89,7 +101,7 @@ def test_a_new_database_has_exactly_what_the_migrations_make(engine: sa.Engine) 
     with engine.begin() as connection:
         schema.metadata.drop_all(connection)
         connection.exec_driver_sql("DROP TABLE alembic_version")
-    prepare(engine, time.time_ns(), "p-test")
+    prepare_database(engine, time.time_ns(), "p-test")
     assert migrated == dump(engine)
     assert is_current(engine)
     assert any("ix_jobs_live" in line and "where" in line.lower() for line in migrated)
@@ -97,35 +109,43 @@ def test_a_new_database_has_exactly_what_the_migrations_make(engine: sa.Engine) 
 
 
 def test_every_table_of_every_room_is_in_the_schema() -> None:
-    rooms = Path(schema.__file__).parents[1].glob("*/tables.py")
-    assert {path.parent.name for path in rooms} == {room.__name__.split(".")[1] for room in schema.ROOMS} | {"store"}
+    packages = Path(schema.__file__).parents[1]
+    found = {
+        path.relative_to(packages).parts[0]
+        for path in (*packages.glob("*/tables.py"), *packages.glob("*/store/tables.py"))
+    }
+    assert found == {room.__name__.split(".")[1] for room in schema.ROOMS} | {"store"}
 
 
 def test_preparing_again_changes_nothing_and_keeps_the_pools_name(engine: sa.Engine) -> None:
-    prepare(engine, 1, "p-first")
-    prepare(engine, 2, "p-second")
+    prepare_database(engine, 1, "p-first")
+    prepare_database(engine, 2, "p-second")
     with engine.connect() as connection:
         row = connection.execute(sa.select(pool)).one()
     assert (row.pool_id, row.ledger_ns) == ("p-first", 1)
 
 
 @pytest.mark.parametrize("new", [False, True])
-def test_a_new_or_current_database_is_prepared_without_the_migration_library(path: Path, new: bool) -> None:
+def test_a_new_or_current_database_is_prepared_without_the_migration_library(
+    path: Path, new: bool
+) -> None:
     if new:
         path.unlink()
     script = (
-        "import sys; from gpupool.server.migrate import prepare; from gpupool.store.database import connect;"
-        f"prepare(connect('sqlite:///{path}'), 1, 'p'); sys.exit('alembic' in sys.modules)"
+        "import sys; from gpupool.server.migrate import prepare_database; from gpupool.store.database import connect;"
+        f"prepare_database(connect('sqlite:///{path}'), 1, 'p'); sys.exit('alembic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_a_database_of_a_newer_version_is_refused_with_both_revisions(engine: sa.Engine) -> None:
-    prepare(engine, time.time_ns(), "p-test")
+    prepare_database(engine, time.time_ns(), "p-test")
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(StateNewer, match=f"revision 9999, this gpupool knows 0001 to {known_revisions()[-1]}"):
-        prepare(engine, time.time_ns(), "p-test")
+    with pytest.raises(
+        StateNewer, match=f"revision 9999, this gpupool knows 0001 to {known_revisions()[-1]}"
+    ):
+        prepare_database(engine, time.time_ns(), "p-test")
 
 
 def test_the_file_is_its_owners_alone(path: Path) -> None:
@@ -210,24 +230,30 @@ def test_a_locked_database_is_busy_and_not_waited_for_without_end(path: Path) ->
 
 CREATE = """
 import sys, time
-from gpupool.server.migrate import prepare
+from gpupool.server.migrate import prepare_database
 from gpupool.store.database import connect
 print("begin", flush=True)
-prepare(connect(sys.argv[1]), time.time_ns(), "p-test")
+prepare_database(connect(sys.argv[1]), time.time_ns(), "p-test")
 print("end", flush=True)
 """
 
 
 @pytest.mark.parametrize("kills", [8])
-def test_a_server_killed_while_it_creates_the_database_can_be_started_again(tmp_path: Path, kills: int) -> None:
+def test_a_server_killed_while_it_creates_the_database_can_be_started_again(
+    tmp_path: Path, kills: int
+) -> None:
     path = tmp_path / "gpupool.db"
     for n in range(kills):
         path.unlink(missing_ok=True)
-        process = subprocess.Popen([sys.executable, "-c", CREATE, sqlite_url(path)], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", CREATE, sqlite_url(path)], stdout=subprocess.PIPE, text=True
+        )
         assert process.stdout is not None
         assert process.stdout.readline() == "begin\n"
         try:
-            process.wait(0.005 * (n + 1))  # of about 0.04 s; each a little later than the one before
+            process.wait(
+                0.005 * (n + 1)
+            )  # of about 0.04 s; each a little later than the one before
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
         process.communicate()

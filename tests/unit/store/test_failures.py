@@ -11,10 +11,17 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
-from gpupool.base.errors import DiskFull, GpupoolError, StateUnusable, StoreBusy, StoreCorrupt, Unavailable
-from gpupool.server.migrate import prepare
+from gpupool.base.errors import (
+    DiskFull,
+    GpupoolError,
+    ServiceUnavailable,
+    StateUnusable,
+    StoreBusy,
+    StoreCorrupt,
+)
+from gpupool.server.migrate import prepare_database
 from gpupool.store.database import Store, connect, open_store, sqlite_url
-from gpupool.store.failures import store_errors, translate
+from gpupool.store.failures import store_errors, translate_error
 from gpupool.store.tables import events
 
 
@@ -45,7 +52,7 @@ class PostgresError(Exception):
     ],
 )
 def test_sqlite_says_it_by_result_code(code: int, kind: type[GpupoolError]) -> None:
-    assert type(translate(sqlite_error(code))) is kind
+    assert type(translate_error(sqlite_error(code))) is kind
 
 
 @pytest.mark.parametrize(
@@ -54,20 +61,20 @@ def test_sqlite_says_it_by_result_code(code: int, kind: type[GpupoolError]) -> N
         ("53100", DiskFull),
         ("55P03", StoreBusy),
         ("XX001", StoreCorrupt),
-        ("57P01", Unavailable),
-        ("25P03", Unavailable),
-        ("08006", Unavailable),
+        ("57P01", ServiceUnavailable),
+        ("25P03", ServiceUnavailable),
+        ("08006", ServiceUnavailable),
     ],
 )
 def test_postgresql_says_it_by_sqlstate(state: str, kind: type[GpupoolError]) -> None:
     wrapped = OperationalError("SELECT 1", {}, PostgresError(state))
-    assert type(translate(wrapped)) is kind
+    assert type(translate_error(wrapped)) is kind
 
 
 def test_words_that_a_user_typed_do_not_look_like_a_failure() -> None:
     text = "UNIQUE constraint failed: the disk is full, locked and not a database"
-    assert translate(sqlite_error(sqlite3.SQLITE_CONSTRAINT_UNIQUE, text)) is None
-    assert translate(OperationalError("INSERT", {}, PostgresError("23505", text))) is None
+    assert translate_error(sqlite_error(sqlite3.SQLITE_CONSTRAINT_UNIQUE, text)) is None
+    assert translate_error(OperationalError("INSERT", {}, PostgresError("23505", text))) is None
 
 
 def test_what_the_database_does_not_say_passes_unchanged() -> None:
@@ -77,7 +84,11 @@ def test_what_the_database_does_not_say_passes_unchanged() -> None:
 
 def test_a_server_that_is_not_there_does_not_answer() -> None:
     engine = connect("postgresql://nobody@/none?host=/nonexistent")
-    with pytest.raises(Unavailable, match="does not answer") as refusal, store_errors(), engine.connect():
+    with (
+        pytest.raises(ServiceUnavailable, match="does not answer") as refusal,
+        store_errors(),
+        engine.connect(),
+    ):
         pass
     assert refusal.value.code == "GP-5000"
 
@@ -87,7 +98,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 3 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)], check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)], check=False
+    )
     if mounted.returncode != 0:
         pytest.skip("this root may not mount")
     yield place
@@ -117,7 +130,7 @@ def write_much(store: Store) -> None:
 @pytest.mark.root
 def test_a_full_disk_is_said_and_changes_nothing_and_freeing_it_is_enough(small_disk: Path) -> None:
     engine = connect(sqlite_url(small_disk / "gpupool.db"))
-    prepare(engine, time.time_ns(), "p-test")
+    prepare_database(engine, time.time_ns(), "p-test")
     store = open_store(engine, "here")
     filler = fill(small_disk)
     with pytest.raises(DiskFull, match="nothing was changed"):
@@ -136,7 +149,7 @@ def test_a_new_pool_on_a_full_disk_is_refused_and_leaves_no_half_database(small_
     filler = fill(small_disk)
     path = small_disk / "gpupool.db"
     with pytest.raises(DiskFull):
-        prepare(connect(sqlite_url(path)), time.time_ns(), "p-test")
+        prepare_database(connect(sqlite_url(path)), time.time_ns(), "p-test")
     assert not path.exists()
     filler.unlink()
-    prepare(connect(sqlite_url(path)), time.time_ns(), "p-test")
+    prepare_database(connect(sqlite_url(path)), time.time_ns(), "p-test")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from gpupool.store.turns import Turns
+from gpupool.store.turns import TurnQueue
 
 PATIENCE = 30.0
 
 
-def waiting(turns: Turns, act: Callable[[], object]) -> threading.Thread:
+def waiting(turns: TurnQueue, act: Callable[[], object]) -> threading.Thread:
     """A thread that waits for the turn, having asked for it when this returns."""
     before = len(turns._waiting)
 
@@ -26,7 +26,7 @@ def waiting(turns: Turns, act: Callable[[], object]) -> threading.Thread:
 
 
 def test_the_turn_goes_to_those_who_wait_in_their_order() -> None:
-    turns, had = Turns(), list[int]()
+    turns, had = TurnQueue(), list[int]()
     assert turns.take(0)
 
     def act(number: int) -> None:
@@ -40,7 +40,7 @@ def test_the_turn_goes_to_those_who_wait_in_their_order() -> None:
 
 
 def test_who_gives_its_turn_and_asks_again_comes_after_those_who_wait() -> None:
-    turns, had = Turns(), list[str]()
+    turns, had = TurnQueue(), list[str]()
     assert turns.take(0)
     other = waiting(turns, lambda: (had.append("other"), turns.give()))
     turns.give()
@@ -51,7 +51,7 @@ def test_who_gives_its_turn_and_asks_again_comes_after_those_who_wait() -> None:
 
 
 def test_who_gives_up_is_passed_over() -> None:
-    turns = Turns()
+    turns = TurnQueue()
     assert turns.take(0)
     assert not turns.take(0.001)
     turns.give()
@@ -59,7 +59,7 @@ def test_who_gives_up_is_passed_over() -> None:
 
 
 def test_a_turn_that_comes_at_the_moment_of_giving_up_is_not_lost() -> None:
-    turns = Turns()
+    turns = TurnQueue()
     for _ in range(200):
         assert turns.take(PATIENCE)
         giver = threading.Thread(target=turns.give)

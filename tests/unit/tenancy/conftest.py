@@ -11,20 +11,28 @@ import sqlalchemy as sa
 
 from gpupool.base.clock import LedgerClock
 from gpupool.model.tenant import Principal, UnixIdentity
-from gpupool.server.migrate import prepare
+from gpupool.server.migrate import prepare_database
 from gpupool.store.database import Store, connect, sqlite_url
 from gpupool.store.tables import events
-from gpupool.tenancy.access import Peer
-from gpupool.tenancy.accounts import Accounts
-from gpupool.tenancy.service import Tenancy
+from gpupool.tenancy.access import PeerProcess
+from gpupool.tenancy.accounts import UnixAccounts
+from gpupool.tenancy.service import TenancyService
 from gpupool.wire.people import TokenIn, UserIn
 
 
-class Machine(Accounts):
+class Machine(UnixAccounts):
     """An account database of the test's own: the real one differs from machine to machine."""
 
     def __init__(self) -> None:
-        names = {"root": 0, "alice": 1001, "bob": 1002, "svc$": 1003, "_": 1004, "uid-1005": 1006, "toor": 0}
+        names = {
+            "root": 0,
+            "alice": 1001,
+            "bob": 1002,
+            "svc$": 1003,
+            "_": 1004,
+            "uid-1005": 1006,
+            "toor": 0,
+        }
         self._known = {name: UnixIdentity(uid, uid, name) for name, uid in names.items()}
 
     def by_uid(self, uid: int) -> UnixIdentity | None:
@@ -52,7 +60,8 @@ class Boot:
 
 @dataclass
 class House:
-    """What a test needs: the service, its store, its owner, and how many jobs it is told to believe in."""
+    """What a test needs: the service, its store, its owner, and how many jobs it is told to believe
+    in."""
 
     store: Store
     machine: Machine
@@ -61,11 +70,17 @@ class House:
     jobs: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tenancy = Tenancy(self.store, owner_uid=self.owner_uid, live_jobs=self._live_jobs, accounts=self.machine)
+        self.tenancy = TenancyService(
+            self.store, owner_uid=self.owner_uid, live_jobs=self._live_jobs, accounts=self.machine
+        )
         self.owner = self.tenancy.bootstrap()
 
-    def _live_jobs(self, _connection: sa.Connection, tenant_id: int | None, user_id: int | None) -> int:
-        return self.jobs.get(("tenant", tenant_id or 0), 0) + self.jobs.get(("user", user_id or 0), 0)
+    def _live_jobs(
+        self, _connection: sa.Connection, tenant_id: int | None, user_id: int | None
+    ) -> int:
+        return self.jobs.get(("tenant", tenant_id or 0), 0) + self.jobs.get(
+            ("user", user_id or 0), 0
+        )
 
     def sleep(self, nanoseconds: int) -> int:
         """Let time pass; what it is now."""
@@ -77,7 +92,9 @@ class House:
 
     def user(self, name: str, tenant: str | None = None, role: str = "user") -> Principal:
         """A new user, as it is when it calls with a token of its own."""
-        if tenant and tenant not in [one.name for one in self.tenancy.tenants.list(self.owner, None, 1000).items]:
+        if tenant and tenant not in [
+            one.name for one in self.tenancy.tenants.list(self.owner, None, 1000).items
+        ]:
             self.tenancy.tenants.create(self.owner, tenant, None)
         self.tenancy.users.create(self.owner, UserIn(name=name, tenant=tenant, role=role))
         return self.tenancy.principal_for_token(self.token(name))
@@ -87,14 +104,20 @@ class House:
         assert made is not None
         return made
 
+    def bearer(self, text: str | None) -> Principal:
+        """Who that token stands for."""
+        return self.tenancy.principal_for_token(text or "")
+
     def events(self) -> list[tuple[str, str]]:
         with self.store.read() as connection:
-            found = connection.execute(sa.select(events.c.kind, events.c.subject).order_by(events.c.seq))
+            found = connection.execute(
+                sa.select(events.c.kind, events.c.subject).order_by(events.c.seq)
+            )
             return [(row.kind, row.subject) for row in found]
 
 
-def peer(uid: int) -> Peer:
-    return Peer(os.getpid(), uid, uid, (uid, 44))
+def peer(uid: int) -> PeerProcess:
+    return PeerProcess(os.getpid(), uid, uid, (uid, 44))
 
 
 @pytest.fixture
@@ -105,7 +128,7 @@ def boot() -> Boot:
 @pytest.fixture
 def store(tmp_path: Path, boot: Boot) -> Iterator[Store]:
     engine = connect(sqlite_url(tmp_path / "gpupool.db"))
-    prepare(engine, time.time_ns(), "p-test")
+    prepare_database(engine, time.time_ns(), "p-test")
     store = Store(engine, LedgerClock(time.time_ns(), boot=boot))
     store.take("here")
     yield store

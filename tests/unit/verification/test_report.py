@@ -7,13 +7,19 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from gpupool.verification.findings import Bar, Finding, Findings, Line, Mark, Timeline
-from gpupool.verification.records import Record
-from gpupool.verification.report import Identity, html, verdict, write
-from gpupool.verification.statistics import Stretch
+from gpupool.verification.findings import (
+    PromiseFinding,
+    RateLine,
+    RateTimeline,
+    ShareBar,
+    TimeMark,
+    VerificationFindings,
+)
+from gpupool.verification.report import ReportIdentity, format_verdict, render_page, write_report
+from gpupool.verification.statistics import RateStretch
 
 S = 10**9
-IDENTITY = Identity(
+IDENTITY = ReportIdentity(
     pool="p-1",
     pool_version="0.1.0",
     node="node-1",
@@ -35,11 +41,13 @@ IDENTITY = Identity(
 )
 
 
-def findings(*kept: bool | None) -> Findings:
-    found = Findings([Finding(f"k{n}", f"promise {n}", "30 %", "29 %", one) for n, one in enumerate(kept)])
-    line = Line("fixed 0.3", [Stretch(n * S, (n + 1) * S, 0.3) for n in range(5)])
-    found.timelines.append(Timeline("<a title>", [line], [Mark(2 * S, "then")], [0.3]))
-    found.bars.append(Bar("fixed 0.3", 0.3, 0.298, 0.004))
+def findings(*kept: bool | None) -> VerificationFindings:
+    found = VerificationFindings(
+        [PromiseFinding(f"k{n}", f"promise {n}", "30 %", "29 %", one) for n, one in enumerate(kept)]
+    )
+    line = RateLine("fixed 0.3", [RateStretch(n * S, (n + 1) * S, 0.3) for n in range(5)])
+    found.timelines.append(RateTimeline("<a title>", [line], [TimeMark(2 * S, "then")], [0.3]))
+    found.bars.append(ShareBar("fixed 0.3", 0.3, 0.298, 0.004))
     return found
 
 
@@ -67,7 +75,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_fetches_nothing() -> None:
-    page = Page(html(IDENTITY, findings(True, False)))
+    page = Page(render_page(IDENTITY, findings(True, False)))
     assert page.open == []
     assert page.fetched == []
     assert "script" not in page.tags
@@ -75,14 +83,14 @@ def test_the_page_is_whole_and_fetches_nothing() -> None:
 
 
 def test_names_from_people_are_text_in_it() -> None:
-    text = html(IDENTITY, findings(True))
+    text = render_page(IDENTITY, findings(True))
     assert "<b>physics" not in text
     assert "&lt;b&gt;physics&lt;/b&gt;" in text
     assert "&lt;a title&gt;" in text
 
 
 def test_both_files_hold_the_same_verdict_and_all_figures(tmp_path: Path) -> None:
-    data, page = write(tmp_path / "out", IDENTITY, findings(True, None, False))
+    data, page = write_report(tmp_path / "out", IDENTITY, findings(True, None, False))
     told = json.loads(data.read_text())
     assert (told["format"], told["kept"]) == ("gpupool-verification 1", False)
     assert [one["kept"] for one in told["findings"]] == [True, None, False]
@@ -92,30 +100,28 @@ def test_both_files_hold_the_same_verdict_and_all_figures(tmp_path: Path) -> Non
 
 
 def test_the_verdict_says_the_level_and_that_the_card_is_simulated() -> None:
-    assert verdict(IDENTITY, findings(True, True)) == (
+    assert format_verdict(IDENTITY, findings(True, True)) == (
         "Every promise that could be shown was kept (2 of them). The fence is soft: unmodified programs are held, a "
         "hostile one is not: it can load the driver without the fence, call the loaded driver's own functions or "
         "change its own memory; most of that is found and answered, not prevented. The card is SIMULATED."
     )
-    advisory = verdict(replace(IDENTITY, fence="advisory", simulated=False), findings(True, False, None))
-    assert advisory == "1 of 3 promises were NOT KEPT. The fence is advisory: a program that looks away is not held."
+    advisory = format_verdict(
+        replace(IDENTITY, fence="advisory", simulated=False), findings(True, False, None)
+    )
+    assert (
+        advisory
+        == "1 of 3 promises were NOT KEPT. The fence is advisory: a program that looks away is not held."
+    )
 
 
 def test_an_overloaded_host_is_said_because_it_takes_time_from_everybody() -> None:
-    assert "overloaded" not in verdict(IDENTITY, findings(True))
-    assert "overloaded (7.0 programs on 2 processors)" in verdict(replace(IDENTITY, load=7.0), findings(False))
+    assert "overloaded" not in format_verdict(IDENTITY, findings(True))
+    assert "overloaded (7.0 programs on 2 processors)" in format_verdict(
+        replace(IDENTITY, load=7.0), findings(False)
+    )
 
 
 def test_nothing_shown_is_nothing_kept() -> None:
-    assert not findings().kept
-    assert not findings(None).kept
-    assert findings(None, True).kept
-
-
-def test_lines_of_a_log_come_in_pieces_and_between_others() -> None:
-    record = Record()
-    record.feed(b'{"kind": "card", "uuid": "a"}\nwarning: no\n{"kind": "str')
-    record.feed(b'etch", "begin_ns": 0, "end_ns": 9, "rate": 0.5}\n{"kind": 7}\n{broken\n')
-    assert record.first("card") == {"kind": "card", "uuid": "a"}
-    assert record.series() == [Stretch(0, 9, 0.5)]
-    assert record.other == ["warning: no", '{"kind": 7}', "{broken"]
+    assert not findings().is_kept
+    assert not findings(None).is_kept
+    assert findings(None, True).is_kept

@@ -1,6 +1,6 @@
 /* Copies of one dimension. Each direction is its own driver function, as compiled programs make the driver see them. */
-#include "../registry.h"
 #include "../runtime.h"
+#include "code/registry.h"
 
 static int valid_kind(enum cudaMemcpyKind kind) { return (unsigned)kind <= cudaMemcpyDefault; }
 

@@ -1,5 +1,5 @@
 /* Copies of two and three dimensions, between pitched memory and arrays. */
-#include "../shape.h"
+#include "memory/shape.h"
 
 static int valid_kind(enum cudaMemcpyKind kind) { return (unsigned)kind <= cudaMemcpyDefault; }
 

@@ -1,5 +1,6 @@
-#include "../launch_config.h"
-#include "../registry.h"
+/* Launches, for the default stream of the process and, compiled again, for that of the thread. */
+#include "code/launch_config.h"
+#include "code/registry.h"
 
 /* In place of a function the driver takes one of its context-independent kernels, cast. */
 static CUfunction as_function(CUkernel kernel) { return (CUfunction)kernel; }

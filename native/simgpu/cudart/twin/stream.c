@@ -1,3 +1,4 @@
+/* Calls on a stream, for the default stream of the process and, compiled again, for that of the thread. */
 #include "../runtime.h"
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return CALL(cuStreamSynchronize, stream); }

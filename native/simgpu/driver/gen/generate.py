@@ -1,4 +1,5 @@
-"""Completes the simulated driver: what the hand-written files define is asked of their objects, the rest is generated.
+"""Completes the simulated driver: what the hand-written files define is asked of their objects, the
+rest is generated.
 
     python3 generate.py --symbols symbols.json --reader native/cuda --include DIR... --out DIR --nm nm OBJECT...
 
@@ -31,7 +32,9 @@ _DEFINED = re.compile(r"^[0-9a-f]+ [TW] (cu[A-Z]\w*)$", re.M)
 
 def defined_symbols(nm: str, objects: Sequence[Path]) -> set[str]:
     """Driver functions that the objects define. Raises CalledProcessError."""
-    listing = subprocess.run([nm, "--defined-only", *map(str, objects)], check=True, text=True, stdout=subprocess.PIPE)
+    listing = subprocess.run(
+        [nm, "--defined-only", *map(str, objects)], check=True, text=True, stdout=subprocess.PIPE
+    )
     return set(_DEFINED.findall(listing.stdout))
 
 
@@ -48,7 +51,7 @@ def stubs(names: Sequence[str]) -> str:
 
 def twins(symbols: Sequence[Symbol]) -> str:
     """The per-thread twins of defined functions."""
-    lines = [MADE_BY, '#include "stream.h"\n\n']
+    lines = [MADE_BY, '#include "streams/stream.h"\n\n']
     for symbol in symbols:
         parameters = ", ".join(f"{p.type} {p.name}" for p in symbol.prototype.parameters) or "void"
         arguments = ", ".join(p.name for p in symbol.prototype.parameters)
@@ -62,7 +65,7 @@ def twins(symbols: Sequence[Symbol]) -> str:
 def lookup_table(library: Symbols, implemented: set[str]) -> str:
     """Rows in order of base name and version, as lookup.c searches them."""
     plain = sorted((s for s in library if not s.twin), key=lambda s: (s.base, s.born or 0, s.form))
-    lines = [MADE_BY, '#include "lookup.h"\n\n']
+    lines = [MADE_BY, '#include "process/lookup.h"\n\n']
     lines += [f'extern char at_{s.name}[] __asm__("{s.name}");\n' for s in library]
     lines.append("\nconst struct lookup_row lookup_rows[] = {\n")
     for symbol in plain:
@@ -74,26 +77,37 @@ def lookup_table(library: Symbols, implemented: set[str]) -> str:
     lines.append(
         f"const unsigned lookup_row_count = {len(plain)};\n\nconst struct lookup_export lookup_exports[] = {{\n"
     )
-    lines += [f'    {{"{s.name}", {int(s.name in implemented)}}},\n' for s in sorted(library, key=lambda s: s.name)]
+    lines += [
+        f'    {{"{s.name}", {int(s.name in implemented)}}},\n'
+        for s in sorted(library, key=lambda s: s.name)
+    ]
     lines.append(f"}};\nconst unsigned lookup_export_count = {len(library.by_name)};\n")
     return "".join(lines)
 
 
 def error_names(compiler: str, includes: Sequence[Path]) -> str:
-    """(number, name) of each error that the newest header knows. Raises CalledProcessError, ValueError."""
+    """(number, name) of each error that the newest header knows. Raises CalledProcessError,
+    ValueError."""
     command = [compiler, "-E", "-P", "-xc", *(f"-I{path}" for path in includes), "-"]
-    text = subprocess.run(command, input="#include <cuda.h>\n", text=True, check=True, stdout=subprocess.PIPE).stdout
+    text = subprocess.run(
+        command, input="#include <cuda.h>\n", text=True, check=True, stdout=subprocess.PIPE
+    ).stdout
     found = _ENUMERATORS.search(text)
     if found is None:
         raise ValueError("cuda.h declares CUresult in a way that is not known here")
     rows = re.findall(r"(CUDA_\w+)\s*=\s*(\d+)", found[1])
-    lines = [MADE_BY, '#include "errors.h"\n\nconst struct error_name error_names[] = {\n']
-    lines += [f'    {{{number}, "{name}"}},\n' for name, number in sorted(rows, key=lambda row: int(row[1]))]
+    lines = [MADE_BY, '#include "process/errors.h"\n\nconst struct error_name error_names[] = {\n']
+    lines += [
+        f'    {{{number}, "{name}"}},\n'
+        for name, number in sorted(rows, key=lambda row: int(row[1]))
+    ]
     return "".join([*lines, f"}};\nconst unsigned error_name_count = {len(rows)};\n"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     for name in ("symbols", "reader", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--include", type=Path, action="append", required=True)

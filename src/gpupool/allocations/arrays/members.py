@@ -1,7 +1,4 @@
-"""Making jobs of an array's members, in the transaction that places them or evicts for them.
-
-So a kill leaves either the member and what was done for it, or neither; and an array costs a row only where it runs.
-"""
+"""Creates jobs of an array's members, in the transaction that places them."""
 
 from __future__ import annotations
 
@@ -12,22 +9,26 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.arrays.references import Reference, reference_of
-from gpupool.allocations.tables import HAS_REST, arrays, jobs
+from gpupool.allocations.arrays.references import MemberReference, parse_reference
+from gpupool.allocations.store.tables import HAS_REST, arrays, jobs
 from gpupool.base.ids import new_id
 from gpupool.model.job import JobState
-from gpupool.scheduling.snapshot import Eviction, Placement
-from gpupool.store.database import Write
+from gpupool.scheduling import Eviction, JobPlacement
+from gpupool.store.database import WriteTransaction
 
 Row = sa.Row[Any]
 
+#: Members created out of their turn that one transaction steps over at most. Later transactions
+#: step over the rest, so that none reads an index of a million members.
 STEPS_AHEAD = 1024
-"""Members made out of their turn that one transaction steps over; those behind them are stepped over by later ones."""
 
 # Statements are made once: SQLAlchemy takes longer to make one than SQLite to run it.
-_ARRAYS = sa.select(arrays).where(arrays.c.public_id.in_(sa.bindparam("arrays", expanding=True)), HAS_REST)
+_ARRAYS = sa.select(arrays).where(
+    arrays.c.public_id.in_(sa.bindparam("arrays", expanding=True)), HAS_REST
+)
 _HAVE = sa.select(jobs.c.array_index).where(
-    jobs.c.array_id == sa.bindparam("array"), jobs.c.array_index.in_(sa.bindparam("indices", expanding=True))
+    jobs.c.array_id == sa.bindparam("array"),
+    jobs.c.array_index.in_(sa.bindparam("indices", expanding=True)),
 )
 _FROM = (
     sa.select(jobs.c.array_index)
@@ -43,37 +44,60 @@ _MADE = (
 )
 
 
-def make_members(write: Write, wanted: Iterable[str]) -> dict[str, str]:
-    """Rows in `jobs` for members that have none; by reference, the ids of the new jobs. They wait.
+def create_members(write: WriteTransaction, wanted: Iterable[str]) -> dict[str, str]:
+    """Create rows in `jobs` for members that have none. They wait.
 
-    A member of an array that was stopped meanwhile, or that has its row already, is left out.
+    Members of stopped arrays, and members with a row, are left out.
+
+    Args:
+        write: The transaction; the caller commits it.
+        wanted: References of members; other names are ignored.
+
+    Returns:
+        The public id of each new job, by reference.
     """
-    asked: dict[str, list[Reference]] = defaultdict(list)
+    by_array: dict[str, list[MemberReference]] = defaultdict(list)
     for text in wanted:
-        if (reference := reference_of(text)) is not None:
-            asked[reference.array].append(reference)
-    if not asked:
+        reference = parse_reference(text)
+        if reference is not None:
+            by_array[reference.array].append(reference)
+    # Most plans place no member: they cost no query.
+    if not by_array:
         return {}
-    made = dict[str, str]()
-    for row in write.execute(_ARRAYS, {"arrays": list(asked)}).all():
-        made |= _make(write, row, asked[row.public_id])
-    return made
+    created = dict[str, str]()
+    for row in write.execute(_ARRAYS, {"arrays": list(by_array)}).all():
+        created |= _create_array_members(write, row, by_array[row.public_id])
+    return created
 
 
-def _make(write: Write, array: Row, references: Sequence[Reference]) -> dict[str, str]:
-    indices = [one.index for one in references]
-    there = set(write.execute(_HAVE, {"array": array.id, "indices": indices}).scalars())
-    new = {one: new_id("j") for one in references if one.index not in there and one.index < array.size}
-    if not new:
+def _create_array_members(
+    write: WriteTransaction, array: Row, references: Sequence[MemberReference]
+) -> dict[str, str]:
+    indices = [reference.index for reference in references]
+    existing = set(write.execute(_HAVE, {"array": array.id, "indices": indices}).scalars())
+    created = dict[str, str]()
+    rows = list[dict[str, Any]]()
+    for reference in references:
+        index = reference.index
+        # A stale plan may name a member that another transaction has created meanwhile, and several
+        # victims may name one member as their beneficiary.
+        if index in existing or index >= array.size:
+            continue
+        existing.add(index)
+        job = new_id("j")
+        created[str(reference)] = job
+        rows.append(build_member_row(array, index, job))
+    if not rows:
         return {}
-    write.execute(_MAKE, [member_row(array, one.index, job) for one, job in new.items()])
-    write.execute(_MADE, {"array": array.id, "more": len(new), "following": _following(write, array)})
+    write.execute(_MAKE, rows)
+    following = _find_next_index(write, array)
+    write.execute(_MADE, {"array": array.id, "more": len(rows), "following": following})
     write.announce(("job", array.public_id))
-    return {str(one): job for one, job in new.items()}
+    return created
 
 
-def _following(write: Write, array: Row) -> int:
-    """The first index behind an unbroken run of members that have rows."""
+def _find_next_index(write: WriteTransaction, array: Row) -> int:
+    """Return the first index behind an unbroken run of members that have rows."""
     following: int = array.next_index
     for index in write.execute(_FROM, {"array": array.id, "first": following}).scalars():
         if index != following:
@@ -82,8 +106,9 @@ def _following(write: Write, array: Row) -> int:
     return following
 
 
-def member_row(array: Row | Mapping[str, Any], index: int, public_id: str) -> dict[str, Any]:
-    """A member as a row of `jobs`, from its array's row. It waits."""
+def build_member_row(array: Row | Mapping[str, Any], index: int, public_id: str) -> dict[str, Any]:
+    """Build the row in `jobs` of a waiting member from its array's row."""
+    # A mapping where the array is being written and has no row yet.
     of = array if isinstance(array, Mapping) else array._mapping
     return {
         "public_id": public_id,
@@ -102,12 +127,21 @@ def member_row(array: Row | Mapping[str, Any], index: int, public_id: str) -> di
     }
 
 
-def with_members(placements: Sequence[Placement], made: Mapping[str, str]) -> list[Placement]:
-    """The placements with the jobs that their members have become."""
+def replace_members_in_placements(
+    placements: Sequence[JobPlacement], made: Mapping[str, str]
+) -> list[JobPlacement]:
+    """Replace references in placements by the jobs that were created."""
     return [replace(one, job=made[one.job]) if one.job in made else one for one in placements]
 
 
-def for_members(evictions: Sequence[Eviction], made: Mapping[str, str]) -> list[Eviction]:
-    """The same of evictions; one for a member that cannot be made any more is left out."""
-    found = [replace(one, beneficiary=made.get(one.beneficiary, one.beneficiary)) for one in evictions]
-    return [one for one in found if reference_of(one.beneficiary) is None]
+def replace_members_in_evictions(
+    evictions: Sequence[Eviction], made: Mapping[str, str]
+) -> list[Eviction]:
+    """Replace references in evictions; those for members that have no row are left out."""
+    found = list[Eviction]()
+    for eviction in evictions:
+        beneficiary = made.get(eviction.beneficiary, eviction.beneficiary)
+        # A reference that was not replaced is of an array that was stopped: no job would start.
+        if parse_reference(beneficiary) is None:
+            found.append(replace(eviction, beneficiary=beneficiary))
+    return found

@@ -1,6 +1,6 @@
-"""What a member of an array is called before it is a job: `y-4k9x2m7q8w.17`, the array's id and its index.
+"""References to members of arrays without a row: `y-4k9x2m7q8w.17`, array and index. Pure.
 
-The scheduler, the routes and the queue carry this name as they carry a job's id. Pure.
+Scheduler, routes and queue carry a reference as they carry a job's id.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from gpupool.base.ids import is_id
 
+#: First letter of an array's id.
 KIND = "y"
-"""First letter of an array's id."""
-LARGEST = 1_000_000
-"""Members of one array at most."""
+#: Members of one array at most.
+MAX_ARRAY_SIZE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A member by its array's public id."""
+class MemberReference:
+    """A member by its array's public id and its index."""
 
     array: str
     index: int
@@ -27,32 +27,33 @@ class Reference:
 
 
 def is_array_id(text: str) -> bool:
-    """Whether the text is the public id of an array."""
+    """Return whether the text is the public id of an array."""
     return text.startswith(f"{KIND}-") and is_id(text)
 
 
-def reference_of(text: str) -> Reference | None:
-    """The member that is so called; None for the id of a job or a name."""
+def parse_reference(text: str) -> MemberReference | None:
+    """Return the reference in the text; None if it is a job's id or a name."""
     array, _, index = text.partition(".")
-    number = index_of(index)
-    return None if number is None or not is_array_id(array) else Reference(array, number)
+    number = parse_index(index)
+    return None if number is None or not is_array_id(array) else MemberReference(array, number)
 
 
-def index_of(digits: str) -> int | None:
-    """A member's number as it is written in its name; None for anything else."""
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(LARGEST)):
+def parse_index(digits: str) -> int | None:
+    """Return a member's index in the text; None if it is anything else."""
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(MAX_ARRAY_SIZE)):
         return None
+    # `07` is no index: a member has one name.
     return int(digits) if digits == str(int(digits)) else None
 
 
 def split_name(name: str) -> tuple[str, int] | None:
-    """`sweep.17` as the array's name and the index; None where the name can be no member's."""
+    """Split `sweep.17` into array name and index; None if the name is no member's."""
     array, dot, digits = name.rpartition(".")
-    number = index_of(digits)
+    number = parse_index(digits)
     return (array, number) if dot and array and number is not None else None
 
 
-def topic_of(job: str) -> tuple[str, str]:
-    """What to wait for to hear of a change of the job; a member that is no job yet changes with its array."""
-    reference = reference_of(job)
+def build_topic(job: str) -> tuple[str, str]:
+    """Return the topic that announces changes of a job; a member without row uses its array's."""
+    reference = parse_reference(job)
     return ("job", job if reference is None else reference.array)

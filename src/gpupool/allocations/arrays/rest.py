@@ -1,4 +1,4 @@
-"""The rest of an array: its members that are no jobs yet, as one entry of the queue."""
+"""The rest of an array: members that have no row in `jobs` yet, as one queue entry."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.arrays.references import Reference
-from gpupool.allocations.tables import HAS_REST, arrays, jobs
+from gpupool.allocations.arrays.references import MemberReference
+from gpupool.allocations.store.tables import HAS_REST, arrays, jobs
 
 
 @dataclass
-class Rest:
-    """Indices from `following` on, without those of `ahead`, which were made out of their turn. Not thread-safe."""
+class ArrayRest:
+    """Indices from `following` on without those in `ahead`, created earlier. Not thread-safe."""
 
     array: str
     size: int
@@ -24,29 +24,32 @@ class Rest:
 
     @property
     def count(self) -> int:
+        """The number of members in the rest."""
         return self.size - self.following - len(self.ahead)
 
-    def take(self, index: int) -> bool:
-        """The member has a row now; False where it had one before."""
+    def take_index(self, index: int) -> bool:
+        """Remove a member from the rest; False if it is not in it."""
         if not self.following <= index < self.size or index in self.ahead:
             return False
         self.ahead.add(index)
+        # Members are mostly taken in order: the set then stays empty.
         while self.following in self.ahead:
             self.ahead.remove(self.following)
             self.following += 1
         return True
 
-    def has(self, index: int) -> bool:
+    def has_index(self, index: int) -> bool:
+        """Return whether the rest has the member."""
         return self.following <= index < self.size and index not in self.ahead
 
-    def members(self) -> Iterator[str]:
-        """In the order of their turns."""
+    def list_members(self) -> Iterator[str]:
+        """List the references of the members in order."""
         for index in range(self.following, self.size):
             if index not in self.ahead:
-                yield str(Reference(self.array, index))
+                yield str(MemberReference(self.array, index))
 
-    def before(self, index: int) -> int:
-        """How many of them come before that member."""
+    def count_before(self, index: int) -> int:
+        """Count the members before an index."""
         return index - self.following - sum(one < index for one in self.ahead)
 
 
@@ -57,9 +60,17 @@ _AHEAD = (
 )
 
 
-def rests_of(connection: sa.Connection, rows: Iterable[Any]) -> dict[int, Rest]:
-    """By the number of the array's row, what is left of each. Rows with array_id, array, size and next_index."""
+def read_rests(connection: sa.Connection, rows: Iterable[Any]) -> dict[int, ArrayRest]:
+    """Read the rest of each array, by its row id.
+
+    Args:
+        connection: A read transaction.
+        rows: Rows with array_id, array, size and next_index.
+    """
     ahead: dict[int, set[int]] = defaultdict(set)
     for row in connection.execute(_AHEAD):
         ahead[row.array_id].add(row.array_index)
-    return {row.array_id: Rest(row.array, row.size, row.next_index, ahead[row.array_id]) for row in rows}
+    rests = dict[int, ArrayRest]()
+    for row in rows:
+        rests[row.array_id] = ArrayRest(row.array, row.size, row.next_index, ahead[row.array_id])
+    return rests

@@ -1,6 +1,6 @@
-"""Arrays as their tenant is shown them: as a whole, the part that still waits as one line, a member that is no job yet.
+"""Arrays in answers: as a whole, their rest as one line, or a member without a row.
 
-Whose scope it is, the caller says (`where`).
+The caller limits the scope (`where`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.arrays.references import Reference, is_array_id, reference_of, split_name
-from gpupool.allocations.gangs import within_out
-from gpupool.allocations.tables import IS_LIVE, arrays, claims, jobs
+from gpupool.allocations.arrays.references import (
+    MemberReference,
+    is_array_id,
+    parse_reference,
+    split_name,
+)
+from gpupool.allocations.store.gangs import describe_within
+from gpupool.allocations.store.tables import IS_LIVE, arrays, claims, jobs
 from gpupool.base.errors import NotOneJob
 from gpupool.base.units import format_share
 from gpupool.model.job import ENDED, JobState
@@ -20,7 +25,8 @@ from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.jobs import ArrayOut, JobOut
 
 Row = Any
-Why = Callable[[str], str]
+#: Returns why a waiting job waits, by its public id or reference.
+WaitReason = Callable[[str], str]
 
 ARRAY = (
     sa.select(
@@ -60,41 +66,49 @@ _MEMBER = sa.select(jobs.c.id).where(
 
 
 def find_array(connection: sa.Connection, where: sa.ColumnElement[bool], named: str) -> Row | None:
-    """By id, or by name the newest."""
+    """Return the array of that id, or the newest of that name."""
     mine = arrays.c.public_id == named if is_array_id(named) else arrays.c.name == named
-    return connection.execute(ARRAY.where(where, mine).order_by(arrays.c.id.desc()).limit(1)).one_or_none()
+    return connection.execute(
+        ARRAY.where(where, mine).order_by(arrays.c.id.desc()).limit(1)
+    ).one_or_none()
 
 
-def find_member(connection: sa.Connection, where: sa.ColumnElement[bool], named: str) -> tuple[Row, int] | None:
-    """The array and the index of what is called `sweep.17` or by its reference; None where there is no such member."""
-    reference = reference_of(named)
+def find_member(
+    connection: sa.Connection, where: sa.ColumnElement[bool], named: str
+) -> tuple[Row, int] | None:
+    """Return array and index of `sweep.17` or of a reference; None if there is no such member."""
+    reference = parse_reference(named)
     parts = (reference.array, reference.index) if reference else split_name(named)
     row = None if parts is None else find_array(connection, where, parts[0])
-    return (row, parts[1]) if row is not None and parts is not None and parts[1] < row.size else None
+    return (
+        (row, parts[1]) if row is not None and parts is not None and parts[1] < row.size else None
+    )
 
 
-def member_key(connection: sa.Connection, array: Row, index: int) -> int | None:
-    """The number of the member's row in `jobs`; None where it is no job yet."""
+def find_member_key(connection: sa.Connection, array: Row, index: int) -> int | None:
+    """Return the row id of a member in `jobs`; None if it has no row."""
     return connection.execute(_MEMBER, {"array": array.id, "index": index}).scalar_one_or_none()
 
 
-def not_one_job(row: Row) -> NotOneJob:
-    """What is said where one job is wanted and an array is named."""
+def build_not_one_job_error(row: Row) -> NotOneJob:
+    """Build the error for an array's name where one job is expected."""
     example = f"{row.name}.{max(0, row.next_index - 1)}"
     return NotOneJob(
         f"{row.name} is an array of {row.size} jobs, not one job",
-        hint=f"name one of them, as  gpupool logs {example}; gpupool show {row.name}  tells how they stand",
+        hint=f"name one of them, as  gpupool logs {example}; "
+        f"gpupool show {row.name}  tells how they stand",
         array=row.public_id,
         jobs=row.size,
     )
 
 
-def waiting_rest(row: Row, why: Why) -> JobOut:
-    """All members that are no jobs yet, as one line; of a stopped array, how that line ended."""
+def describe_rest(row: Row, why: WaitReason) -> JobOut:
+    """Describe the members without a row as one line; of a stopped array, how they ended."""
     count = row.size - row.made
+    # Described as its first member, because all members of an array are alike.
+    out = describe_uncreated_member(row, row.next_index, why)
     if count == 1:
-        return unmade_member(row, row.next_index, why)
-    out = unmade_member(row, row.next_index, why)
+        return out
     return out.model_copy(
         update={
             "id": row.public_id,
@@ -105,10 +119,10 @@ def waiting_rest(row: Row, why: Why) -> JobOut:
     )
 
 
-def unmade_member(row: Row, index: int, why: Why) -> JobOut:
-    """A member that has no row in `jobs`, shown as the job that it will be."""
+def describe_uncreated_member(row: Row, index: int, why: WaitReason) -> JobOut:
+    """Describe a member without a row as the job that it will be."""
     ended = row.stopped_ns is not None
-    reference = str(Reference(row.public_id, index))
+    reference = str(MemberReference(row.public_id, index))
     return JobOut(
         id=reference,
         name=f"{row.name}.{index}",
@@ -122,7 +136,7 @@ def unmade_member(row: Row, index: int, why: Why) -> JobOut:
         count=row.cards,
         model=row.model,
         sharing=row.sharing,
-        share=share_of(row),
+        share=describe_share(row),
         priority=row.priority,
         max_seconds=row.max_seconds,
         command=row.command,
@@ -130,7 +144,7 @@ def unmade_member(row: Row, index: int, why: Why) -> JobOut:
         array_index=index,
         cpu_milli=row.cpu_milli,
         host_bytes=row.host_bytes,
-        within=within_out(row.within_required, row.within_preferred),
+        within=describe_within(row.within_required, row.within_preferred),
         preemptible=row.preemptible,
         requeue=row.requeue,
         reservation=row.reservation,
@@ -141,18 +155,31 @@ def unmade_member(row: Row, index: int, why: Why) -> JobOut:
     )
 
 
-def share_of(row: Row) -> str:
+def describe_share(row: Row) -> str:
+    """Return the share of a claim as text."""
     best_effort = row.sharing == "best-effort"
-    return format_share(row.gpu_milli, row.memory_bytes, row.cards, best_effort=best_effort, profile=row.profile)
+    return format_share(
+        row.gpu_milli, row.memory_bytes, row.cards, best_effort=best_effort, profile=row.profile
+    )
 
 
-def describe_array(connection: sa.Connection, row: Row, next_member: str | None, why: Why) -> ArrayOut:
-    """Counts by state without reading its members: live ones are few, ended ones are counted as they end."""
+def describe_array(
+    connection: sa.Connection, row: Row, next_member: str | None, why: WaitReason
+) -> ArrayOut:
+    """Count an array's members by state, without reading those that have ended."""
+    # The row counts ended members, the partial index has the live ones: an array of a million that
+    # has run is described as fast as a new one.
     states = {str(state): getattr(row, state) for state in sorted(ENDED)}
-    states |= {live.state: live.jobs for live in connection.execute(_LIVE_MEMBERS, {"array": row.id})}
+    for live in connection.execute(_LIVE_MEMBERS, {"array": row.id}):
+        states[live.state] = live.jobs
     left = row.size - row.made
     state = JobState.PENDING if row.stopped_ns is None else JobState.STOPPED
     states[state] = states.get(state, 0) + left
+    reason = ""
+    if row.stopped_ns is not None:
+        reason = row.stop_reason
+    elif next_member:
+        reason = why(next_member)
     return ArrayOut(
         id=row.public_id,
         name=row.name,
@@ -162,11 +189,11 @@ def describe_array(connection: sa.Connection, row: Row, next_member: str | None,
         states={name: count for name, count in states.items() if count},
         not_made=left,
         next=next_member,
-        reason=row.stop_reason if row.stopped_ns is not None else why(next_member) if next_member else "",
+        reason=reason,
         tenant=row.tenant,
         project=row.project,
         user=row.user,
-        share=share_of(row),
+        share=describe_share(row),
         gpu_milli=row.gpu_milli,
         memory_bytes=row.memory_bytes,
         count=row.cards,

@@ -1,7 +1,7 @@
-"""`kubectl gpupool`: what people do with the pool of a cluster. One file a command; `COMMANDS` has them all.
+"""`kubectl gpupool`: the commands for the pool of a cluster, one file each, listed in `COMMANDS`.
 
-It reads and writes by the API server alone, with the rights of whoever types. Tables, help, refusals and exit codes are
-the command line's (`gpupool.cli`), so that both read alike.
+It reads and writes through the API server alone, with the rights of the user. Tables, help,
+refusals and exit codes are those of the command line (`gpupool.cli`).
 """
 
 from __future__ import annotations

@@ -7,24 +7,42 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpupool.base.errors import ApiRefused, Conflict, GpupoolError, LedgerIncomplete, NotFound, StillInUse, WrongState
-from gpupool.cli.parser import Parser, number, one_of
-from gpupool.kubernetes import ledger
-from gpupool.kubernetes.api import JSON_PATCH
-from gpupool.kubernetes.objects import GpuNode, Mode
-from gpupool.kubernetes.plugin.acting import add_plan, agreed, change_node, report, unchanged, until
+from gpupool.base.errors import (
+    ApiServerRejection,
+    GpupoolError,
+    LedgerIncomplete,
+    NotFound,
+    StillInUse,
+    WriteConflict,
+    WrongState,
+)
+from gpupool.kubernetes.client.api import JSON_PATCH
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.plugin.acting import (
+    add_plan,
+    change_node,
+    confirm_changes,
+    end_unchanged,
+    report,
+    until,
+)
 from gpupool.kubernetes.plugin.adoption import Adoption, adoption, set_mode
 from gpupool.kubernetes.plugin.context import DAEMONSETS, PODS, Context, Json
-from gpupool.kubernetes.plugin.others import offered, plugins_of, stay_away, users
+from gpupool.kubernetes.plugin.others import offered_cards, plugins_of, stay_away, users
+from gpupool.kubernetes.resources.gpu_node import GpuNode, Mode
+from gpupool.terminal.parser import CommandParser, integer_within, one_of
 
 
-def register(parser: Parser) -> None:
+def register(parser: CommandParser) -> None:
     parser.about = """
     Prints every change first. Refuses while pods of others use cards of the node, with their names, and where another
     plugin would go on handing out the same cards. May be ended and typed again at any time. The way back is
     `kubectl gpupool release NODE`; running pods that use no card are not touched.
     """
-    parser.examples = ["kubectl gpupool adopt worker-1 --dry-run", "kubectl gpupool adopt worker-1 --mode whole --yes"]
+    parser.examples = [
+        "kubectl gpupool adopt worker-1 --dry-run",
+        "kubectl gpupool adopt worker-1 --mode whole --yes",
+    ]
     parser.add_argument("node", metavar="NODE", help="which")
     parser.add_argument(
         "--mode",
@@ -37,10 +55,10 @@ def register(parser: Parser) -> None:
     add_plan(parser)
 
 
-def add_timeout(parser: Parser) -> None:
+def add_timeout(parser: CommandParser) -> None:
     parser.add_argument(
         "--timeout",
-        type=number("--timeout", "the time to wait", 1, 86_400),
+        type=integer_within("--timeout", "the time to wait", 1, 86_400),
         default=60,
         metavar="SECONDS",
         help="how long to wait for others to be gone (default: 60)",
@@ -49,7 +67,12 @@ def add_timeout(parser: Parser) -> None:
 
 async def run(options: argparse.Namespace, context: Context) -> int:
     plan = await _plan(options.node, Mode(options.mode), context)
-    told: dict[str, Any] = {"node": options.node, "mode": options.mode, "changed": False, "changes": []}
+    told: dict[str, Any] = {
+        "node": options.node,
+        "mode": options.mode,
+        "changed": False,
+        "changes": [],
+    }
     if plan.node.mode is plan.mode and not plan.labels:
         report(options, told, f"{options.node} is adopted already, in mode {options.mode}")
         return 0
@@ -57,11 +80,13 @@ async def run(options: argparse.Namespace, context: Context) -> int:
     refusal = await _refusal(plan, context)
     if refusal is not None and not options.dry_run:
         raise refusal
-    if agreed(options, plan.lines()):
+    if confirm_changes(options, plan.lines()):
         await _apply(plan, options.timeout, context)
-        report(options, {**told, "changed": True}, f"{options.node} is adopted, in mode {options.mode}")
+        report(
+            options, {**told, "changed": True}, f"{options.node} is adopted, in mode {options.mode}"
+        )
         return 0
-    return unchanged(options, told, refusal)
+    return end_unchanged(options, told, refusal)
 
 
 async def _plan(name: str, mode: Mode, context: Context) -> Adoption:
@@ -76,10 +101,11 @@ async def _plan(name: str, mode: Mode, context: Context) -> Adoption:
 
 async def read_ledger(name: str, context: Context) -> GpuNode:
     """Raises NotFound for a node of which no agent has reported."""
-    node = await ledger.read(context.api, name)
+    node = await ledger.read_ledger(context.api, name)
     if node is None:
         raise NotFound(
-            f"no agent of gpupool has reported of node {name}", hint=f"kubectl get pods -n {context.namespace} -o wide"
+            f"no agent of gpupool has reported of node {name}",
+            hint=f"kubectl get pods -n {context.namespace} -o wide",
         )
     return node
 
@@ -87,12 +113,16 @@ async def read_ledger(name: str, context: Context) -> GpuNode:
 async def _refusal(plan: Adoption, context: Context) -> GpupoolError | None:
     """Why the node cannot be ours now."""
     name = plan.node.name
-    if plan.node.unaccounted:
-        return unaccounted(plan.node, await context.items(PODS, fieldSelector=f"spec.nodeName={name}"))
+    if plan.node.unaccounted_uses:
+        return list_unaccounted(
+            plan.node, await context.items(PODS, fieldSelector=f"spec.nodeName={name}")
+        )
     used = users(await context.items(PODS, fieldSelector=f"spec.nodeName={name}"))
     if used:
         hint = f"kubectl cordon {name}, and wait for them or delete them; kubectl gpupool adopt {name} then"
-        return StillInUse(f"{len(used)} pods of others use cards of {name}: {', '.join(used)}", hint=hint)
+        return StillInUse(
+            f"{len(used)} pods of others use cards of {name}: {', '.join(used)}", hint=hint
+        )
     if plan.staying:
         who = ", ".join(f"{one.owner} ({one.namespace}/{one.name})" for one in plan.staying)
         hint = "\n".join(stay_away(one) for one in plan.staying)
@@ -100,10 +130,13 @@ async def _refusal(plan: Adoption, context: Context) -> GpupoolError | None:
     return None
 
 
-def unaccounted(node: GpuNode, pods: Sequence[Json]) -> LedgerIncomplete:
-    """Containers that hold cards of the node and stand in no ledger, by the names of their pods where those are."""
-    named = {pod["metadata"]["uid"]: f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
-    holders = sorted({named.get(use.uid, f"pod {use.uid}") for use in node.unaccounted})
+def list_unaccounted(node: GpuNode, pods: Sequence[Json]) -> LedgerIncomplete:
+    """Containers that hold cards of the node and stand in no ledger, by the names of their pods
+    where those are."""
+    named = {}
+    for pod in pods:
+        named[pod["metadata"]["uid"]] = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    holders = sorted({named.get(use.uid, f"pod {use.uid}") for use in node.unaccounted_uses})
     return LedgerIncomplete(
         f"{len(holders)} pods hold cards of {node.name} and are not in its ledger: {', '.join(holders)}",
         hint=f"wait for them or delete them; the agent then reports them gone: kubectl get gpunode {node.name} -o yaml",
@@ -115,10 +148,16 @@ async def _apply(plan: Adoption, seconds: float, context: Context) -> None:
     await change_node(context, name, plan.node_patch)
 
     async def others() -> str:
-        left = offered(await context.node(name))
-        return f"{name} still offers {', '.join(f'{key}={left[key]}' for key in left)}" if left else ""
+        left = offered_cards(await context.node(name))
+        return (
+            f"{name} still offers {', '.join(f'{key}={left[key]}' for key in left)}" if left else ""
+        )
 
-    await until(others, seconds, f"kubectl gpupool adopt {name}  goes on; kubectl gpupool release {name}  goes back")
+    await until(
+        others,
+        seconds,
+        f"kubectl gpupool adopt {name}  goes on; kubectl gpupool release {name}  goes back",
+    )
     refusal = await _refusal(replace(plan, node=await read_ledger(name, context)), context)
     if refusal is not None:
         raise refusal
@@ -126,12 +165,14 @@ async def _apply(plan: Adoption, seconds: float, context: Context) -> None:
 
 
 async def write_mode(node: GpuNode, mode: Mode, context: Context) -> None:
-    """Compare and swap. Raises Conflict when the ledger was written since it was read."""
+    """Compare and swap. Raises WriteConflict when the ledger was written since it was read."""
     if node.mode is mode:
         return
     try:
         await context.api.patch(f"{ledger.NODES}/{node.name}", set_mode(node, mode), JSON_PATCH)
-    except ApiRefused as error:
-        if error.conflict:
-            raise Conflict(f"the ledger of {node.name} was written meanwhile", hint="the same once more") from None
+    except ApiServerRejection as error:
+        if error.is_conflict:
+            raise WriteConflict(
+                f"the ledger of {node.name} was written meanwhile", hint="the same once more"
+            ) from None
         raise

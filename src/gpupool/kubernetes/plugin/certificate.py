@@ -7,25 +7,33 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from gpupool.cli.check_rows import FAIL, OK, WARN, Check, check
-from gpupool.kubernetes.certificates import CERTIFICATE
-from gpupool.kubernetes.install import SECRET
+from gpupool.kubernetes.admission.certificates import CERTIFICATE
+from gpupool.kubernetes.manifests.install import SECRET
+from gpupool.terminal.check_rows import FAIL, OK, WARN, Check, make_check
 
+#: Days of validity below which the doctor warns: the webhook renews its certificate long before.
 FEW_DAYS = 7
-"""It is renewed long before: less than that left means that nobody renews it."""
 
 
-def aged(secret: Mapping[str, Any], now: datetime) -> Check:
+def check_certificate(secret: Mapping[str, Any], now: datetime) -> Check:
     """One check."""
     from cryptography import x509
 
     restart = "kubectl -n gpupool rollout restart deployment/gpupool-webhook  has a new one made"
     try:
-        found = x509.load_pem_x509_certificate(base64.b64decode((secret.get("data") or {})[CERTIFICATE]))
+        found = x509.load_pem_x509_certificate(
+            base64.b64decode((secret.get("data") or {})[CERTIFICATE])
+        )
     except (KeyError, ValueError):
-        return check("certificate", FAIL, f"{CERTIFICATE} of Secret {SECRET} cannot be read", restart)
+        return make_check(
+            "certificate", FAIL, f"{CERTIFICATE} of Secret {SECRET} cannot be read", restart
+        )
     left = (found.not_valid_after_utc - now).days
     said = f"good until {found.not_valid_after_utc:%Y-%m-%d}, {left} days"
     if left < 0:
-        return check("certificate", FAIL, f"ran out on {found.not_valid_after_utc:%Y-%m-%d}", restart)
-    return check("certificate", WARN if left < FEW_DAYS else OK, said, restart if left < FEW_DAYS else "")
+        return make_check(
+            "certificate", FAIL, f"ran out on {found.not_valid_after_utc:%Y-%m-%d}", restart
+        )
+    return make_check(
+        "certificate", WARN if left < FEW_DAYS else OK, said, restart if left < FEW_DAYS else ""
+    )

@@ -1,4 +1,5 @@
-"""What a command of the plugin runs with: the API server, the time, and the cluster as it is now."""
+"""What a command of the plugin runs with: the API server, the time, and the cluster as it is
+now."""
 
 from __future__ import annotations
 
@@ -10,12 +11,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import ApiRefused, BadInput, NotFound
-from gpupool.kubernetes import ledger, names
-from gpupool.kubernetes.api import KubeApi
-from gpupool.kubernetes.connection import Connection, from_account, from_kubeconfig
-from gpupool.kubernetes.objects import GpuNode
-from gpupool.kubernetes.pods import Pod, read_pod
+from gpupool.base.errors import ApiServerRejection, BadInput, NotFound
+from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.connection import (
+    ServerConnection,
+    load_kubeconfig,
+    load_service_account,
+)
+from gpupool.kubernetes.ledger import ledger
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.gpu_node import GpuNode
+from gpupool.kubernetes.resources.pod import Pod, read_pod
 
 Json = dict[str, Any]
 PODS = "/api/v1/pods"
@@ -37,17 +43,17 @@ class Context:
         """The object, None where there is none."""
         try:
             return await self.api.get(path)
-        except ApiRefused as error:
-            if error.gone:
+        except ApiServerRejection as error:
+            if error.is_not_found:
                 return None
             raise
 
     async def items(self, path: str, **query: str) -> list[Json]:
         """Every object of a list; nothing where the cluster does not have that kind."""
         try:
-            found, _ = await self.api.list(path, **query)
-        except ApiRefused as error:
-            if error.gone:
+            found, _ = await self.api.list_objects(path, **query)
+        except ApiServerRejection as error:
+            if error.is_not_found:
                 return []
             raise
         return found
@@ -70,17 +76,21 @@ class Context:
 
 
 @asynccontextmanager
-async def opened(options: Any, environ: Mapping[str, str], now: datetime) -> AsyncIterator[Context]:
+async def open_context(
+    options: Any, environ: Mapping[str, str], now: datetime
+) -> AsyncIterator[Context]:
     """The connection of one command. Raises BadInput."""
     plain = options.no_color or bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
     async with KubeApi(_connection(options, environ)) as api:
         yield Context(api, options.pool_namespace, not plain and sys.stdout.isatty(), now)
 
 
-def _connection(options: Any, environ: Mapping[str, str]) -> Connection:
+def _connection(options: Any, environ: Mapping[str, str]) -> ServerConnection:
     file = options.kubeconfig or Path(environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
     if not file.is_file() and environ.get("KUBERNETES_SERVICE_HOST"):
-        return from_account(environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", ""))
+        return load_service_account(
+            environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "")
+        )
     if not file.is_file():
         raise BadInput(f"there is no kubeconfig at {file}", hint="--kubeconfig FILE, or KUBECONFIG")
-    return from_kubeconfig(file)
+    return load_kubeconfig(file)

@@ -1,4 +1,5 @@
-"""The door of `kubectl gpupool`: finds the command, runs it, turns every end into the command line's exit codes."""
+"""The door of `kubectl gpupool`: finds the command, runs it, turns every end into the command
+line's exit codes."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from gpupool import __version__
-from gpupool.base.errors import BadOption, GpupoolError, Unavailable
-from gpupool.cli.help import command_help
-from gpupool.cli.nearest import nearest
-from gpupool.cli.output import print_error
-from gpupool.cli.parser import HelpShown, Parser
+from gpupool.base.errors import BadOption, GpupoolError, ServiceUnavailable
 from gpupool.kubernetes.plugin import COMMANDS
+from gpupool.terminal.help import format_command_help
+from gpupool.terminal.nearest import find_nearest
+from gpupool.terminal.output import print_error
+from gpupool.terminal.parser import CommandParser, HelpShown
 
 PROG = "kubectl gpupool"
 INTERRUPTED = 130
@@ -41,13 +42,22 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> int:
         return error.exit_code
 
 
-def parser_of(name: str) -> Parser:
+def parser_of(name: str) -> CommandParser:
     """One command's parser, with the options that all of them have."""
-    parser = Parser(f"{PROG} {name}", COMMANDS[name])
+    parser = CommandParser(f"{PROG} {name}", COMMANDS[name])
     _module(name).register(parser)
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: KUBECONFIG, else ~/.kube/config")
-    parser.add_argument("--pool-namespace", default="gpupool", metavar="NAME", help="where gpupool's own objects are")
-    parser.add_argument("--no-color", action="store_true", help="plain text, also on a terminal (also NO_COLOR)")
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="default: KUBECONFIG, else ~/.kube/config"
+    )
+    parser.add_argument(
+        "--pool-namespace",
+        default="gpupool",
+        metavar="NAME",
+        help="where gpupool's own objects are",
+    )
+    parser.add_argument(
+        "--no-color", action="store_true", help="plain text, also on a terminal (also NO_COLOR)"
+    )
     return parser
 
 
@@ -64,17 +74,17 @@ def _dispatch(words: list[str], environ: Mapping[str, str]) -> int:
     if words[0] in ("-V", "--version", "version"):
         sys.stdout.write(f"gpupool {__version__}\n")
         return 0
-    options = parser_of(_known(words[0])).parse_args(words[1:])
+    options = parser_of(_suggest_name(words[0])).parse_args(words[1:])
     return asyncio.run(_run(words[0], options, environ))
 
 
 def _help_of(name: str) -> str:
-    return command_help(parser_of(_known(name)))
+    return format_command_help(parser_of(_suggest_name(name)))
 
 
-def _known(name: str) -> str:
+def _suggest_name(name: str) -> str:
     if name not in COMMANDS:
-        near = nearest(name, COMMANDS)
+        near = find_nearest(name, COMMANDS)
         hint = f"did you mean: {PROG} {near}" if near else f"{PROG} --help lists the commands"
         raise BadOption(f"unknown command {name!r}", hint=hint)
     return name
@@ -82,10 +92,12 @@ def _known(name: str) -> str:
 
 async def _run(name: str, options: Any, environ: Mapping[str, str]) -> int:
     try:
-        from gpupool.kubernetes.plugin.context import opened
+        from gpupool.kubernetes.plugin.context import open_context
     except ModuleNotFoundError as error:
-        raise Unavailable(f"{PROG} needs {error.name}", hint="pip install 'gpupool[kubernetes]'") from None
-    async with opened(options, environ, datetime.now(UTC)) as context:
+        raise ServiceUnavailable(
+            f"{PROG} needs {error.name}", hint="pip install 'gpupool[kubernetes]'"
+        ) from None
+    async with open_context(options, environ, datetime.now(UTC)) as context:
         code: int = await _module(name).run(options, context)
         return code
 

@@ -1,7 +1,8 @@
-"""Who else hands out cards in a cluster: by the resources of nodes, by DaemonSets, by kinds of objects. Pure.
+"""Recognises other systems that hand out cards in a cluster. Pure.
 
-Names are those of the projects' own charts and manifests. An owner that is not known here is still seen by its
-resource, as long as that has one of the prefixes.
+They are found by the resources of nodes, by DaemonSets and by kinds of objects. Names are those of
+the projects' own charts and manifests. An unknown system is still found by its resource if that has
+one of the prefixes.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupool.base import quantities
-from gpupool.kubernetes import names
-from gpupool.kubernetes.eligible import Constraint
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.node_affinity import NodeConstraint
 
 Json = Mapping[str, Any]
 
-RESOURCES = ("nvidia.com/", "amd.com/gpu", "aliyun.com/gpu", "tke.cloud.tencent.com/qgpu", "volcano.sh/vgpu")
-"""How resources begin that stand for cards."""
+#: How resources begin that stand for cards.
+RESOURCES = (
+    "nvidia.com/",
+    "amd.com/gpu",
+    "aliyun.com/gpu",
+    "tke.cloud.tencent.com/qgpu",
+    "volcano.sh/vgpu",
+)
+#: KAI's pods ask by these, and name no resource.
 ANNOTATIONS = ("gpu-fraction", "gpu-memory")
-"""KAI's pods ask by these, and name no resource."""
 WORKLOADS = (
     ("nvidia-device-plugin", "NVIDIA device plugin"),
     ("hami-device-plugin", "HAMi"),
@@ -39,8 +46,9 @@ GROUPS = {
     "scheduling.volcano.sh": "Volcano",
     "kueue.x-k8s.io": "Kueue",
 }
+#: Labels by which owners let a node out: the GPU Operator's word for no, and HAMi's `gpu=on`,
+#: which goes.
 SWITCHES: Mapping[str, str | None] = {"nvidia.com/gpu.deploy.device-plugin": "false", "gpu": None}
-"""Labels by which owners let a node out: the GPU Operator's word for no, and HAMi's `gpu=on`, which goes."""
 
 
 @dataclass(frozen=True)
@@ -50,72 +58,100 @@ class Plugin:
     namespace: str
     name: str
     owner: str
-    constraint: Constraint
+    constraint: NodeConstraint
     selector: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, found: Json) -> Plugin | None:
         """None for a DaemonSet that has nothing to do with cards."""
-        meta, spec = found["metadata"], found["spec"]["template"]["spec"]
+        meta = found["metadata"]
+        spec = found["spec"]["template"]["spec"]
         owner = next((owner for part, owner in WORKLOADS if part in meta["name"]), None)
         if owner is None:
             return None
         if any(one.get("kind") == "ClusterPolicy" for one in meta.get("ownerReferences") or ()):
             owner = "GPU Operator"
-        return cls(meta["namespace"], meta["name"], owner, Constraint.of(spec), tuple(spec.get("nodeSelector") or ()))
+        return cls(
+            meta["namespace"],
+            meta["name"],
+            owner,
+            NodeConstraint.of(spec),
+            tuple(spec.get("nodeSelector") or ()),
+        )
 
     def runs_on(self, name: str, labels: Mapping[str, str]) -> bool:
         """Taints are not asked: what hands out devices tolerates them."""
         return self.constraint.admits(name, labels, ())
 
     def switches(self) -> dict[str, str | None]:
-        """Labels that take it off a node, by its own selector; empty where it has none that is known."""
-        return {key: SWITCHES[key] for key in self.selector if key in SWITCHES}
+        """Labels that take it off a node, by its own selector; empty where it has none that is
+        known."""
+        switches = {}
+        for key in self.selector:
+            if key in SWITCHES:
+                switches[key] = SWITCHES[key]
+        return switches
 
 
 def plugins_of(daemonsets: Iterable[Json]) -> list[Plugin]:
-    return [plugin for plugin in map(Plugin.of, daemonsets) if plugin is not None]
+    plugins = []
+    for plugin in map(Plugin.of, daemonsets):
+        if plugin is not None:
+            plugins.append(plugin)
+    return plugins
 
 
-def offered(node: Json) -> dict[str, int]:
+def offered_cards(node: Json) -> dict[str, int]:
     """Cards that the node offers by others' names.
 
-    >>> offered({"status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "4", "amd.com/gpu": "0"}}})
+    >>> offered_cards({"status": {"allocatable": {"nvidia.com/gpu": "8", "cpu": "4", "amd.com/gpu": "0"}}})
     {'nvidia.com/gpu': 8}
     """
     found = (node.get("status") or {}).get("allocatable") or {}
-    amounts = {name: quantities.whole(text) for name, text in sorted(found.items()) if name.startswith(RESOURCES)}
-    return {name: amount for name, amount in amounts.items() if amount}
+    amounts = {}
+    for name, text in sorted(found.items()):
+        if name.startswith(RESOURCES):
+            amounts[name] = quantities.parse_whole(text)
+    offered = {}
+    for name, amount in amounts.items():
+        if amount:
+            offered[name] = amount
+    return offered
 
 
 def uses(pod: Json) -> tuple[str, ...]:
-    """By which names a pod uses cards that are not ours to give; empty where it does not, or is over."""
-    meta, spec = pod["metadata"], pod["spec"]
+    """By which names a pod uses cards that are not ours to give; empty where it does not, or is
+    over."""
+    meta = pod["metadata"]
+    spec = pod["spec"]
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return ()
-    asked = {
-        name
-        for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
-        for name in (one.get("resources") or {}).get("limits") or ()
-        if name.startswith(RESOURCES)
-    }
+    asked = set()
+    for one in [*(spec.get("initContainers") or ()), *spec["containers"]]:
+        for name in (one.get("resources") or {}).get("limits") or ():
+            if name.startswith(RESOURCES):
+                asked.add(name)
     asked |= {key for key in meta.get("annotations") or () if key in ANNOTATIONS}
     return tuple(sorted(asked))
 
 
 def users(pods: Sequence[Json]) -> list[str]:
     """`team/job (nvidia.com/gpu)` of every pod that uses cards by others' names."""
-    return [
-        f"{pod['metadata']['namespace']}/{pod['metadata']['name']} ({', '.join(asked)})"
-        for pod in pods
-        if (asked := uses(pod))
-    ]
+    names = []
+    for pod in pods:
+        if asked := uses(pod):
+            names.append(
+                f"{pod['metadata']['namespace']}/{pod['metadata']['name']} ({', '.join(asked)})"
+            )
+    return names
 
 
 def stay_away(plugin: Plugin) -> str:
     """What to type so that a DaemonSet leaves nodes that gpupool has."""
     patch = (
         '{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":'
-        '{"nodeSelectorTerms":[{"matchExpressions":[{"key":"' + names.MODE + '","operator":"DoesNotExist"}]}]}}}}}}}'
+        '{"nodeSelectorTerms":[{"matchExpressions":[{"key":"'
+        + names.MODE
+        + '","operator":"DoesNotExist"}]}]}}}}}}}'
     )
     return f"kubectl -n {plugin.namespace} patch daemonset {plugin.name} -p '{patch}'"

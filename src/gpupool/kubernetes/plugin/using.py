@@ -1,7 +1,8 @@
-"""What containers use of their cards, asked of the nodes' agents: their metrics, by the API server's way to pods.
+"""Reads what containers use of their cards from the agents' metrics, by the API server's pod proxy.
 
-So nothing is written while nobody looks. Whoever asks needs `get` of `pods/proxy` in gpupool's namespace; without that,
-and of agents that do not answer, it is unknown and nothing else fails.
+So nothing is written to the cluster until a user asks. The user needs `get` of `pods/proxy` in
+gpupool's namespace; without it, and for agents that do not answer, usage is unknown and nothing
+else fails.
 """
 
 from __future__ import annotations
@@ -14,63 +15,81 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpupool.base.errors import GpupoolError
+from gpupool.kubernetes.client.concurrency import gather_limited
 from gpupool.kubernetes.plugin.context import Context
-from gpupool.kubernetes.together import together
 
 AGENTS = "app.kubernetes.io/component=agent"
 PORT = "metrics"
-_MEMORY, _TIME = "gpupool_container_memory_used_bytes", "gpupool_container_gpu_seconds_total"
+_MEMORY = "gpupool_container_memory_used_bytes"
+_TIME = "gpupool_container_gpu_seconds_total"
 Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Use:
-    """One container's, over all its cards. None is unknown."""
+class ContainerUsage:
+    """Usage of one container over all its cards. None: unknown."""
 
     memory_bytes: int | None = None
     gpu_seconds: float | None = None
 
 
-async def uses(context: Context, nodes: Collection[str]) -> tuple[Mapping[Key, Use], str]:
-    """By (namespace, pod, container) what is used on these nodes; and why something is unknown, if it is."""
-    agents = await context.items(f"/api/v1/namespaces/{context.namespace}/pods", labelSelector=AGENTS)
-    doors = {pod["spec"].get("nodeName", ""): door for pod in agents if (door := _door(pod))}
-    asked = [doors[node] for node in sorted(nodes) if node in doors]
-    answers = await together([_ask(context, door) for door in asked])
-    found = {key: use for text, _ in answers for key, use in read(text).items()}
-    silent = [f"no agent that tells is on node {node}" for node in sorted(nodes) if node not in doors]
-    return found, next((why for why in (*(why for _, why in answers), *silent) if why), "")
+async def read_usages(
+    context: Context, nodes: Collection[str]
+) -> tuple[Mapping[Key, ContainerUsage], str]:
+    """Return usage on these nodes by container, and the first reason why some is unknown."""
+    agents = await context.items(
+        f"/api/v1/namespaces/{context.namespace}/pods", labelSelector=AGENTS
+    )
+    path_by_node = {}
+    for pod in agents:
+        if path := _find_metrics_path(pod):
+            path_by_node[pod["spec"].get("nodeName", "")] = path
+    paths = [path_by_node[node] for node in sorted(nodes) if node in path_by_node]
+    usages: dict[Key, ContainerUsage] = {}
+    reasons = []
+    for text, why_unknown in await gather_limited([_read_metrics(context, path) for path in paths]):
+        usages |= parse_metrics(text)
+        if why_unknown:
+            reasons.append(why_unknown)
+    for node in sorted(nodes):
+        if node not in path_by_node:
+            reasons.append(f"no agent that tells is on node {node}")
+    return usages, reasons[0] if reasons else ""
 
 
-def read(text: str) -> dict[Key, Use]:
-    """What an agent's metrics say."""
+def parse_metrics(text: str) -> dict[Key, ContainerUsage]:
+    """Read the usage of every container in an agent's metrics."""
     memory: defaultdict[Key, float] = defaultdict(float)
     seconds: defaultdict[Key, float] = defaultdict(float)
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name in (_MEMORY, _TIME):
                 key = sample.labels["namespace"], sample.labels["pod"], sample.labels["container"]
+                # A sample for each card of the container: the sum is of all its cards.
                 (memory if sample.name == _MEMORY else seconds)[key] += sample.value
-    return {
-        key: Use(int(memory[key]) if key in memory else None, seconds.get(key))
-        for key in memory.keys() | seconds.keys()
-    }
+    usages = {}
+    for key in memory.keys() | seconds.keys():
+        memory_bytes = int(memory[key]) if key in memory else None
+        usages[key] = ContainerUsage(memory_bytes, seconds.get(key))
+    return usages
 
 
-def _door(pod: Mapping[str, Any]) -> str:
-    """Where the pod's metrics are asked for; empty where it has none, or does not run."""
-    ports = (port for one in pod["spec"]["containers"] for port in one.get("ports") or () if port.get("name") == PORT)
-    number = next((port["containerPort"] for port in ports), None)
-    runs = (pod.get("status") or {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+def _find_metrics_path(pod: Mapping[str, Any]) -> str:
+    """Return the proxy path of the pod's metrics; empty if it has none or does not run."""
     meta = pod["metadata"]
-    return (
-        f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{number}/proxy/metrics" if runs and number else ""
-    )
+    if (pod.get("status") or {}).get("phase") != "Running" or "deletionTimestamp" in meta:
+        return ""
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            if port.get("name") == PORT:
+                where = f"{meta['name']}:{port['containerPort']}"
+                return f"/api/v1/namespaces/{meta['namespace']}/pods/{where}/proxy/metrics"
+    return ""
 
 
-async def _ask(context: Context, door: str) -> tuple[str, str]:
-    """(what it says, why it says nothing)."""
+async def _read_metrics(context: Context, path: str) -> tuple[str, str]:
+    """Return the metrics, or why there are none."""
     try:
-        return await context.api.text(door), ""
+        return await context.api.get_text(path), ""
     except GpupoolError as error:
         return "", error.message

@@ -1,4 +1,5 @@
-"""`kubectl gpupool why POD`: what a pod asks as it was understood, what it has, and why it waits."""
+"""`kubectl gpupool why POD`: what a pod asks as it was understood, what it has, and why it
+waits."""
 
 from __future__ import annotations
 
@@ -10,25 +11,28 @@ from typing import Any
 
 from gpupool.base.errors import NotFound
 from gpupool.base.units import format_gpu, format_mib, format_share
-from gpupool.cli.output import pairs, print_data
-from gpupool.cli.parser import OBJECT_FORMATS, Parser, add_output
-from gpupool.kubernetes import names
-from gpupool.kubernetes.objects import GpuNode
 from gpupool.kubernetes.plugin.context import Context, Json
-from gpupool.kubernetes.pods import Ask, read_pod
-from gpupool.model.claim import Sharing
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.gpu_node import GpuNode
+from gpupool.kubernetes.resources.pod import ContainerShape, read_pod
+from gpupool.model.claim import SharingKind
+from gpupool.terminal.output import format_pairs, print_data
+from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 
 REFUSAL = re.compile(r"GP-\d{4}: [^\n]+")
+#: The kubelet's word for an end that came before the program.
 STARTLESS = "StartError"
-"""The kubelet's word for an end that came before the program."""
 
 
-def register(parser: Parser) -> None:
+def register(parser: CommandParser) -> None:
     parser.about = """
     The sentence of the pod's condition, the entry of it in a node's ledger, and its claim as it was understood. Says
     also which container its node does not start, and when the pod never came to gpupool.
     """
-    parser.examples = ["kubectl gpupool why train-0", "kubectl gpupool why -n team-nlp train-0 -o json"]
+    parser.examples = [
+        "kubectl gpupool why train-0",
+        "kubectl gpupool why -n team-nlp train-0 -o json",
+    ]
     parser.add_argument("pod", metavar="POD", help="name, or NAMESPACE/NAME")
     parser.add_argument("-n", "--namespace", metavar="NAME", help="default: the kubeconfig's")
     add_output(parser, OBJECT_FORMATS)
@@ -39,10 +43,13 @@ async def run(options: argparse.Namespace, context: Context) -> int:
     namespace = before if slash else options.namespace or context.api.connection.namespace
     found = await context.find(f"/api/v1/namespaces/{namespace}/pods/{name}")
     if found is None:
-        raise NotFound(f"there is no pod {name!r} in namespace {namespace!r}", hint=f"kubectl get pods -n {namespace}")
+        raise NotFound(
+            f"there is no pod {name!r} in namespace {namespace!r}",
+            hint=f"kubectl get pods -n {namespace}",
+        )
     told = facts(found, await context.ledgers())
     if options.output == "table":
-        sys.stdout.write(pairs(_lines(told)) + "\n")
+        sys.stdout.write(format_pairs(_lines(told)) + "\n")
     else:
         print_data(told, options.output)
     return 0
@@ -50,12 +57,13 @@ async def run(options: argparse.Namespace, context: Context) -> int:
 
 def facts(found: Json, nodes: list[GpuNode]) -> dict[str, Any]:
     """What there is to say of the pod, for people and programs."""
-    pod, condition = read_pod(found), _condition(found)
+    pod = read_pod(found)
+    condition = _condition(found)
     managed = (found["metadata"].get("labels") or {}).get(names.MANAGED) == "true"
     return {
         "pod": f"{pod.namespace}/{pod.name}",
         "managed": managed,
-        "asks": [_asked(ask) for ask in pod.asks],
+        "asks": [_format_request(ask) for ask in pod.asks],
         "problem": (pod.problem or None) if managed else None,
         "gated": pod.gated,
         "node": pod.node or None,
@@ -63,30 +71,40 @@ def facts(found: Json, nodes: list[GpuNode]) -> dict[str, Any]:
         "message": condition.get("message"),
         "gang": pod.gang or None,
         "refused": dict(_refusals(found)),
-        "has": _held(pod.uid, nodes),
+        "has": _held_seats(pod.uid, nodes),
     }
 
 
 def _condition(found: Json) -> Json:
     conditions = (found.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one["type"] == names.CONDITION and one["status"] != "True"), {})
+    return next(
+        (one for one in conditions if one["type"] == names.CONDITION and one["status"] != "True"),
+        {},
+    )
 
 
 def _refusals(found: Json) -> Iterator[tuple[str, str]]:
-    """By container that does not run, our sentence in what the kubelet says of its start; what its program left as its
-    last words is none.
+    """By container that does not run, our sentence in what the kubelet says of its start; what its
+    program left as its last words is none.
     """
     status = found.get("status") or {}
-    for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        now, last = one.get("state") or {}, one.get("lastState") or {}
+    for one in (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ):
+        now = one.get("state") or {}
+        last = one.get("lastState") or {}
         ended = [state for state in (now.get("terminated"), last.get("terminated")) if state]
-        said = [now.get("waiting") or {}, *(state for state in ended if state.get("reason") == STARTLESS)]
+        said = [
+            now.get("waiting") or {},
+            *(state for state in ended if state.get("reason") == STARTLESS),
+        ]
         texts = [state.get("message") or "" for state in said if "running" not in now]
         if match := next(filter(None, map(REFUSAL.search, texts)), None):
             yield one["name"], match[0]
 
 
-def _asked(ask: Ask) -> dict[str, Any]:
+def _format_request(ask: ContainerShape) -> dict[str, Any]:
     shape = ask.shape
     return {
         "container": ask.container,
@@ -95,28 +113,33 @@ def _asked(ask: Ask) -> dict[str, Any]:
         "memory_bytes": shape.memory_bytes,
         "sharing": shape.sharing.value,
         "text": format_share(
-            shape.gpu_milli, shape.memory_bytes, shape.count, best_effort=shape.sharing is Sharing.BEST_EFFORT
+            shape.gpu_milli,
+            shape.memory_bytes,
+            shape.count,
+            best_effort=shape.sharing is SharingKind.BEST_EFFORT,
         ),
     }
 
 
-def _held(uid: str, nodes: list[GpuNode]) -> list[dict[str, Any]]:
-    return [
-        {
-            "container": entry.container,
-            "node": node.name,
-            "card": seat.device,
-            "gpu_milli": seat.gpu_milli,
-            "memory_bytes": seat.memory_bytes,
-            "state": entry.state.value,
-            "generation": entry.generation,
-            "leaving_for": entry.leaving_for or None,
-        }
-        for node in nodes
-        for entry in node.entries
-        if entry.uid == uid
-        for seat in entry.seats
-    ]
+def _held_seats(uid: str, nodes: list[GpuNode]) -> list[dict[str, Any]]:
+    lines = []
+    for node in nodes:
+        for entry in node.entries:
+            if entry.uid == uid:
+                for seat in entry.seats:
+                    lines.append(
+                        {
+                            "container": entry.container,
+                            "node": node.name,
+                            "card": seat.device,
+                            "gpu_milli": seat.gpu_milli,
+                            "memory_bytes": seat.memory_bytes,
+                            "state": entry.state.value,
+                            "generation": entry.generation,
+                            "leaving_for": entry.leaving_for or None,
+                        }
+                    )
+    return lines
 
 
 def _lines(told: dict[str, Any]) -> list[tuple[str, object]]:
@@ -148,4 +171,6 @@ def _stands(told: dict[str, Any]) -> str:
         return told["message"] or "it has its cards; kube-scheduler is to bind it"
     if told["has"]:
         return told["message"] or "its cards are reserved; it is released next"
-    return told["message"] or "it waits; the controller has not said why yet: kubectl gpupool doctor"
+    return (
+        told["message"] or "it waits; the controller has not said why yet: kubectl gpupool doctor"
+    )

@@ -1,1 +1,2 @@
-"""How the database of an older gpupool becomes this one's: Alembic revisions, packaged with the code."""
+"""How the database of an older gpupool becomes this one's: Alembic revisions, packaged with the
+code."""

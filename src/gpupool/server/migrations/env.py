@@ -1,4 +1,5 @@
-"""Alembic's entry: runs revisions on the connection it is given, inside that connection's transaction."""
+"""Alembic's entry: runs revisions on the connection it is given, inside that connection's
+transaction."""
 
 from __future__ import annotations
 

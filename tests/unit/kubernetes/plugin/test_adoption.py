@@ -1,24 +1,24 @@
-"""What adopting changes is known before, refused where two would have one card, and undone exactly."""
+"""What adopting changes is known before, refused where two would have one card, and undone
+exactly."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpupool.kubernetes import names
-from gpupool.kubernetes.objects import GpuNode, Mode
-from gpupool.kubernetes.plugin.adopt import unaccounted
 from gpupool.kubernetes.plugin.adoption import adoption, restoring, set_mode, waits_only_for
 from gpupool.kubernetes.plugin.others import Plugin
-from gpupool.kubernetes.reported import SlotUse
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.gpu_node import GpuNode, Mode
 from tests.support.kube_builders import gpu_node, node, pod
 from tests.unit.kubernetes.plugin.test_others import daemonset
 
 OPERATOR = "nvidia.com/gpu.deploy.device-plugin"
+
+
 LEDGER = GpuNode.from_json(gpu_node(mode="observe"))
 
 
@@ -80,10 +80,17 @@ def test_what_was_kept_the_first_time_is_not_lost_by_adopting_again() -> None:
     assert twice["metadata"]["labels"][names.MODE] == "whole"
 
 
-@given(st.dictionaries(st.sampled_from([OPERATOR, "gpu", "zone", "rack"]), st.sampled_from(["true", "on", "a"])))
+@given(
+    st.dictionaries(
+        st.sampled_from([OPERATOR, "gpu", "zone", "rack"]), st.sampled_from(["true", "on", "a"])
+    )
+)
 def test_the_way_back_leaves_a_node_as_it_was(labels: dict[str, str]) -> None:
     found = labelled(**labels)
-    plugins = [plugin(nodeSelector={OPERATOR: "true"}), plugin("hami-device-plugin", nodeSelector={"gpu": "on"})]
+    plugins = [
+        plugin(nodeSelector={OPERATOR: "true"}),
+        plugin("hami-device-plugin", nodeSelector={"gpu": "on"}),
+    ]
     plan = adoption(LEDGER, found, plugins, Mode.SLOT)
     assert plan.staying == ()
     adopted = merged(found, plan.node_patch(found))
@@ -93,7 +100,11 @@ def test_the_way_back_leaves_a_node_as_it_was(labels: dict[str, str]) -> None:
 
 
 def test_the_mode_is_written_only_over_the_ledger_that_was_read() -> None:
-    assert set_mode(LEDGER, Mode.SLOT)[0] == {"op": "test", "path": "/metadata/generation", "value": LEDGER.version}
+    assert set_mode(LEDGER, Mode.SLOT)[0] == {
+        "op": "test",
+        "path": "/metadata/generation",
+        "value": LEDGER.version,
+    }
 
 
 def test_a_pod_waits_only_for_a_node_when_no_other_could_take_it() -> None:
@@ -101,10 +112,3 @@ def test_a_pod_waits_only_for_a_node_when_no_other_could_take_it() -> None:
     assert waits_only_for("n0", pod(spec={"nodeSelector": {"disk": "ssd"}}), nodes)
     assert not waits_only_for("n0", pod(), nodes)
     assert not waits_only_for("n0", pod(spec={"nodeSelector": {"disk": "none"}}), nodes)
-
-
-def test_a_node_whose_cards_are_held_without_an_entry_is_not_adopted() -> None:
-    held = replace(LEDGER, slots=(SlotUse("uid-a", "main"), SlotUse("uid-a", "side"), SlotUse("gone", "main")))
-    refused = unaccounted(held, [pod("a")])
-    assert refused.code == "GP-2036"
-    assert refused.message == "2 pods hold cards of n0 and are not in its ledger: default/a, pod gone"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gpupool.kubernetes import install, names
-from gpupool.kubernetes.ended import Ended
-from gpupool.kubernetes.objects import GpuNode
-from gpupool.kubernetes.plugin import certificate, doctor
-from gpupool.kubernetes.pods import read_pod
-from gpupool.kubernetes.reported import SlotUse
+from gpupool.kubernetes.manifests import install
+from gpupool.kubernetes.plugin import doctor
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
+from gpupool.kubernetes.resources.gpu_node import GpuNode
+from gpupool.kubernetes.resources.gpu_node_status import SlotUse
+from gpupool.kubernetes.resources.pod import read_pod
 from gpupool.model.allocation import Seat
 from tests.support.kube_builders import gpu_node, node, pod
 
@@ -21,30 +21,43 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("major", "minor", "state"), [("1", "30", "fail"), ("1", "31+", "ok"), ("2", "0", "ok"), ("", "", "fail")]
+    ("major", "minor", "state"),
+    [("1", "30", "fail"), ("1", "31+", "ok"), ("2", "0", "ok"), ("", "", "fail")],
 )
 def test_a_server_is_new_enough_or_not(major: str, minor: str, state: str) -> None:
-    assert doctor.server({"major": major, "minor": minor, "gitVersion": "v"})["state"] == state
+    assert (
+        doctor.check_server({"major": major, "minor": minor, "gitVersion": "v"})["state"] == state
+    )
 
 
 def test_objects_are_the_same_when_the_server_only_added_defaults() -> None:
     made = install.objects()
     there = [(one, {**one, "status": {"x": 1}}) for one in made]
-    assert doctor.installed(there)["state"] == "ok"
-    assert "missing: Namespace gpupool" in doctor.installed([(made[0], None), *there[1:]])["text"]
-    (role,) = [one for one in made if one["kind"] == "ClusterRole" and one["metadata"]["name"] == install.AGENT]
+    assert doctor.check_installed(there)["state"] == "ok"
+    assert (
+        "missing: Namespace gpupool"
+        in doctor.check_installed([(made[0], None), *there[1:]])["text"]
+    )
+    (role,) = [
+        one
+        for one in made
+        if one["kind"] == "ClusterRole" and one["metadata"]["name"] == install.AGENT
+    ]
     weaker = {**role, "rules": role["rules"][:1]}
-    assert doctor.installed([(role, weaker)])["state"] == "warn"
+    assert doctor.check_installed([(role, weaker)])["state"] == "warn"
 
 
 def test_who_admits_plain_native_pods() -> None:
     there = [(one, one) for one in install.native()]
     (policy, binding) = install.native()
-    assert "1.36" in doctor.native(False, [])["text"]
-    assert "can admit them itself" in doctor.native(True, [(policy, policy), (binding, None)])["text"]
-    assert doctor.native(True, there)["text"] == "admitted by the server itself"
+    assert "1.36" in doctor.check_native(False, [])["text"]
+    assert (
+        "can admit them itself"
+        in doctor.check_native(True, [(policy, policy), (binding, None)])["text"]
+    )
+    assert doctor.check_native(True, there)["text"] == "admitted by the server itself"
     older = {**policy, "spec": {**policy["spec"], "variables": []}}
-    assert doctor.native(True, [(policy, older), (binding, binding)])["state"] == "warn"
+    assert doctor.check_native(True, [(policy, older), (binding, binding)])["state"] == "warn"
 
 
 def test_a_controller_leads_as_long_as_its_lease_is_fresh() -> None:
@@ -52,35 +65,39 @@ def test_a_controller_leads_as_long_as_its_lease_is_fresh() -> None:
         at = (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return {"spec": {"holderIdentity": "c0", "renewTime": at, "leaseDurationSeconds": 15}}
 
-    assert doctor.leads(lease(2), NOW)["text"] == "c0 leads, seen 2 s ago"
-    assert doctor.leads(lease(40), NOW)["text"] == "c0 is silent for 40 s"
-    assert doctor.leads(None, NOW)["state"] == "fail"
-    assert doctor.leads({"spec": {"holderIdentity": ""}}, NOW)["state"] == "fail"
+    assert doctor.check_leader(lease(2), NOW)["text"] == "c0 leads, seen 2 s ago"
+    assert doctor.check_leader(lease(40), NOW)["text"] == "c0 is silent for 40 s"
+    assert doctor.check_leader(None, NOW)["state"] == "fail"
+    assert doctor.check_leader({"spec": {"holderIdentity": ""}}, NOW)["state"] == "fail"
 
 
 def test_agents_are_there_silent_or_behind() -> None:
     well = GpuNode.from_json(gpu_node())
-    assert doctor.agents([well])["text"] == "1 node reported of, 1 adopted"
-    assert doctor.agents([replace(well, ready=False)])["state"] == "fail"
-    assert doctor.agents([replace(well, version=9)])["state"] == "warn"
-    assert doctor.agents([])["state"] == "warn"
+    assert doctor.check_agents([well])["text"] == "1 node reported of, 1 adopted"
+    assert doctor.check_agents([replace(well, ready=False)])["state"] == "fail"
+    assert doctor.check_agents([replace(well, version=9)])["state"] == "warn"
+    assert doctor.check_agents([])["state"] == "warn"
 
 
 def test_an_adopted_node_without_slots_or_with_a_second_owner_is_wrong() -> None:
     ledger, found = GpuNode.from_json(gpu_node()), node()
-    assert doctor.slots([ledger], {"n0": found})["state"] == "fail"
+    assert doctor.check_slots([ledger], {"n0": found})["state"] == "fail"
     found["status"]["allocatable"][names.SLOT] = "512"
-    assert doctor.slots([ledger], {"n0": found})["state"] == "ok"
-    assert not list(doctor.twice([ledger], {"n0": found}))
+    assert doctor.check_slots([ledger], {"n0": found})["state"] == "ok"
+    assert not list(doctor.check_double_offers([ledger], {"n0": found}))
     found["status"]["allocatable"]["nvidia.com/gpu"] = "8"
-    (wrong,) = doctor.twice([ledger], {"n0": found})
+    (wrong,) = doctor.check_double_offers([ledger], {"n0": found})
     assert "nvidia.com/gpu=8" in wrong["text"]
 
 
 def test_cards_that_containers_hold_without_an_entry_are_wrong() -> None:
     well = GpuNode.from_json(gpu_node())
-    assert not list(doctor.unaccounted([well, replace(well, slots=(SlotUse("u", "main", released=True),))]))
-    (wrong,) = doctor.unaccounted([replace(well, slots=(SlotUse("u", "main"),))])
+    assert not list(
+        doctor.check_unaccounted(
+            [well, replace(well, slots=(SlotUse("u", "main", released=True),))]
+        )
+    )
+    (wrong,) = doctor.check_unaccounted([replace(well, slots=(SlotUse("u", "main"),))])
     assert (wrong["state"], wrong["name"]) == ("fail", "node n0")
     assert "1 container hold cards and are not in its ledger" in wrong["text"]
 
@@ -88,34 +105,23 @@ def test_cards_that_containers_hold_without_an_entry_are_wrong() -> None:
 def test_a_ledger_whose_node_is_gone_says_what_it_waits_for() -> None:
     seat = Seat("GPU-0", 300, 1 << 30)
     kept = replace(
-        GpuNode("n0", ended=(Ended("u", "space", "a", "main", (seat,), "team", "", 5, 9),), metered_ns=8), ready=True
+        GpuNode(
+            "n0",
+            ended=(ClosedInterval("u", "space", "a", "main", (seat,), "team", "", 5, 9),),
+            metered_ns=8,
+        ),
+        ready=True,
     )
-    (waits,) = doctor.orphans([kept], {})
+    (waits,) = doctor.check_orphans([kept], {})
     assert (waits["state"], waits["name"]) == ("warn", "node n0")
     assert "1 left" in waits["text"]
-    assert not list(doctor.orphans([kept], {"n0": node()}))
-    assert not list(doctor.orphans([replace(kept, metered_ns=9)], {}))
+    assert not list(doctor.check_orphans([kept], {"n0": node()}))
+    assert not list(doctor.check_orphans([replace(kept, metered_ns=9)], {}))
 
 
 def test_who_else_is_here_is_told_by_plugins_and_by_kinds() -> None:
-    told = doctor.others(["HAMi"], ["apps", "scheduling.run.ai"], {})
+    told = doctor.check_others(["HAMi"], ["apps", "scheduling.run.ai"], {})
     assert told["text"] == "HAMi, KAI"
-
-
-def test_a_certificate_has_days_left_or_has_run_out() -> None:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    made = x509.CertificateBuilder().issuer_name(name).subject_name(name).public_key(key.public_key()).serial_number(1)
-    made = made.not_valid_before(NOW).not_valid_after(NOW + timedelta(days=90))
-    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    secret = {"data": {"tls.crt": base64.b64encode(pem).decode()}}
-    at = [certificate.aged(secret, NOW + timedelta(days=days)) for days in (0, 85, 91)]
-    assert [one["state"] for one in at] == ["ok", "warn", "fail"]
-    assert at[0]["text"] == "good until 2027-02-20, 90 days"
-    assert certificate.aged({"data": {}}, NOW)["state"] == "fail"
 
 
 def test_pods_that_were_let_go_without_cards_are_named() -> None:
@@ -123,8 +129,12 @@ def test_pods_that_were_let_go_without_cards_are_named() -> None:
     made["metadata"]["annotations"][names.PLACED] = "n0: main"
     there = read_pod(made)
     ledger = GpuNode.from_json(gpu_node("n0"))
-    (wrong,) = doctor.lost([there], [ledger])
+    (wrong,) = doctor.check_lost([there], [ledger])
     assert (wrong["state"], "default/a" in wrong["text"]) == ("warn", True)
     runs = replace(ledger, slots=(SlotUse(there.uid, "main"),))
-    for well, ledgers in ((read_pod(pod("a")), [ledger]), (replace(there, ended=True), [ledger]), (there, [runs])):
-        assert not list(doctor.lost([well], ledgers))
+    for well, ledgers in (
+        (read_pod(pod("a")), [ledger]),
+        (replace(there, ended=True), [ledger]),
+        (there, [runs]),
+    ):
+        assert not list(doctor.check_lost([well], ledgers))

@@ -1,12 +1,13 @@
-"""Who else hands out cards is seen by names, and how a plugin is taken off a node by its own words."""
+"""Who else hands out cards is seen by names, and how a plugin is taken off a node by its own
+words."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from gpupool.kubernetes import names
 from gpupool.kubernetes.plugin.others import Plugin, plugins_of, stay_away, users, uses
+from gpupool.kubernetes.resources import names
 from tests.support.kube_builders import pod
 
 
@@ -30,7 +31,10 @@ def test_the_operators_own_plugin_is_told_from_the_plain_one() -> None:
     owners = [
         plugin.owner
         for plugin in plugins_of(
-            [daemonset("nvidia-device-plugin-daemonset"), daemonset("nvidia-device-plugin", owner="ClusterPolicy")]
+            [
+                daemonset("nvidia-device-plugin-daemonset"),
+                daemonset("nvidia-device-plugin", owner="ClusterPolicy"),
+            ]
         )
     ]
     assert owners == ["NVIDIA device plugin", "GPU Operator"]
@@ -38,10 +42,16 @@ def test_the_operators_own_plugin_is_told_from_the_plain_one() -> None:
 
 def test_a_plugin_is_taken_off_by_the_label_that_its_own_selector_names() -> None:
     (operator,) = plugins_of(
-        [daemonset("nvidia-device-plugin", nodeSelector={"nvidia.com/gpu.deploy.device-plugin": "true"})]
+        [
+            daemonset(
+                "nvidia-device-plugin", nodeSelector={"nvidia.com/gpu.deploy.device-plugin": "true"}
+            )
+        ]
     )
     (hami,) = plugins_of([daemonset("hami-device-plugin", nodeSelector={"gpu": "on"})])
-    (plain,) = plugins_of([daemonset("nvidia-device-plugin-daemonset", nodeSelector={"disk": "ssd"})])
+    (plain,) = plugins_of(
+        [daemonset("nvidia-device-plugin-daemonset", nodeSelector={"disk": "ssd"})]
+    )
     assert operator.switches() == {"nvidia.com/gpu.deploy.device-plugin": "false"}
     assert hami.switches() == {"gpu": None}
     assert plain.switches() == {}

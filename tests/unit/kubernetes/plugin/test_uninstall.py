@@ -1,4 +1,5 @@
-"""An uninstall stops placing before it looks who runs, also where the settings object is not there yet."""
+"""An uninstall stops placing before it looks who runs, also where the settings object is not there
+yet."""
 
 from __future__ import annotations
 
@@ -9,41 +10,43 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import ApiRefused
-from gpupool.kubernetes.api import KubeApi
+from gpupool.base.errors import ApiServerRejection
+from gpupool.kubernetes.client.api import KubeApi
 from gpupool.kubernetes.plugin import uninstall
 from gpupool.kubernetes.plugin.context import Context
-from gpupool.kubernetes.settings import NAME, SETTINGS
+from gpupool.kubernetes.resources.pool_settings import NAME, SETTINGS
 
 
 class Server(KubeApi):
     """The settings objects by name. `meanwhile` is called before a `create` is looked at."""
 
-    def __init__(self, objects: dict[str, Any] | None, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, objects: dict[str, Any] | None, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         self.objects, self.meanwhile = objects, meanwhile
 
     async def patch(self, path: str, body: Any, kind: str = "", accept: str = "") -> dict[str, Any]:
         folder, _, name = path.rpartition("/")
         assert folder == SETTINGS
         if self.objects is None or name not in self.objects:
-            raise ApiRefused("not found", status=404)
+            raise ApiServerRejection("not found", status=404)
         self.objects[name]["spec"] |= body["spec"]
         return dict(self.objects[name])
 
     async def create(self, path: str, body: Any) -> dict[str, Any]:
         assert path == SETTINGS
         if self.objects is None:
-            raise ApiRefused("no such kind", status=404)
+            raise ApiServerRejection("no such kind", status=404)
         self.meanwhile()
         if body["metadata"]["name"] in self.objects:
-            raise ApiRefused("already exists", status=409)
+            raise ApiServerRejection("already exists", status=409)
         self.objects[body["metadata"]["name"]] = body
         return dict(body)
 
 
 def told(server: Server) -> bool:
     context = Context(server, "gpupool-system", False, datetime.now(UTC))
-    return asyncio.run(uninstall._told_to_stop(context))
+    return asyncio.run(uninstall._is_placing_stopped(context))
 
 
 def test_settings_that_are_there_keep_what_they_say() -> None:
@@ -70,8 +73,10 @@ def test_where_the_definition_is_gone_nobody_is_to_be_told() -> None:
 
 def test_another_refusal_is_said() -> None:
     class Forbids(Server):
-        async def patch(self, path: str, body: Any, kind: str = "", accept: str = "") -> dict[str, Any]:
-            raise ApiRefused("forbidden", status=403)
+        async def patch(
+            self, path: str, body: Any, kind: str = "", accept: str = ""
+        ) -> dict[str, Any]:
+            raise ApiServerRejection("forbidden", status=403)
 
-    with pytest.raises(ApiRefused, match="forbidden"):
+    with pytest.raises(ApiServerRejection, match="forbidden"):
         told(Forbids({}))

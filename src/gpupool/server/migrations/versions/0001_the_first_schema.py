@@ -14,10 +14,19 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "events",
-        sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False),
+        sa.Column(
+            "seq",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=False,
+            nullable=False,
+        ),
         sa.Column("at_ns", sa.BigInteger(), nullable=False),
-        sa.Column("kind", sa.String(length=40), nullable=False, comment="noun.verb, as job.running"),
-        sa.Column("tenant_id", sa.Integer(), nullable=True, comment="whose it is; null: the pool's"),
+        sa.Column(
+            "kind", sa.String(length=40), nullable=False, comment="noun.verb, as job.running"
+        ),
+        sa.Column(
+            "tenant_id", sa.Integer(), nullable=True, comment="whose it is; null: the pool's"
+        ),
         sa.Column("subject", sa.String(length=128), nullable=False, comment="public id or name"),
         sa.Column("data", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_events")),
@@ -63,10 +72,25 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=63), nullable=False),
         sa.Column("labels", sa.JSON(), nullable=False),
         sa.Column("topology", sa.JSON(), nullable=False),
-        sa.Column("facts", sa.JSON(), nullable=False, comment="driver, CPUs, memory, cgroups, agent version"),
+        sa.Column(
+            "facts",
+            sa.JSON(),
+            nullable=False,
+            comment="driver, CPUs, memory, cgroups, agent version",
+        ),
         sa.Column("simulated", sa.Boolean(), nullable=False),
-        sa.Column("ready", sa.Boolean(), nullable=False, comment="its agent has told what became of every job"),
-        sa.Column("agent", sa.String(length=63), nullable=False, comment="who serves it: its own name, or its host's"),
+        sa.Column(
+            "ready",
+            sa.Boolean(),
+            nullable=False,
+            comment="its agent has told what became of every job",
+        ),
+        sa.Column(
+            "agent",
+            sa.String(length=63),
+            nullable=False,
+            comment="who serves it: its own name, or its host's",
+        ),
         sa.Column("last_seen_ns", sa.BigInteger(), nullable=False),
         sa.Column("generation", sa.BigInteger(), server_default="1", nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_nodes")),
@@ -76,10 +100,27 @@ def upgrade() -> None:
         "pool",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("pool_id", sa.String(length=32), nullable=False),
-        sa.Column("holder", sa.String(length=64), nullable=False, comment="token of the one server that may write"),
-        sa.Column("event_seq", sa.BigInteger(), nullable=False, comment="last number given in the event log"),
-        sa.Column("generation", sa.BigInteger(), nullable=False, comment="grows with every change of the ledger"),
-        sa.Column("ledger_ns", sa.BigInteger(), nullable=False, comment="latest instant in the books"),
+        sa.Column(
+            "holder",
+            sa.String(length=64),
+            nullable=False,
+            comment="token of the one server that may write",
+        ),
+        sa.Column(
+            "event_seq",
+            sa.BigInteger(),
+            nullable=False,
+            comment="last number given in the event log",
+        ),
+        sa.Column(
+            "generation",
+            sa.BigInteger(),
+            nullable=False,
+            comment="grows with every change of the ledger",
+        ),
+        sa.Column(
+            "ledger_ns", sa.BigInteger(), nullable=False, comment="latest instant in the books"
+        ),
         sa.CheckConstraint("id = 1", name=op.f("ck_pool_one_row")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_pool")),
     )
@@ -95,7 +136,9 @@ def upgrade() -> None:
         sa.Column("held_memory_bytes", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("generation", sa.BigInteger(), server_default="1", nullable=False),
         sa.Column("created_ns", sa.BigInteger(), nullable=False),
-        sa.Column("retired_ns", sa.BigInteger(), nullable=True, comment="deleted, kept for the books"),
+        sa.Column(
+            "retired_ns", sa.BigInteger(), nullable=True, comment="deleted, kept for the books"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_tenants")),
         sa.UniqueConstraint("name", name=op.f("uq_tenants_name")),
     )
@@ -115,12 +158,18 @@ def upgrade() -> None:
         sa.Column("facts", sa.JSON(), nullable=False, comment="everything else the probe saw"),
         sa.Column("used_milli", sa.Integer(), server_default="0", nullable=False),
         sa.Column("used_bytes", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("shares", sa.Integer(), server_default="0", nullable=False, comment="seats on it now"),
+        sa.Column(
+            "shares", sa.Integer(), server_default="0", nullable=False, comment="seats on it now"
+        ),
         sa.Column("generation", sa.BigInteger(), server_default="1", nullable=False),
         sa.CheckConstraint(
-            "used_bytes >= 0 AND used_bytes <= memory_bytes", name=op.f("ck_devices_memory_not_overcommitted")
+            "used_bytes >= 0 AND used_bytes <= memory_bytes",
+            name=op.f("ck_devices_memory_not_overcommitted"),
         ),
-        sa.CheckConstraint("used_milli >= 0 AND used_milli <= 1000", name=op.f("ck_devices_compute_not_overcommitted")),
+        sa.CheckConstraint(
+            "used_milli >= 0 AND used_milli <= 1000",
+            name=op.f("ck_devices_compute_not_overcommitted"),
+        ),
         sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name=op.f("fk_devices_node_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_devices")),
         sa.UniqueConstraint("node_id", "idx", name=op.f("uq_devices_node_id_idx")),
@@ -148,7 +197,9 @@ def upgrade() -> None:
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("start_ns", sa.BigInteger(), nullable=False),
         sa.Column("end_ns", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_reservations_tenant_id")),
+        sa.ForeignKeyConstraint(
+            ["tenant_id"], ["tenants.id"], name=op.f("fk_reservations_tenant_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_reservations")),
         sa.UniqueConstraint("public_id", name=op.f("uq_reservations_public_id")),
     )
@@ -159,11 +210,18 @@ def upgrade() -> None:
         sa.Column("tenant_id", sa.Integer(), nullable=False),
         sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("unix_uid", sa.BigInteger(), nullable=True, comment="peer uid that is this user"),
-        sa.Column("run_as_uid", sa.BigInteger(), nullable=True, comment="bound by an admin, for callers over TCP"),
+        sa.Column(
+            "run_as_uid",
+            sa.BigInteger(),
+            nullable=True,
+            comment="bound by an admin, for callers over TCP",
+        ),
         sa.Column("generation", sa.BigInteger(), server_default="1", nullable=False),
         sa.Column("created_ns", sa.BigInteger(), nullable=False),
         sa.Column("disabled_ns", sa.BigInteger(), nullable=True),
-        sa.Column("retired_ns", sa.BigInteger(), nullable=True, comment="deleted, kept for the books"),
+        sa.Column(
+            "retired_ns", sa.BigInteger(), nullable=True, comment="deleted, kept for the books"
+        ),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_users_tenant_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_users")),
         sa.UniqueConstraint("name", name=op.f("uq_users_name")),
@@ -180,7 +238,9 @@ def upgrade() -> None:
         sa.Column("project_id", sa.Integer(), nullable=False),
         sa.Column("user_id", sa.Integer(), nullable=False),
         sa.Column("gpu_milli", sa.Integer(), nullable=False),
-        sa.Column("memory_bytes", sa.BigInteger(), nullable=True, comment="per card; null: in proportion"),
+        sa.Column(
+            "memory_bytes", sa.BigInteger(), nullable=True, comment="per card; null: in proportion"
+        ),
         sa.Column("cards", sa.Integer(), nullable=False),
         sa.Column("model", sa.String(length=63), nullable=True),
         sa.Column("labels", sa.JSON(), nullable=False),
@@ -204,11 +264,19 @@ def upgrade() -> None:
         sa.Column("job_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("gpu_milliseconds", sa.BigInteger(), nullable=True),
         sa.Column("cpu_milliseconds", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_delivered_project_id")),
+        sa.ForeignKeyConstraint(
+            ["project_id"], ["projects.id"], name=op.f("fk_delivered_project_id")
+        ),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_delivered_tenant_id")),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_delivered_user_id")),
         sa.PrimaryKeyConstraint(
-            "width_s", "slot_s", "tenant_id", "project_id", "user_id", "job_id", name=op.f("pk_delivered")
+            "width_s",
+            "slot_s",
+            "tenant_id",
+            "project_id",
+            "user_id",
+            "job_id",
+            name=op.f("pk_delivered"),
         ),
         sqlite_with_rowid=False,
     )
@@ -216,15 +284,21 @@ def upgrade() -> None:
         "device_spans",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("device_id", sa.Integer(), nullable=False),
-        sa.Column("kind", sa.String(length=16), nullable=False, comment="pooled, overhead or unmanaged"),
+        sa.Column(
+            "kind", sa.String(length=16), nullable=False, comment="pooled, overhead or unmanaged"
+        ),
         sa.Column("memory_mib", sa.BigInteger(), nullable=False),
         sa.Column("start_s", sa.BigInteger(), nullable=False),
         sa.Column("end_s", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name=op.f("fk_device_spans_device_id")),
+        sa.ForeignKeyConstraint(
+            ["device_id"], ["devices.id"], name=op.f("fk_device_spans_device_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_device_spans")),
     )
     with op.batch_alter_table("device_spans", schema=None) as batch_op:
-        batch_op.create_index("ix_device_spans_device_id_start_s", ["device_id", "start_s"], unique=False)
+        batch_op.create_index(
+            "ix_device_spans_device_id_start_s", ["device_id", "start_s"], unique=False
+        )
         batch_op.create_index("ix_device_spans_end_s", ["end_s"], unique=False)
 
     op.create_table(
@@ -241,11 +315,15 @@ def upgrade() -> None:
         sa.Column("start_s", sa.BigInteger(), nullable=False),
         sa.Column("end_s", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name=op.f("fk_intervals_device_id")),
-        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_intervals_project_id")),
+        sa.ForeignKeyConstraint(
+            ["project_id"], ["projects.id"], name=op.f("fk_intervals_project_id")
+        ),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_intervals_tenant_id")),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_intervals_user_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_intervals")),
-        sa.UniqueConstraint("allocation_id", "device_id", name=op.f("uq_intervals_allocation_id_device_id")),
+        sa.UniqueConstraint(
+            "allocation_id", "device_id", name=op.f("uq_intervals_allocation_id_device_id")
+        ),
     )
     with op.batch_alter_table("intervals", schema=None) as batch_op:
         batch_op.create_index("ix_intervals_end_s", ["end_s"], unique=False)
@@ -260,7 +338,9 @@ def upgrade() -> None:
         sa.Column("start", sa.Integer(), nullable=False),
         sa.Column("size", sa.Integer(), nullable=False),
         sa.Column("memory_bytes", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name=op.f("fk_partitions_device_id")),
+        sa.ForeignKeyConstraint(
+            ["device_id"], ["devices.id"], name=op.f("fk_partitions_device_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_partitions")),
         sa.UniqueConstraint("uuid", name=op.f("uq_partitions_uuid")),
     )
@@ -295,12 +375,24 @@ def upgrade() -> None:
         sa.Column("card_milliseconds", sa.BigInteger(), nullable=False),
         sa.Column("memory_mib_seconds", sa.BigInteger(), nullable=False),
         sa.Column("dominant_micro_seconds", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name=op.f("fk_usage_days_device_id")),
-        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_usage_days_project_id")),
-        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_usage_days_tenant_id")),
+        sa.ForeignKeyConstraint(
+            ["device_id"], ["devices.id"], name=op.f("fk_usage_days_device_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["project_id"], ["projects.id"], name=op.f("fk_usage_days_project_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["tenant_id"], ["tenants.id"], name=op.f("fk_usage_days_tenant_id")
+        ),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_usage_days_user_id")),
         sa.PrimaryKeyConstraint(
-            "day_s", "device_id", "tenant_id", "project_id", "user_id", "under", name=op.f("pk_usage_days")
+            "day_s",
+            "device_id",
+            "tenant_id",
+            "project_id",
+            "user_id",
+            "under",
+            name=op.f("pk_usage_days"),
         ),
         sqlite_with_rowid=False,
     )
@@ -316,12 +408,25 @@ def upgrade() -> None:
         sa.Column("card_milliseconds", sa.BigInteger(), nullable=False),
         sa.Column("memory_mib_seconds", sa.BigInteger(), nullable=False),
         sa.Column("dominant_micro_seconds", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name=op.f("fk_usage_hours_device_id")),
-        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_usage_hours_project_id")),
-        sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_usage_hours_tenant_id")),
+        sa.ForeignKeyConstraint(
+            ["device_id"], ["devices.id"], name=op.f("fk_usage_hours_device_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["project_id"], ["projects.id"], name=op.f("fk_usage_hours_project_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["tenant_id"], ["tenants.id"], name=op.f("fk_usage_hours_tenant_id")
+        ),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_usage_hours_user_id")),
         sa.PrimaryKeyConstraint(
-            "hour_s", "device_id", "tenant_id", "project_id", "user_id", "job_id", "under", name=op.f("pk_usage_hours")
+            "hour_s",
+            "device_id",
+            "tenant_id",
+            "project_id",
+            "user_id",
+            "job_id",
+            "under",
+            name=op.f("pk_usage_hours"),
         ),
         sqlite_with_rowid=False,
     )
@@ -337,9 +442,20 @@ def upgrade() -> None:
         sa.Column("array_name", sa.String(length=63), nullable=True),
         sa.Column("array_index", sa.Integer(), nullable=True),
         sa.Column("state", sa.String(length=16), nullable=False),
-        sa.Column("reason", sa.String(length=400), server_default="", nullable=False, comment="of the latest state"),
+        sa.Column(
+            "reason",
+            sa.String(length=400),
+            server_default="",
+            nullable=False,
+            comment="of the latest state",
+        ),
         sa.Column("attached", sa.Boolean(), nullable=False),
-        sa.Column("stop_requested", sa.String(length=16), nullable=True, comment="why: user, lease, max-time, drain"),
+        sa.Column(
+            "stop_requested",
+            sa.String(length=16),
+            nullable=True,
+            comment="why: user, lease, max-time, drain",
+        ),
         sa.Column("stop_grace_s", sa.Integer(), nullable=True),
         sa.Column("command", sa.JSON(), nullable=False),
         sa.Column("generation", sa.BigInteger(), server_default="1", nullable=False),
@@ -367,7 +483,9 @@ def upgrade() -> None:
             sqlite_where=sa.text("state IN ('pending', 'starting', 'running')"),
             postgresql_where=sa.text("state IN ('pending', 'starting', 'running')"),
         )
-        batch_op.create_index("ix_jobs_tenant_id_array_name", ["tenant_id", "array_name"], unique=False)
+        batch_op.create_index(
+            "ix_jobs_tenant_id_array_name", ["tenant_id", "array_name"], unique=False
+        )
         batch_op.create_index("ix_jobs_tenant_id_ended_ns", ["tenant_id", "ended_ns"], unique=False)
         batch_op.create_index("ix_jobs_tenant_id_name", ["tenant_id", "name"], unique=False)
         batch_op.create_index(
@@ -390,7 +508,9 @@ def upgrade() -> None:
         sa.Column("why", sa.String(length=200), server_default="", nullable=False),
         sa.Column("fence", sa.String(length=16), server_default="none", nullable=False),
         sa.Column("attach_socket", sa.String(length=4096), nullable=True),
-        sa.Column("work_seq", sa.BigInteger(), nullable=False, comment="when its node last had news of it"),
+        sa.Column(
+            "work_seq", sa.BigInteger(), nullable=False, comment="when its node last had news of it"
+        ),
         sa.Column("granted_ns", sa.BigInteger(), nullable=False),
         sa.Column("released_ns", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["claim_id"], ["claims.id"], name=op.f("fk_allocations_claim_id")),
@@ -418,11 +538,15 @@ def upgrade() -> None:
     )
     op.create_table(
         "seats",
-        sa.Column("allocation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column(
+            "allocation_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False
+        ),
         sa.Column("device_id", sa.Integer(), nullable=False),
         sa.Column("gpu_milli", sa.Integer(), nullable=False),
         sa.Column("memory_bytes", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["allocation_id"], ["allocations.id"], name=op.f("fk_seats_allocation_id")),
+        sa.ForeignKeyConstraint(
+            ["allocation_id"], ["allocations.id"], name=op.f("fk_seats_allocation_id")
+        ),
         sa.ForeignKeyConstraint(["device_id"], ["devices.id"], name=op.f("fk_seats_device_id")),
         sa.PrimaryKeyConstraint("allocation_id", "device_id", name=op.f("pk_seats")),
     )

@@ -14,17 +14,26 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # Copied on SQLite, so that its definition reads as a new pool's; changed in place on PostgreSQL.
-    copied: Literal["always", "never"] = "always" if op.get_bind().dialect.name == "sqlite" else "never"
+    # Copied on SQLite, so that its definition reads as a new pool's; changed in place on
+    # PostgreSQL.
+    copied: Literal["always", "never"] = (
+        "always" if op.get_bind().dialect.name == "sqlite" else "never"
+    )
     with op.batch_alter_table("nodes", schema=None, recreate=copied) as batch_op:
         batch_op.add_column(
             sa.Column(
-                "cluster_born_ns", sa.BigInteger(), nullable=True, comment="of a cluster: since when its ledger is"
+                "cluster_born_ns",
+                sa.BigInteger(),
+                nullable=True,
+                comment="of a cluster: since when its ledger is",
             )
         )
         batch_op.add_column(
             sa.Column(
-                "cluster_generation", sa.BigInteger(), nullable=True, comment="of it that was told; null: our own"
+                "cluster_generation",
+                sa.BigInteger(),
+                nullable=True,
+                comment="of it that was told; null: our own",
             )
         )
     op.create_table(
@@ -39,6 +48,10 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name=op.f("fk_cluster_holds_node_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_cluster_holds")),
         sa.UniqueConstraint(
-            "node_id", "uid", "container", "held_ns", name=op.f("uq_cluster_holds_node_id_uid_container_held_ns")
+            "node_id",
+            "uid",
+            "container",
+            "held_ns",
+            name=op.f("uq_cluster_holds_node_id_uid_container_held_ns"),
         ),
     )

@@ -15,11 +15,25 @@ def upgrade() -> None:
     op.create_table(
         "leader",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("holder", sa.String(length=64), nullable=False, comment="token of the server that leads"),
-        sa.Column("instance", sa.String(length=64), nullable=False, comment="its state directory's identity"),
+        sa.Column(
+            "holder", sa.String(length=64), nullable=False, comment="token of the server that leads"
+        ),
+        sa.Column(
+            "instance",
+            sa.String(length=64),
+            nullable=False,
+            comment="its state directory's identity",
+        ),
         sa.Column("number", sa.BigInteger(), nullable=False, comment="grows with each takeover"),
-        sa.Column("expires_us", sa.BigInteger(), nullable=False, comment="by the database's clock; 0: given up"),
-        sa.Column("address", sa.String(length=255), nullable=False, comment="where its clients reach it"),
+        sa.Column(
+            "expires_us",
+            sa.BigInteger(),
+            nullable=False,
+            comment="by the database's clock; 0: given up",
+        ),
+        sa.Column(
+            "address", sa.String(length=255), nullable=False, comment="where its clients reach it"
+        ),
         sa.CheckConstraint("id = 1", name=op.f("ck_leader_one_row")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_leader")),
     )

@@ -21,8 +21,20 @@ def upgrade() -> None:
     )
     op.create_table(
         "promises",
-        sa.Column("claim", sa.String(length=80), nullable=False, comment="a job or a gang, by its public id"),
-        sa.Column("at_ns", sa.BigInteger(), nullable=False, comment="the first instant that was promised"),
-        sa.Column("kept", sa.JSON(), nullable=False, comment="what is kept for it, as the scheduler has it"),
+        sa.Column(
+            "claim",
+            sa.String(length=80),
+            nullable=False,
+            comment="a job or a gang, by its public id",
+        ),
+        sa.Column(
+            "at_ns", sa.BigInteger(), nullable=False, comment="the first instant that was promised"
+        ),
+        sa.Column(
+            "kept",
+            sa.JSON(),
+            nullable=False,
+            comment="what is kept for it, as the scheduler has it",
+        ),
         sa.PrimaryKeyConstraint("claim", name=op.f("pk_promises")),
     )

@@ -14,9 +14,19 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "estimates",
-        sa.Column("claim", sa.String(length=80), nullable=False, comment="a job or a gang, by its public id"),
+        sa.Column(
+            "claim",
+            sa.String(length=80),
+            nullable=False,
+            comment="a job or a gang, by its public id",
+        ),
         sa.Column("sort", sa.String(length=63), nullable=False, comment="as in start_tallies"),
         sa.Column("at_ns", sa.BigInteger(), nullable=False),
-        sa.Column("chance_pct", sa.Integer(), nullable=True, comment="told with it; null: too little was known"),
+        sa.Column(
+            "chance_pct",
+            sa.Integer(),
+            nullable=True,
+            comment="told with it; null: too little was known",
+        ),
         sa.PrimaryKeyConstraint("claim", "sort", name=op.f("pk_estimates")),
     )

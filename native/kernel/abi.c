@@ -1,6 +1,0 @@
-#include "kernel.h"
-
-int kernel_abi(void)
-{
-    return KERNEL_ABI;
-}

@@ -1,0 +1,80 @@
+"""Dependencies that all job steps share: paths, the report queue, the devices of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpupool.agent.jobs.checkpoint import JobDirectories
+from gpupool.agent.jobs.faults import StepHook
+from gpupool.agent.jobs.launch import LaunchSettings, make_allocation_view
+from gpupool.agent.jobs.local_allocation import LocalAllocation
+from gpupool.agent.monitoring.fence_counters import read_fence_usage, sum_used_bytes
+from gpupool.mechanisms.arbiter import ArbiterProcess
+from gpupool.mechanisms.contract import AllocationView, Mechanism
+from gpupool.mechanisms.fence import FenceMechanism
+from gpupool.mechanisms.fenced_files import locate_directories
+from gpupool.mechanisms.registry import MECHANISMS
+from gpupool.model.device import Device
+from gpupool.probes.contract import Probe
+from gpupool.wire.fleet import JobSample, ReportIn, WorkOut
+
+
+def _drop_sample(_sample: JobSample) -> None:
+    """Ignore a sample: nothing collects samples here."""
+
+
+def _make_absent_arbiter() -> ArbiterProcess:
+    """Make an arbiter without a program: every share keeps its static part of the time."""
+    return ArbiterProcess(None, lambda: 0.0)
+
+
+@dataclass
+class JobContext:
+    """The dependencies of the job steps.
+
+    Attributes:
+        directories: The directories of jobs on disk.
+        state_dir: Where mechanisms keep their state.
+        settings: What every job of the agent has in common.
+        queue_report: Queues a report for the server; never blocks.
+        find_cgroups: The cgroups of a job, by its id.
+        reach_step: Called at each named step (`jobs.faults`).
+        announce_change: Called when a job begins or ends to run.
+        queue_last_sample: Takes the last sample of a fenced job, before the report of its end.
+        probes: The probe of each node.
+        arbiter: Divides the time of the cards among fenced jobs.
+        nodes: The devices of each node, as the last scan found them.
+    """
+
+    directories: JobDirectories
+    state_dir: Path
+    settings: LaunchSettings
+    queue_report: Callable[[ReportIn], None]
+    find_cgroups: Callable[[str], tuple[str, ...]]
+    reach_step: StepHook
+    announce_change: Callable[[], None]
+    queue_last_sample: Callable[[JobSample], None] = _drop_sample
+    probes: Mapping[str, Probe] = field(default_factory=dict)
+    arbiter: ArbiterProcess = field(default_factory=_make_absent_arbiter)
+    nodes: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+
+    def make_view(self, work: WorkOut) -> AllocationView:
+        """Make what a mechanism needs to know. Raises NotFound if a card is not on the nodes."""
+        return make_allocation_view(work, self.settings, self.nodes, self.probes)
+
+    def get_mechanism(self, allocation: LocalAllocation) -> Mechanism:
+        """Return the mechanism that prepared the allocation."""
+        return MECHANISMS[allocation.checkpoint.mechanism]
+
+    def add_to_arbiter(self, allocation: LocalAllocation) -> None:
+        """Let the arbiter divide the cards' time for a fenced allocation. Idempotent."""
+        if allocation.checkpoint.mechanism == FenceMechanism.name:
+            directories = locate_directories(allocation.key, self.state_dir)
+            self.arbiter.add_share(allocation.key, *directories)
+
+    def read_memory_used(self, allocation: LocalAllocation) -> int | None:
+        """Return the bytes of card memory that the job uses; None where no fence counts them."""
+        usage = read_fence_usage(allocation.key, self.state_dir)
+        return None if usage is None else sum_used_bytes(usage)

@@ -1,0 +1,1 @@
+"""What cards and jobs do: samples of use, fence counters, and news of health."""

@@ -1,0 +1,97 @@
+"""The nodes of one agent: what the probes found, and its registration with the server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from gpupool import __version__
+from gpupool.agent.config import AgentConfig
+from gpupool.agent.facts import describe_node
+from gpupool.agent.reports import Api
+from gpupool.mechanisms.fence_survey import survey_fence
+from gpupool.model.device import Device
+from gpupool.probes.accounting import explain_accounting_off
+from gpupool.probes.contract import Machine, Probe
+
+
+class AgentNodes:
+    """The machines that an agent serves: one real machine, or several simulated ones."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        probes: Mapping[str, Probe],
+        *,
+        cgroup_kind: str,
+        fence_reaction: str,
+    ) -> None:
+        """Make the nodes; `scan` finds their devices.
+
+        Args:
+            config: The agent's settings.
+            probes: The probe of each node.
+            cgroup_kind: What `CgroupSupport.kind` says of this host.
+            fence_reaction: What happens to a job that bypasses its fence.
+        """
+        self._config = config
+        self._probes = dict(probes)
+        self._cgroup_kind = cgroup_kind
+        self._fence_reaction = fence_reaction
+        self._machines: dict[str, Machine] = {}
+
+    @property
+    def machines(self) -> Mapping[str, Machine]:
+        """What the last scan found, by node."""
+        return self._machines
+
+    def list_devices(self) -> dict[str, tuple[Device, ...]]:
+        """List the devices of each node."""
+        return {name: machine.devices for name, machine in self._machines.items()}
+
+    def scan(self) -> None:
+        """Ask every probe what is there. Blocks for the drivers."""
+        self._machines = {name: probe.scan() for name, probe in self._probes.items()}
+
+    def is_simulated(self) -> bool:
+        """Whether every node is simulated: then devices neither come nor go."""
+        return all(machine.simulated for machine in self._machines.values())
+
+    def list_uuids(self) -> dict[str, frozenset[str]]:
+        """List the uuids of each node's devices."""
+        found = {}
+        for name, machine in self._machines.items():
+            found[name] = frozenset(device.uuid for device in machine.devices)
+        return found
+
+    def register(self, api: Api) -> None:
+        """Register every node with the server. Idempotent; blocks for one request a node.
+
+        Raises:
+            GpupoolError: The server does not answer or refuses.
+        """
+        for name, machine in self._machines.items():
+            facts = self._collect_facts(name, machine)
+            labels = self._config.labels.get(name, {})
+            body = describe_node(machine, self._config.name, labels, facts)
+            api.request(
+                "PUT", f"nodes/{quote(name)}", body.model_dump(mode="json"), whole_state=True
+            )
+
+    def _collect_facts(self, name: str, machine: Machine) -> dict[str, Any]:
+        own_pool = self._config.owner_uid != 0
+        fence = survey_fence(own_pool=own_pool, simulated=machine.simulated).list_facts()
+        facts: dict[str, Any] = {
+            "agent_version": __version__,
+            "hostname": socket.gethostname(),
+            "cgroups": self._cgroup_kind,
+            "owner_uid": self._config.owner_uid,
+            "fence": {**fence, "reaction": self._fence_reaction},
+        }
+        uuids = [device.uuid for device in machine.devices]
+        refusal = explain_accounting_off(self._probes[name], uuids)
+        if refusal:
+            facts["accounting"] = refusal
+        return facts

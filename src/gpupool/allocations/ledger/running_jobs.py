@@ -1,0 +1,191 @@
+"""Jobs that hold seats, as rows of the ledger and as the scheduler sees them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.store.gangs import read_least_members, read_shape
+from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
+from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.fleet.tables import devices
+from gpupool.model.allocation import Seat
+from gpupool.model.claim import Shape
+from gpupool.model.numa import NumaPart, read_numa_parts
+from gpupool.model.partition import PartitionSlot
+from gpupool.scheduling import RunningJob
+from gpupool.tenancy.tables import tenants
+
+# The literal is the word of the partial index `ix_allocations_node_work`; a bound value would not
+# find it.
+_HELD = (
+    sa.select(
+        claims,
+        jobs.c.public_id.label("job"),
+        jobs.c.name,
+        jobs.c.array_name,
+        jobs.c.stop_requested,
+        jobs.c.leaving_for,
+        jobs.c.saved_ns,
+        jobs.c.gang_role,
+        tenants.c.name.label("tenant"),
+        gangs.c.public_id.label("gang"),
+        gangs.c.spec,
+        allocations.c.id.label("allocation"),
+        allocations.c.granted_ns,
+        allocations.c.numa,
+    )
+    .join(allocations, allocations.c.job_id == jobs.c.id)
+    .join(claims, claims.c.id == jobs.c.claim_id)
+    .join(tenants, tenants.c.id == jobs.c.tenant_id)
+    .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
+    .where(allocations.c.state != sa.literal_column("'released'"))
+)
+_SEATS = (
+    sa.select(seats, devices.c.uuid)
+    .join(devices, devices.c.id == seats.c.device_id)
+    .join(allocations, allocations.c.id == seats.c.allocation_id)
+    .where(allocations.c.state != sa.literal_column("'released'"))
+    .order_by(seats.c.allocation_id, devices.c.idx)
+)
+
+
+def read_piece(seat: Any) -> PartitionSlot | None:
+    """Return which piece of its card a row of `seats` is; None for a share."""
+    return None if seat.profile is None else PartitionSlot(seat.start, seat.size, seat.profile)
+
+
+@dataclass(frozen=True)
+class SeatHolder:
+    """One job and its seats, which name cards by uuid."""
+
+    job: str
+    tenant: str
+    priority: int
+    seats: tuple[Seat, ...]
+    shape: Shape
+    granted_ns: int
+    max_seconds: int | None
+    preemptible: bool
+    gang: str
+    reservation: str | None
+    #: The name of the job's array or gang, else its own: the past runtimes are kept under it.
+    name: str
+    requeue: bool
+    #: Whether its end was requested: its seats come back without a preemption.
+    leaving: bool = False
+    #: Public id of the job or gang that it was evicted for.
+    leaving_for: str = ""
+    #: The ledger's time of its last checkpoint.
+    saved_ns: int | None = None
+    numa: tuple[NumaPart, ...] = ()
+    role: str = ""
+    #: The members of its role that its gang needs; None outside a gang.
+    least: int | None = None
+
+    def build_running_job(self, index: Mapping[str, int], seconds: int | None) -> RunningJob | None:
+        """Build the job as the snapshot has it; None while one of its cards is absent.
+
+        Args:
+            index: The row of each card in the snapshot, by uuid.
+            seconds: How long the job will run at most; None if unknown.
+        """
+        rows = [index.get(seat.device) for seat in self.seats]
+        if None in rows:
+            return None
+        return RunningJob(
+            self.job,
+            self.tenant,
+            self.priority,
+            tuple(row for row in rows if row is not None),
+            tuple(seat.gpu_milli for seat in self.seats),
+            tuple(seat.memory_bytes for seat in self.seats),
+            self.shape,
+            self.granted_ns,
+            ends_ns=None if seconds is None else self.granted_ns + seconds * NANOS_PER_SECOND,
+            saved_ns=self.saved_ns,
+            preemptible=self.preemptible and not self.leaving,
+            gang=self.gang,
+            reservation=self.reservation,
+            # A job that leaves without a beneficiary names itself: its seats count as coming free
+            # for every claim, so that no plan evicts another job for them.
+            beneficiary=self.leaving_for or (self.job if self.leaving else ""),
+            numa=self.numa,
+            slots=tuple(seat.partition for seat in self.seats if seat.partition is not None),
+            guessed=self.max_seconds is None and seconds is not None,
+            role=self.role,
+            role_minimum=self.least,
+        )
+
+
+def read_shapes(rows: Iterable[Any]) -> dict[int, Shape]:
+    """Read the shape of each claim once: a gang has as many claims as roles.
+
+    Args:
+        rows: Rows with the columns of `claims`.
+    """
+    found = dict[int, Shape]()
+    for row in rows:
+        if row.id not in found:
+            found[row.id] = read_shape(row)
+    return found
+
+
+def build_holder(
+    row: Any, shape: Shape, taken: tuple[Seat, ...], granted_ns: int, numa: tuple[NumaPart, ...]
+) -> SeatHolder:
+    """Build a holder from a row of its claim, with the names of job, tenant and gang."""
+    least = None
+    if row.gang_role:
+        least = read_least_members(row.spec)[row.gang_role]
+    return SeatHolder(
+        row.job,
+        row.tenant,
+        row.priority,
+        taken,
+        shape,
+        granted_ns,
+        row.max_seconds,
+        row.preemptible,
+        row.gang or "",
+        row.reservation,
+        row.array_name or row.name,
+        row.requeue,
+        row.stop_requested is not None,
+        row.leaving_for or "",
+        row.saved_ns,
+        numa,
+        row.gang_role or "",
+        least,
+    )
+
+
+def read_holders(
+    connection: sa.Connection, only: Collection[str] | None = None
+) -> list[SeatHolder]:
+    """Read every job that holds seats now, or those in `only`."""
+    # Two queries instead of one join: a gang's spec would be repeated for each of its seats.
+    query = _HELD
+    taken = _SEATS
+    if only is not None:
+        query = query.where(jobs.c.public_id.in_(only))
+        taken = taken.join(jobs, jobs.c.id == allocations.c.job_id).where(
+            jobs.c.public_id.in_(only)
+        )
+    found: dict[int, list[Seat]] = defaultdict(list)
+    for seat in connection.execute(taken):
+        found[seat.allocation_id].append(
+            Seat(seat.uuid, seat.gpu_milli, seat.memory_bytes, read_piece(seat))
+        )
+    rows = connection.execute(query).all()
+    shapes = read_shapes(rows)
+    holders = list[SeatHolder]()
+    for row in rows:
+        seats_of_job = tuple(found[row.allocation])
+        numa = read_numa_parts(row.numa)
+        holders.append(build_holder(row, shapes[row.id], seats_of_job, row.granted_ns, numa))
+    return holders

@@ -1,0 +1,1 @@
+"""Running jobs: work for agents and their reports, leases, resizes, and overdue jobs."""

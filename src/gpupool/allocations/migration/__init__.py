@@ -1,0 +1,1 @@
+"""Moves of running jobs: planned, applied, and automatic ones at quiet times."""

@@ -1,0 +1,85 @@
+"""Reads into the cache what other packages changed: cards, tenants, reservations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Hashable
+
+from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.ledger.cards import read_all_cards, read_cards
+from gpupool.allocations.ledger.hosts import read_all_hosts
+from gpupool.store.database import Store
+
+
+class CacheRefresh:
+    """Knows which parts of the cache are outdated. Thread-safe."""
+
+    def __init__(self, store: Store, cache: LedgerCache) -> None:
+        self._store = store
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._cards = False
+        self._tenants = False
+        self._reservations = False
+        #: Whether cards may have become unhealthy since jobs were last moved away from them.
+        self.has_new_cards = True
+
+    def mark_topics(self, topics: Collection[Hashable]) -> None:
+        """Mark the parts that a commit with these topics has changed."""
+        # Without the lock: this runs in the thread of every commit, and must not wait for a
+        # reading.
+        self._cards |= "fleet" in topics
+        self._tenants |= "quota" in topics
+        self._reservations |= "reservations" in topics
+
+    def refresh(self) -> None:
+        """Read the marked parts. What fails stays marked.
+
+        Concurrent callers share one reading; it is done for all when the call returns.
+        """
+        with self._lock:
+            # Each mark is cleared before its part is read: a commit meanwhile sets it again.
+            cards = self._cards
+            self._cards = False
+            tenants = self._tenants
+            self._tenants = False
+            reservations = self._reservations
+            self._reservations = False
+            self.has_new_cards |= cards
+            if not (cards or tenants or reservations):
+                return
+            try:
+                self._read_parts(cards=cards, tenants=tenants, reservations=reservations)
+            except BaseException:
+                self._cards |= cards
+                self._tenants |= tenants
+                self._reservations |= reservations
+                raise
+
+    def _read_parts(self, *, cards: bool, tenants: bool, reservations: bool) -> None:
+        # The cache is locked while it is read: an older view must not replace a newer update.
+        with self._store.read() as connection, self._cache.lock:
+            if reservations:
+                self._cache.load_reservations(connection)
+            if cards:
+                self._cache.load_cards(connection)
+            if tenants:
+                self._cache.load_tenants(connection)
+
+    def read_allocated_amounts(self) -> None:
+        """Read what is allocated of all cards and hosts; far less than all that is known of them.
+
+        Tenants are read with the next refresh.
+        """
+        # Sums of tenants are not needed to see a free card, and reading them builds the quota tree.
+        self._tenants = True
+        with self._store.read() as connection:
+            cards = read_all_cards(connection)
+            hosts = read_all_hosts(connection)
+        self._cache.record_cards(cards)
+        self._cache.record_hosts(hosts)
+
+    def read_cards(self, uuids: Collection[str]) -> None:
+        """Read what is allocated of these cards."""
+        with self._store.read() as connection:
+            self._cache.record_cards(read_cards(connection, uuids))

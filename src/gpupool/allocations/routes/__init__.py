@@ -1,0 +1,1 @@
+"""Routes below /api/v1. Thin: parse, ask the service, answer."""

@@ -1,0 +1,80 @@
+"""Routes of the event log, below /api/v1: a page of it, or its lines as they come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from gpupool.allocations.routes.dependencies import Cursor, Limit, Reader, Service
+from gpupool.allocations.views.event_feed import EventFeed
+from gpupool.base.errors import NoPermission, NotLoggedIn
+from gpupool.model.tenant import Permission
+from gpupool.tenancy.access import recheck_caller
+from gpupool.wire.common import Event
+
+router = APIRouter(tags=["jobs"])
+#: Seconds between two blank lines of a silent stream, so that proxies keep it open.
+HEARTBEAT_SECONDS = 15.0
+#: A header, not a field of each event: clients of earlier versions refuse fields that they do not
+#: know.
+EPOCH_HEADER = "Gpupool-Event-Epoch"
+Epoch = Annotated[
+    str | None,
+    Query(
+        max_length=64,
+        description=f"`{EPOCH_HEADER}` of the answer that `after` is from; another one is refused",
+    ),
+]
+
+
+@router.get("/events", tags=["events"])
+def list_events(
+    response: Response,
+    allocations: Service,
+    caller: Reader,
+    after: Cursor = 0,
+    limit: Limit = 100,
+    epoch: Epoch = None,
+) -> list[Event]:
+    """A piece of the event log: the pool's own events and those of the caller's tenant.
+
+    The header `Gpupool-Event-Epoch` names the log. Send it back as `epoch` with `after`.
+    """
+    found = allocations.events.read_events(caller, after, limit, epoch)
+    response.headers[EPOCH_HEADER] = allocations.events.read_event_epoch()
+    return found
+
+
+@router.get("/watch", tags=["events"], response_class=StreamingResponse)
+async def watch(
+    request: Request, allocations: Service, caller: Reader, after: Cursor = 0, epoch: Epoch = None
+) -> StreamingResponse:
+    """Events as they come, one JSON object a line, a blank line every 15 s.
+
+    Resume with the last `seq` as `after` and the header `Gpupool-Event-Epoch` as `epoch`.
+    """
+    # Before the stream begins, so that a position of another log is answered with an error status.
+    await run_in_threadpool(allocations.events.read_events, caller, after, 1, epoch)
+    headers = {EPOCH_HEADER: await run_in_threadpool(allocations.events.read_event_epoch)}
+    lines = _stream_lines(request, allocations.event_feed, after)
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
+
+
+async def _stream_lines(request: Request, feed: EventFeed, after: int) -> AsyncIterator[str]:
+    while not await request.is_disconnected():
+        try:
+            caller = await recheck_caller(request, Permission.READ)
+        except (NotLoggedIn, NoPermission):
+            # Its token was revoked or its user disabled. The next request gets the error: this
+            # one has its status already.
+            return
+        batch = await feed.read_batch(after, caller)
+        after = batch.after
+        if batch.lines:
+            yield "".join(batch.lines)
+        if not batch.behind and not await feed.wait_for_events(HEARTBEAT_SECONDS):
+            yield "\n"

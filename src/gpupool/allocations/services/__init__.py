@@ -1,0 +1,1 @@
+"""Services of the REST API: jobs, resizes, reservations, migrations, quotas, events."""

@@ -1,0 +1,247 @@
+"""Jobs for their users: submit, read, list, explain, stop, and note a checkpoint.
+
+The service calls the packages that decide and write (`submission`, `views`, `stop`) in order; it
+holds no state of its own.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gpupool.allocations.arrays import view
+from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.lifecycle import job_reports
+from gpupool.allocations.lifecycle.leases import Leases
+from gpupool.allocations.placement.placer import Placer
+from gpupool.allocations.placement.start_view import build_start_fields
+from gpupool.allocations.stop import StopService, check_ownership
+from gpupool.allocations.submission import validate
+from gpupool.allocations.submission.create import SubmissionWriter
+from gpupool.allocations.views import job as job_view
+from gpupool.allocations.views import list as job_lookup
+from gpupool.allocations.views.explain import explain_job
+from gpupool.allocations.views.job_pages import JobFilter, read_page
+from gpupool.base.errors import NotOneJob, OutputIsPrivate, WrongState
+from gpupool.metering.service import MeteringService
+from gpupool.model.job import ENDED, JobState
+from gpupool.model.tenant import Principal
+from gpupool.store.database import Store
+from gpupool.tenancy.service import TenancyService
+from gpupool.wire.common import Page
+from gpupool.wire.fleet import RunAs
+from gpupool.wire.jobs import ArrayOut, ExplainOut, JobOut, SubmittedOut
+from gpupool.wire.submissions import JobIn
+
+
+class JobService:
+    """Serves jobs and arrays. Thread-safe; every call is a few short transactions."""
+
+    def __init__(
+        self,
+        store: Store,
+        tenancy: TenancyService,
+        metering: MeteringService,
+        cache: LedgerCache,
+        placer: Placer,
+        leases: Leases,
+        writer: SubmissionWriter,
+        stops: StopService,
+    ) -> None:
+        self._store = store
+        self._tenancy = tenancy
+        self._metering = metering
+        self._cache = cache
+        self._placer = placer
+        self._leases = leases
+        self._writer = writer
+        self._stops = stops
+
+    def submit_job(self, body: JobIn, principal: Principal, run_as: RunAs | None) -> SubmittedOut:
+        """Write a job or an array and place what can be placed.
+
+        Args:
+            body: The request, with limits applied.
+            principal: The caller.
+            run_as: The local user that starts the command; None for the agent's own.
+
+        Raises:
+            GpupoolError: The rejection with its numbers. Nothing is written then.
+        """
+        with self._store.read() as connection:
+            tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
+        self._placer.refresh_cache()
+        now_ns = self._store.clock.now_ns()
+        submission = validate.check_submission(body, principal, tenant, run_as, self._cache, now_ns)
+        answer = self._writer.create_submission(submission, principal, wait=body.wait)
+        if body.attached:
+            self._leases.renew_lease(submission.public_ids[0])
+        return answer
+
+    def get_job(self, named: str, principal: Principal) -> JobOut:
+        """Return a job by id, name or `last`, as the caller may see it.
+
+        Raises:
+            NotFound: The caller's scope has no such job.
+            NotOneJob: The name is that of an array.
+        """
+        with self._store.read() as connection:
+            job = self.describe_job(connection, named, principal)
+            job = self.add_usage(job, processes=True)
+        return job_lookup.hide_content(principal, job)
+
+    def get_job_with_output(self, named: str, principal: Principal) -> JobOut:
+        """Return a job whose output the caller may read.
+
+        Raises:
+            NotFound: The caller's scope has no such job.
+            OutputIsPrivate: The job belongs to another user of the tenant.
+        """
+        job = self.get_job(named, principal)
+        if job.private:
+            raise OutputIsPrivate(
+                f"the output of {job.name} belongs to {job.user}",
+                hint=f"{job.user}, a tenant-admin of {job.tenant} or a pool admin can read it",
+            )
+        return job
+
+    def describe_job(self, connection: sa.Connection, named: str, principal: Principal) -> JobOut:
+        """Describe a job, or a member of an array that has no row in `jobs` yet.
+
+        Raises:
+            NotFound: The caller's scope has no such job.
+            NotOneJob: The name is that of an array.
+        """
+        found = job_lookup.find_job_or_member(connection, principal, named)
+        if isinstance(found, job_lookup.UncreatedMember):
+            return found.describe(self._placer.planner.describe_wait)
+        return job_view.read_job(connection, found.id, self._placer.planner.describe_wait)
+
+    def get_array(self, named: str, principal: Principal) -> ArrayOut:
+        """Return an array as a whole, by id or name.
+
+        Raises:
+            NotFound: The caller's scope has no such array.
+        """
+        with self._store.read() as connection:
+            row = job_lookup.find_array(connection, principal, named)
+            next_member = self._cache.find_next_member(row.public_id)
+            array = view.describe_array(
+                connection, row, next_member, self._placer.planner.describe_wait
+            )
+        if job_lookup.can_see_content(principal, array.user):
+            return array
+        return array.model_copy(update={"command": [], "private": True})
+
+    def list_jobs(
+        self, principal: Principal, wanted: JobFilter, after: str | None, limit: int
+    ) -> Page[JobOut]:
+        """Return one page of the jobs that the caller may see.
+
+        Args:
+            principal: The caller.
+            wanted: Which jobs to list.
+            after: The cursor of the page before; None for the first page.
+            limit: Jobs on the page at most.
+        """
+        with self._store.read() as connection:
+            found = read_page(
+                connection,
+                principal,
+                wanted,
+                self._store.clock.now_ns(),
+                after,
+                limit,
+                self._placer.planner.describe_wait,
+            )
+        items = list[JobOut]()
+        for job in found.items:
+            items.append(job_lookup.hide_content(principal, self._add_current_state(job)))
+        return found.model_copy(update={"items": items})
+
+    def _add_current_state(self, job: JobOut) -> JobOut:
+        if job.state != "pending":
+            return self.add_usage(job)
+        name = job.id
+        if job.jobs > 1:
+            # The line of an array shows the start of the member that is placed first.
+            name = self._cache.find_next_member(job.id) or job.id
+        start = self._placer.planner.find_job_start(name)
+        return job if start is None else job.model_copy(update=build_start_fields(*start))
+
+    def add_usage(self, job: JobOut, *, processes: bool = False) -> JobOut:
+        """Return the job with its latest usage sample while it runs, else unchanged.
+
+        Args:
+            job: The job as the ledger has it.
+            processes: Whether to list its processes too.
+        """
+        if job.state != "running":
+            return job
+        held_milli = 0
+        if job.sharing != "best-effort":
+            held_milli = sum(seat.gpu_milli for seat in job.seats)
+        held_bytes = sum(seat.memory_bytes for seat in job.seats)
+        use = self._metering.compute_use(job.id, held_milli, held_bytes, processes=processes)
+        return job if use is None else job.model_copy(update={"use": use})
+
+    def explain_job(self, named: str, principal: Principal) -> ExplainOut:
+        """Explain why a job waits, or why it runs where it runs.
+
+        Of an array, the member that is placed next is explained.
+
+        Raises:
+            NotFound: The caller's scope has no such job or array.
+        """
+        with self._store.read() as connection:
+            now_ns = self._store.clock.now_ns()
+            array = None
+            try:
+                job = self.describe_job(connection, named, principal)
+            except NotOneJob as error:
+                array = self.get_array(error.details["array"], principal)
+                job = self.describe_job(connection, array.next or array.last, principal)
+            answer = explain_job(connection, job, principal, self._cache, self._placer, now_ns)
+            return answer.model_copy(update={"array": array})
+
+    def stop_job(self, named: str, principal: Principal, grace_s: int | None) -> list[JobOut]:
+        """Request the end of a job, or of all live jobs of an array. Idempotent.
+
+        Args:
+            named: Id, name, array or `last`.
+            principal: The caller.
+            grace_s: Seconds between SIGTERM and SIGKILL; None for the node's default.
+
+        Raises:
+            NotFound: The caller's scope has no such job.
+            NoPermission: The job belongs to another user, and the caller manages no tenant.
+            WrongState: The job has ended.
+        """
+        return self._stops.stop_job(named, principal, grace_s)
+
+    def record_checkpoint(self, named: str, principal: Principal) -> JobOut:
+        """Note that a running job has saved its work now. Idempotent.
+
+        Raises:
+            NotFound: The caller's scope has no such job.
+            NoPermission: The job belongs to another user.
+            WrongState: The job does not run.
+        """
+        with self._store.read() as connection:
+            row = job_lookup.find_job(connection, principal, named)
+        check_ownership([row], principal, "speak for")
+        with self._store.write() as write:
+            state = job_reports.record_checkpoint(write, row.id)
+            if state != JobState.RUNNING:
+                raise WrongState(
+                    f"job {row.name} is {state}: only what runs has work to save", hint="gpupool ps"
+                )
+            why = self._placer.planner.describe_wait
+            job = job_view.read_job(write.connection, row.id, why)
+            now_ns = write.now_ns
+            write.note(lambda: self._cache.record_checkpoint(job.id, now_ns))
+        return self.add_usage(job)
+
+
+def is_settled(job: JobOut) -> bool:
+    """Whether no quick change of the job is left: it runs, has ended, or its client can attach."""
+    return job.state in ENDED or job.state == "running" or job.attach_socket is not None

@@ -1,0 +1,1 @@
+"""Tables of claims, jobs, allocations and gangs. SQLAlchemy only."""

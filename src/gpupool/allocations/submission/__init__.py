@@ -1,0 +1,1 @@
+"""Submissions: validated, limited, stored, large gangs in parts."""

@@ -1,0 +1,122 @@
+"""Checks requested amounts per card and builds a shape: a share, or a partition by profile.
+
+What makes sense for no card anywhere is rejected; whether this pool has such a card is judged
+later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpupool.allocations.store import gangs as gang_rows
+from gpupool.base.errors import BadFraction, BadOption, BadQuantity, UnknownProfile
+from gpupool.base.units import MIB, WHOLE, format_mib
+from gpupool.model.catalogue import nearest_model
+from gpupool.model.claim import Shape, SharingKind
+from gpupool.model.topology import LinkKind
+from gpupool.scheduling import CardTable, list_levels, list_profile_names, resolve_profiles
+from gpupool.wire.submissions import ShapeIn
+
+
+def check_shape(asked: ShapeIn, cards: CardTable | None = None) -> Shape:
+    """Build the shape if it makes sense for some card.
+
+    Args:
+        asked: The requested amounts.
+        cards: Cards whose profiles are known; without them partitions are rejected.
+
+    Raises:
+        BadFraction: The compute of a card is not between 0.001 and 1.
+        BadQuantity: An amount of memory or of processors is not valid.
+        BadOption: Options exclude each other.
+        UnknownProfile: No card has the profile, or several models do.
+    """
+    if asked.profile is not None:
+        return _check_partition(asked, asked.profile, cards)
+    if not 1 <= asked.gpu_milli <= WHOLE:
+        raise BadFraction(
+            f"{asked.gpu_milli / WHOLE:g} of a card per card cannot be given",
+            hint="per card ask for 0.001 to 1; for several cards add --count N",
+        )
+    if not 1 <= asked.count <= 100_000:
+        raise BadOption(
+            f"--count {asked.count}: a claim needs at least one card", hint="write --count 1"
+        )
+    size = asked.memory_bytes
+    if size is not None and size < 1:
+        raise BadQuantity(f"{size} bytes of memory is nothing", hint="ask for at least 1MiB")
+    if not 0 <= asked.cpu_milli <= 10**9 or asked.host_bytes < 0:
+        raise BadQuantity(
+            f"{asked.cpu_milli / 1000:g} processors and {format_mib(asked.host_bytes)} "
+            "of main memory cannot be given",
+            hint="write --cpus 4 --host-memory 32GiB",
+        )
+    return Shape(
+        gpu_milli=asked.gpu_milli,
+        # Rounded up: the fence and the seats count whole MiB, and a job must not get less.
+        memory_bytes=None if size is None else -(-size // MIB) * MIB,
+        count=asked.count,
+        model=asked.model,
+        # Sorted, so that equal requests share a class of the queue.
+        labels=tuple(sorted(asked.labels.items())),
+        sharing=SharingKind(asked.sharing),
+        cpu_milli=asked.cpu_milli,
+        host_bytes=-(-asked.host_bytes // MIB) * MIB,
+        within=gang_rows.build_within(asked.within),
+    )
+
+
+def _check_partition(asked: ShapeIn, name: str, cards: CardTable | None) -> Shape:
+    """Build the shape of a partition, with the compute of its profile.
+
+    The memory stays open: cards of different models give a profile of one name different sizes.
+    """
+    if cards is None:
+        raise BadOption(
+            f"a reservation holds cards and shares, no partitions ({name})",
+            hint="reserve the card: --gpu 1",
+        )
+    if asked.gpu_milli or asked.memory_bytes is not None or asked.sharing != "fixed":
+        raise BadOption(
+            f"a partition ({name}) has the compute and memory of its profile, for its holder alone",
+            hint="leave out --gpu, --memory and --sharing",
+        )
+    found = resolve_profiles(name, asked.model, cards)
+    if len(found) != 1:
+        raise _build_profile_error(name, asked.model, [one.name for one in found], cards)
+    (profile,) = found
+    plain = check_shape(asked.model_copy(update={"profile": None, "gpu_milli": profile.gpu_milli}))
+    return replace(plain, profile=profile.name)
+
+
+def _build_profile_error(
+    name: str, model: str | None, found: list[str], cards: CardTable
+) -> UnknownProfile:
+    known = list_profile_names(model, cards)
+    if found:
+        several = f"{', '.join(found)} on cards of different models"
+        return UnknownProfile(
+            f"{name} means {several}", hint="write the whole name, or add --model"
+        )
+    kind = f"{model} cards of this pool" if model else "cards of this pool"
+    if not known:
+        hint = "ask for a share:  --gpu 0.5; gpupool gpus  shows which cards are in partition mode"
+        return UnknownProfile(f"no {kind} can be cut into partitions", hint=hint)
+    near = nearest_model(name, known)
+    meant = f"did you mean {near}?  " if near else ""
+    return UnknownProfile(
+        f"no {kind} can be cut into {name!r}", hint=f"{meant}they have: {', '.join(known)}"
+    )
+
+
+def check_level(shape: Shape, cards: CardTable) -> None:
+    """Raise BadOption for a topology level that neither machines nor labels of this pool know."""
+    # SYSTEM joins any two cards of a node, so as a level it would say nothing.
+    known = [kind.value for kind in LinkKind if kind is not LinkKind.SYSTEM]
+    known += [level.name for level in list_levels(cards)]
+    for level in (shape.within.required, shape.within.preferred):
+        if level is not None and level not in known:
+            raise BadOption(
+                f"no node of this pool knows the level {level!r}",
+                hint=f"one of: {', '.join(known)}",
+            )

@@ -1,0 +1,1 @@
+"""What users are shown: jobs, lists, capacity, quotas, events, and explanations."""

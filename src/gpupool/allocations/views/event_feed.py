@@ -1,0 +1,185 @@
+"""One reader of the event log serves every watcher."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple
+
+from starlette.concurrency import run_in_threadpool
+
+from gpupool.allocations.views.events import (
+    EventEntry,
+    can_see_event,
+    read_entries,
+    read_events,
+    read_last_event,
+)
+from gpupool.model.tenant import Principal
+from gpupool.store.database import Store
+from gpupool.wire.common import Event
+
+#: Events kept for watchers: about 2 MB, and the lag that a watcher may have without a query of its
+#: own.
+BUFFER_EVENTS = 4096
+#: Events of one query and of one piece of an answer.
+EVENTS_AT_ONCE = 500
+#: Watchers that may read the log by themselves at the same time; each takes a thread and a
+#: connection.
+CATCHING_UP_AT_ONCE = 4
+
+
+class EventBatch(NamedTuple):
+    """Lines for one watcher, and its position; `behind` if more lines are ready."""
+
+    lines: list[str]
+    after: int
+    behind: bool
+
+
+@dataclass(frozen=True)
+class _Line:
+    tenant_id: int | None
+    kind: str
+    seq: int
+    text: str
+
+    @classmethod
+    def of(cls, entry: EventEntry) -> _Line:
+        return cls(
+            entry.tenant_id, entry.event.kind, entry.seq, entry.event.model_dump_json() + "\n"
+        )
+
+
+class EventFeed:
+    """What `GET /watch` answers from."""
+
+    def __init__(self, store: Store, *, buffer_events: int = BUFFER_EVENTS) -> None:
+        self._store = store
+        self._buffer: deque[_Line] = deque()
+        self._buffer_events = buffer_events
+        #: The buffer holds every event above `_floor` and up to `_head`; None before the first
+        #: read.
+        self._floor: int | None = None
+        self._head = 0
+        self._lock = threading.Lock()
+        self._commits = 0
+        self._read_commits = -1
+        self._reading: asyncio.Task[None] | None = None
+        self._catching_up = asyncio.Semaphore(CATCHING_UP_AT_ONCE)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._next_commit = asyncio.Event()
+        #: Watchers that have read everything and wait.
+        self.waiting = 0
+        store.notifier.add_listener(self._on_commit)
+
+    async def read_batch(self, seq: int, principal: Principal) -> EventBatch:
+        """Read the next events above `seq` that the caller may see, at most `EVENTS_AT_ONCE`."""
+        await self._refresh_buffer()
+        assert self._floor is not None
+        if seq < self._floor:
+            return await self._read_from_log(seq, principal)
+        found: list[str] = []
+        for line in self._list_lines_after(seq):
+            if len(found) == EVENTS_AT_ONCE:
+                return EventBatch(found, seq, behind=True)
+            if can_see_event(principal, line.tenant_id, line.kind):
+                found.append(line.text)
+            seq = line.seq
+        return EventBatch(found, seq, behind=False)
+
+    async def wait_for_events(self, seconds: float) -> bool:
+        """Wait for events that `read_batch` has not read; False when the time is over."""
+        self._loop = asyncio.get_running_loop()
+        if self._is_stale():
+            return True
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self._next_commit.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self.waiting -= 1
+        return True
+
+    def _list_lines_after(self, seq: int) -> list[_Line]:
+        """Lines of the buffer above `seq`, oldest first; costs what it returns."""
+        found = list(takewhile(lambda line: line.seq > seq, reversed(self._buffer)))
+        found.reverse()
+        return found
+
+    async def _refresh_buffer(self) -> None:
+        """Have the buffer reach the commits made so far; callers of one moment share one read."""
+        self._loop = asyncio.get_running_loop()
+        while self._is_stale():
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._read_new())
+            await asyncio.shield(self._reading)
+
+    def _is_stale(self) -> bool:
+        return self._read_commits < self._commits
+
+    async def _read_new(self) -> None:
+        commits = self._commits
+        if self._floor is None:
+            last = await run_in_threadpool(self._read_last)
+            self._floor = self._head = max(0, last - self._buffer_events)
+        await self._read_on()
+        self._read_commits = commits
+
+    async def _read_on(self) -> None:
+        while True:
+            found = await run_in_threadpool(self._read_entries, self._head)
+            self._buffer.extend(map(_Line.of, found))
+            self._head = found[-1].seq if found else self._head
+            while len(self._buffer) > self._buffer_events:
+                self._floor = self._buffer.popleft().seq
+            if len(found) < EVENTS_AT_ONCE:
+                return
+
+    async def _read_from_log(self, seq: int, principal: Principal) -> EventBatch:
+        """Read a piece of the log for a watcher that is behind the buffer."""
+        head = self._head
+        async with self._catching_up:
+            found = await run_in_threadpool(self._read_events, seq, principal)
+        lines = [event.model_dump_json() + "\n" for event in found]
+        if len(found) == EVENTS_AT_ONCE:
+            return EventBatch(lines, found[-1].seq, behind=True)
+        # Every event up to `head` was committed before this read: what is missing is not for this
+        # caller.
+        return EventBatch(lines, max(head, found[-1].seq if found else 0), behind=True)
+
+    def _on_commit(self, topics: frozenset[Hashable]) -> None:
+        # In the committing thread, which must not wait: it counts and wakes, and reads nothing.
+        if "events" not in topics:
+            return
+        with self._lock:
+            self._commits += 1
+        loop = self._loop
+        if loop is not None:
+            # The loop may have closed: then no watcher is left.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._wake_waiters)
+
+    def _wake_waiters(self) -> None:
+        # The watchers that wait now are woken; later ones wait on the new event.
+        self._next_commit.set()
+        self._next_commit = asyncio.Event()
+
+    def _read_last(self) -> int:
+        with self._store.read() as connection:
+            return read_last_event(connection)
+
+    def _read_entries(self, after: int) -> list[EventEntry]:
+        with self._store.read() as connection:
+            return list(read_entries(connection, after, EVENTS_AT_ONCE))
+
+    def _read_events(self, after: int, principal: Principal) -> list[Event]:
+        with self._store.read() as connection:
+            return read_events(connection, principal, after, EVENTS_AT_ONCE)

@@ -1,0 +1,168 @@
+"""Answers why a job waits, or why it runs where it runs, as far as the caller may know."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import sqlalchemy as sa
+
+from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.placement.placer import Placer
+from gpupool.allocations.placement.start_view import build_start_fields
+from gpupool.allocations.store.tables import allocations, gangs, jobs, seats
+from gpupool.allocations.views import list as reading
+from gpupool.base.units import format_duration, format_share
+from gpupool.fleet.tables import devices, nodes
+from gpupool.fleet.views import device_name
+from gpupool.model.allocation import AllocationState
+from gpupool.model.job import JobState
+from gpupool.model.tenant import Principal
+from gpupool.wire.jobs import ExplainOut, GangStandOut, JobOut, MemberOut
+
+#: Jobs that an explanation names as holders of cards.
+HOLDERS = 5
+
+#: A row for each seat, and one for a member without any.
+_MEMBERS = (
+    sa.select(
+        jobs.c.name,
+        jobs.c.state,
+        jobs.c.gang_rank,
+        jobs.c.gang_role,
+        gangs.c.name.label("gang_name"),
+        nodes.c.name.label("node"),
+        devices.c.idx,
+    )
+    .join(gangs, gangs.c.id == jobs.c.gang_id)
+    .outerjoin(
+        allocations,
+        sa.and_(
+            allocations.c.job_id == jobs.c.id,
+            allocations.c.state != sa.literal_column("'released'"),
+        ),
+    )
+    .outerjoin(seats, seats.c.allocation_id == allocations.c.id)
+    .outerjoin(devices, devices.c.id == seats.c.device_id)
+    .outerjoin(nodes, nodes.c.id == devices.c.node_id)
+    .where(gangs.c.public_id == sa.bindparam("gang"))
+    .order_by(jobs.c.gang_rank, devices.c.idx)
+)
+
+
+def explain_job(
+    connection: sa.Connection,
+    job: JobOut,
+    principal: Principal,
+    cache: LedgerCache,
+    placer: Placer,
+    now_ns: int,
+) -> ExplainOut:
+    """Explain a job in one sentence with the counts behind it, and what would help."""
+    answer = _explain_state(connection, job, principal, cache, placer, now_ns)
+    if not job.gang:
+        return answer
+    return answer.model_copy(update={"gang": _read_gang(connection, job.gang)})
+
+
+def _explain_state(
+    connection: sa.Connection,
+    job: JobOut,
+    principal: Principal,
+    cache: LedgerCache,
+    placer: Placer,
+    now_ns: int,
+) -> ExplainOut:
+    if job.state != "pending":
+        return ExplainOut(job=job.name, state=job.state, sentence=_describe_standing(job, now_ns))
+    explained = placer.explain_wait(job.id)
+    if explained is None:
+        # It was placed between the reading of the job and now.
+        return ExplainOut(job=job.name, state=job.state, sentence="it is being placed right now")
+    waiting, answer = explained
+    shape = waiting.shape
+    return ExplainOut(
+        job=job.name,
+        state=job.state,
+        sentence=answer.sentence,
+        hints=[*answer.helps, *_describe_policy_fault(placer)],
+        cards={str(reason): count for reason, count in answer.cards.items()},
+        nodes={str(reason): count for reason, count in answer.nodes.items()},
+        nearest=str(answer.nearest) if answer.nearest and answer.nearest != shape else None,
+        holders=_read_holders(connection, principal, shape.model),
+        ahead=answer.ahead + cache.count_jobs_ahead(job.id),
+        **build_start_fields(answer.start, answer.chance_pct),
+    )
+
+
+def _describe_policy_fault(placer: Placer) -> list[str]:
+    # A built-in policy places in place of the one that failed: seats may be worse than they were.
+    fault = placer.planner.fault
+    return [f"{fault.sentence} (an admin sees why: gpupool doctor)"] if fault else []
+
+
+def _describe_standing(job: JobOut, now_ns: int) -> str:
+    where = f"on {', '.join(seat.device for seat in job.seats)}" if job.seats else ""
+    if job.state == "starting":
+        waits = "for its client to attach" if job.attach_socket else "for its node to start it"
+        return f"placed {where} ({job.why}); waits {waits}"
+    if job.state == "running":
+        lasted = format_duration((now_ns - (job.started_ns or now_ns)) / 1e9)
+        fence = f"; fence: {job.fence}" + (f", {job.fence_why}" if job.fence_why else "")
+        return f"runs {where} since {lasted}; placed there because: {job.why}{fence}"
+    return f"{job.state}" + (f": {job.reason}" if job.reason else "")
+
+
+def _read_gang(connection: sa.Connection, gang: str) -> GangStandOut | None:
+    """Read all members by rank with what each holds; None where none holds anything."""
+    rows = connection.execute(_MEMBERS, {"gang": gang}).all()
+    if all(row.node is None for row in rows):
+        return None
+    members = list[MemberOut]()
+    running = 0
+    # The query orders by rank, so the rows of a member's seats are neighbours.
+    for rank, seat_rows in groupby(rows, key=lambda row: row.gang_rank):
+        seats_of_member = list(seat_rows)
+        first = seats_of_member[0]
+        cards = list[str]()
+        for row in seats_of_member:
+            if row.node is not None:
+                cards.append(device_name(row.node, row.idx))
+        running += first.state == JobState.RUNNING
+        member = MemberOut(
+            job=first.name,
+            role=first.gang_role,
+            rank=rank,
+            state=first.state,
+            node=first.node,
+            devices=cards,
+        )
+        members.append(member)
+    return GangStandOut(id=gang, name=rows[0].gang_name, running=running, members=members)
+
+
+def _read_holders(connection: sa.Connection, principal: Principal, model: str | None) -> list[str]:
+    """Name the visible jobs that hold the most of such cards now: their end would help."""
+    query = (
+        sa.select(
+            jobs.c.name,
+            sa.func.sum(seats.c.gpu_milli).label("milli"),
+            sa.func.sum(seats.c.memory_bytes).label("bytes"),
+        )
+        .join(allocations, allocations.c.job_id == jobs.c.id)
+        .join(seats, seats.c.allocation_id == allocations.c.id)
+        .join(devices, devices.c.id == seats.c.device_id)
+        .where(reading.jobs_in_scope(principal), allocations.c.state != AllocationState.RELEASED)
+        .group_by(jobs.c.id, jobs.c.name)
+        .order_by(sa.desc("milli"), jobs.c.id)
+        .limit(HOLDERS)
+    )
+    if model is not None:
+        # `--model H100` means every variant of it, as the scheduler matches models.
+        query = query.where(
+            sa.or_(
+                sa.func.lower(devices.c.model) == model.lower(),
+                sa.func.lower(devices.c.model).startswith(model.lower() + "-", autoescape=True),
+            )
+        )
+    rows = connection.execute(query)
+    return [f"{row.name} holds {format_share(row.milli, row.bytes)}" for row in rows]

@@ -1,0 +1,1 @@
+"""Commands for tenants, projects, users, tokens, quotas and reports."""

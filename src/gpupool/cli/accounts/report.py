@@ -1,0 +1,222 @@
+"""`gpupool report`: usage and costs by tenant, user, job or card; the rows are the capacity."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from gpupool.terminal.context import CommandContext
+from gpupool.terminal.listing import describe_instant
+from gpupool.terminal.output import (
+    Row,
+    TableColumn,
+    clean_text,
+    format_table,
+    print_data,
+    write_csv,
+)
+from gpupool.terminal.parser import CommandParser, add_output, one_of
+
+#: What rows are of, and which of compute and memory is charged; the words of the API.
+BY = ("tenant", "project", "user", "job", "card")
+RULES = ("max", "compute-only", "memory-only")
+
+
+def register(parser: CommandParser) -> None:
+    parser.about = """
+    Card-hours of every tenant, and the rest: idle, overhead (adopted but draining, failed or lost), unmanaged (cards
+    that the pool only observes). They add up to the capacity, to the millisecond of a card. Prices are applied
+    afterwards and change no hours.
+    """
+    parser.examples = [
+        "gpupool report --since 24h",
+        "gpupool report --since 2026-11 --until 2026-12 --by tenant,user -o csv",
+        "gpupool report --since 7d --by card",
+        "gpupool report --since 2026-11 --price H200:3.50 --price '*:1.20' --currency EUR",
+    ]
+    parser.add_argument(
+        "--since",
+        default="24h",
+        metavar="TIME",
+        help="2h (ago), 2026-11, 2026-11-20, ISO (default: 24h)",
+    )
+    parser.add_argument(
+        "--until", default="now", metavar="TIME", help="the same forms (default: now)"
+    )
+    parser.add_argument(
+        "--by", default="tenant", metavar="WHAT", help=f"{', '.join(BY)}; several with commas"
+    )
+    parser.add_argument("--tenant", metavar="TENANT", help="only this tenant's rows")
+    parser.add_argument(
+        "--price",
+        action="append",
+        metavar="MODEL:PRICE",
+        help="per card and hour; * is every other model",
+    )
+    parser.add_argument(
+        "--rule",
+        default="max",
+        type=one_of("--rule", *RULES),
+        metavar="RULE",
+        help=f"what is charged: {', '.join(RULES)}",
+    )
+    parser.add_argument("--currency", metavar="NAME", help="currency of the prices")
+    add_output(parser)
+
+
+def run(options: argparse.Namespace, context: CommandContext) -> int:
+    by = [one_of("--by", *BY)(word) for word in options.by.split(",") if word]
+    query = {
+        "since": options.since,
+        "until": options.until,
+        "by": by,
+        "tenant": options.tenant,
+        "price": options.price,
+        "rule": options.rule,
+        "currency": options.currency,
+    }
+    report = context.api.request("GET", "report", query=query)
+    if options.output in ("json", "yaml"):
+        print_data(report, options.output)
+    elif options.output == "csv":
+        _write_rows(report)
+    else:
+        sys.stdout.write(
+            format_report(report, wide=options.output == "wide", color=context.color) + "\n"
+        )
+    return 0
+
+
+def _write_rows(report: dict[str, Any]) -> None:
+    """Write the rows as the books have them, then one of kind `capacity`: the sum of the others."""
+    from gpupool.wire.report import ReportRow
+
+    beside = {
+        "since": describe_instant(report["since_ns"]),
+        "until": describe_instant(report["until_ns"]),
+        "currency": report["currency"],
+        # Not true or false: a figure of simulated cards must not be read as one of hardware.
+        "simulated": {True: "SIMULATED", False: "no", None: None}[report["simulated"]],
+    }
+    rows = []
+    for row in (*report["rows"], _capacity_row(report)):
+        card_hours = f"{row['card_milliseconds'] / 3_600_000:.3f}"
+        rows.append({**row, "card_hours": card_hours, **beside})
+    write_csv(rows, [*ReportRow.model_fields, "card_hours", *beside])
+
+
+def _capacity_row(report: dict[str, Any]) -> Row:
+    return {
+        "kind": "capacity",
+        "card_milliseconds": report["capacity_card_milliseconds"],
+        "memory_mib_seconds": report["capacity_memory_mib_seconds"],
+        "cost": report["total_cost"],
+    }
+
+
+def format_report(report: dict[str, Any], *, wide: bool = False, color: bool = False) -> str:
+    """Format the report for people: title, rows, total, whether it closes."""
+    mark = {True: "   SIMULATED", False: "", None: ""}[report["simulated"]]
+    since = describe_instant(report["since_ns"])
+    until = describe_instant(report["until_ns"])
+    title = f"{since} to {until}, by {', '.join(report['by'])}{mark}"
+
+    columns = [TableColumn("", lambda row: row["kind"])]
+    for name in _NAMES:
+        if any(row.get(name) is not None for row in report["rows"]):
+            columns.append(_name_column(name))
+    columns += [
+        TableColumn("CARD-HOURS", lambda row: format_hours(row["card_milliseconds"]), right=True),
+        TableColumn("OF CAPACITY", lambda row: _describe_part(row, report), right=True),
+        TableColumn(
+            "MEMORY GiB-HOURS", lambda row: format_gib_hours(row["memory_mib_seconds"]), right=True
+        ),
+        TableColumn(
+            "GPU TIME",
+            lambda row: _hours_or_none(row.get("delivered_gpu_milliseconds")),
+            right=True,
+            wide=True,
+        ),
+        TableColumn(
+            "CPU TIME",
+            lambda row: _hours_or_none(row.get("cpu_milliseconds")),
+            right=True,
+            wide=True,
+        ),
+    ]
+    if report["total_cost"] is not None:
+        cost = f"COST {report['currency'] or ''}".strip()
+        columns.append(TableColumn(cost, lambda row: row.get("cost"), right=True))
+    total = _capacity_row(report)
+    shown = [column for column in columns if wide or not column.wide]
+    lines = [
+        title,
+        "",
+        format_table([*report["rows"], total], shown, color=color),
+        "",
+        describe_closing(report),
+    ]
+    if report["rule"]:
+        lines.append(clean_text(f"counted: {report['rule']}"))
+    if report["resolution_seconds"] > 1:
+        lines.append(f"books of this range are kept by {report['resolution_seconds']} s")
+    if report.get("starts"):  # a server from before the field says nothing of it
+        lines.append(describe_starts(report["starts"]))
+    return "\n".join(lines)
+
+
+def describe_starts(counted: dict[str, int]) -> str:
+    """Describe what came of the starts that waiting jobs were told.
+
+    >>> describe_starts(
+    ...     {"promises_kept": 7, "promises_broken": 0, "estimates_true": 3, "estimates_false": 1}
+    ... )
+    'promised starts since the pool exists: 7 kept, 0 broken; estimated starts: 3 of 4 came true'
+    """
+    estimates = counted["estimates_true"] + counted["estimates_false"]
+    kept = counted["promises_kept"]
+    broken = counted["promises_broken"]
+    told = f"promised starts since the pool exists: {kept} kept, {broken} broken"
+    return f"{told}; estimated starts: {counted['estimates_true']} of {estimates} came true"
+
+
+def _name_column(name: str) -> TableColumn:
+    return TableColumn(name.replace("_", " ").upper(), lambda row: row.get(name) or " ")
+
+
+def describe_closing(report: dict[str, Any]) -> str:
+    """Say whether the rows are the capacity, with the integers.
+
+    The sum is counted here: the report is checked, not believed.
+    """
+    total = sum(row["card_milliseconds"] for row in report["rows"])
+    capacity = report["capacity_card_milliseconds"]
+    if total == capacity and report["closes"]:
+        return f"closes: the rows are the capacity exactly, {capacity} card-milliseconds"
+    return f"DOES NOT CLOSE: rows {total}, capacity {capacity} card-milliseconds"
+
+
+def format_hours(card_milliseconds: int) -> str:
+    """Format card-hours with four decimals.
+
+    >>> format_hours(5_400_000)
+    '1.5000'
+    """
+    return f"{card_milliseconds / 3_600_000:.4f}"
+
+
+def format_gib_hours(memory_mib_seconds: int) -> str:
+    return f"{memory_mib_seconds / 1024 / 3600:.2f}"
+
+
+def _hours_or_none(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else f"{milliseconds / 3_600_000:.4f} h"
+
+
+def _describe_part(row: Row, report: dict[str, Any]) -> str | None:
+    capacity = report["capacity_card_milliseconds"]
+    return f"{100 * row['card_milliseconds'] / capacity:.1f} %" if capacity else None
+
+
+_NAMES = ("tenant", "project", "user", "job", "job_name", "device", "model")

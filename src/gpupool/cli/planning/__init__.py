@@ -1,0 +1,1 @@
+"""Commands that try changes: simulate, whatif, defrag and rebalance."""

@@ -1,0 +1,1 @@
+"""Commands for the pool: up, down, doctor, backup, cards, reservations and events."""

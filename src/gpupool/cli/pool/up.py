@@ -1,0 +1,329 @@
+"""`gpupool up`: start a pool on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from gpupool import __version__
+from gpupool.base.client_settings import ClientSettings
+from gpupool.base.errors import GpupoolError
+from gpupool.base.room import check_room_for_new_pool, state_error
+from gpupool.cli.pool.host_process import HostStart
+from gpupool.cli.work.gpus import format_title
+from gpupool.client.paging import list_first
+from gpupool.client.transport import Api
+from gpupool.terminal.context import CommandContext, print_notice
+from gpupool.terminal.output import count_noun, paint_text
+from gpupool.terminal.parser import CommandParser
+
+#: Options that the host has by the same name.
+_PASSED_ON = (
+    ("sim", "--sim"),
+    ("tls_cert", "--tls-cert"),
+    ("tls_key", "--tls-key"),
+    ("store", "--store"),
+    ("node_name", "--node-name"),
+    ("fence_reaction", "--fence-reaction"),
+)
+
+
+ABOUT = """
+    Real cards start observed: shown and not used until `gpupool adopt`. Simulated cards are marked everywhere. An
+    existing pool starts again with its cards and takes its jobs back.
+
+    In the foreground Ctrl-C stops the server; jobs keep running and are taken back at the next `gpupool up`.
+    `gpupool down` ends them. As root the state is in /var/lib/gpupool and every user of the machine finds the
+    pool; else it is yours alone.
+    """
+
+EXAMPLES = [
+    "gpupool up --sim 2x8xH200",
+    "gpupool up -d",
+    "gpupool up -d --sim 4xL40S --state-dir /tmp/pool",
+    "gpupool up -d --sim 2x8xH200 --label zone=z1 --label sim-0:rack=r1 --label sim-1:rack=r2",
+    "gpupool up --listen 127.0.0.1:8470",
+    "gpupool up --listen :8443 --tls-cert pool.pem --tls-key pool.key",
+]
+
+
+def register(parser: CommandParser) -> None:
+    parser.about = ABOUT
+    parser.examples = EXAMPLES
+    parser.add_argument(
+        "--sim",
+        metavar="SPEC",
+        help="simulated cards: 4xL40S, 2x8xH200 (nodes x cards x model), mixed",
+    )
+    parser.add_argument(
+        "--listen",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="listen on this address too",
+    )
+    parser.add_argument(
+        "--insecure-http", action="store_true", help="allow plain HTTP beyond loopback"
+    )
+    parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain for --listen")
+    parser.add_argument("--tls-key", metavar="FILE", help="its private key")
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="a PostgreSQL database instead of SQLite in the state directory",
+    )
+    parser.add_argument(
+        "--standby",
+        action="store_const",
+        const=True,
+        help="one of two servers on a PostgreSQL database; waits while the other one leads; has no "
+        "cards",
+    )
+    parser.add_argument(
+        "--no-standby",
+        action="store_false",
+        dest="standby",
+        default=None,
+        help="a single server again, with this machine's cards (default: as before)",
+    )
+    parser.add_argument(
+        "--node-name", metavar="NAME", help="name of this machine (default: node-1)"
+    )
+    parser.add_argument(
+        "--label",
+        action="append",
+        default=[],
+        metavar="[NODE:]KEY=VALUE",
+        help="of its nodes, or of one: rack=r1, sim-1:rack=r2; may be repeated (default: as "
+        "before)",
+    )
+    parser.add_argument(
+        "--job-limit",
+        action="append",
+        default=[],
+        metavar="NAME=[SOFT:]HARD",
+        help="limit of every job: nofile=1024:65536, processes=4096, host-memory=64GiB; may be "
+        "repeated",
+    )
+    parser.add_argument(
+        "--fence-reaction",
+        choices=("warn", "freeze", "kill"),
+        help="reaction when a job exceeds its share (default: kill as root, else warn)",
+    )
+    parser.add_argument(
+        "-d",
+        "--detach",
+        action="store_true",
+        help="return when the pool answers; it runs in the background",
+    )
+
+
+def run(options: argparse.Namespace, context: CommandContext) -> int:
+    state_dir = context.state_dir
+    words = make_host_words(options)
+    if options.detach:
+        return _run_detached(state_dir, words, context)
+    return _run_foreground(state_dir, words, context)
+
+
+def make_host_words(options: argparse.Namespace) -> list[str]:
+    """Make the host's flags; files by their full path, since the server works elsewhere."""
+    words: list[str] = []
+    for dest, flag in _PASSED_ON:
+        value = getattr(options, dest)
+        if value is not None:
+            words += [flag, os.path.abspath(value) if dest.startswith("tls") else value]
+    for address in options.listen:
+        words += ["--listen", address]
+    for label in options.label:
+        words += ["--label", label]
+    for limit in options.job_limit:
+        words += ["--job-limit", limit]
+    if options.standby is not None:
+        words.append("--standby" if options.standby else "--no-standby")
+    return [*words, "--insecure-http"] if options.insecure_http else words
+
+
+def _run_detached(state_dir: str, words: list[str], context: CommandContext) -> int:
+    said = start_detached(state_dir, words)
+    _print_welcome(state_dir, said, context, detached=True)
+    return 0
+
+
+def _run_foreground(state_dir: str, words: list[str], context: CommandContext) -> int:
+    start = HostStart(state_dir, words, log=None)
+    with _end_with_us(start):
+        said = start.await_ready()
+        _print_welcome(state_dir, said, context, detached=False)
+        # Returns in the foreground when the server ends, also by `gpupool down` elsewhere.
+        status = start.process.wait()
+    if status < 0:
+        print_notice(
+            f"the server was ended by signal {-status}; its jobs go on: gpupool up  takes them back"
+        )
+        return 128 - status
+    return status
+
+
+@contextmanager
+def _end_with_us(start: HostStart) -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and SIGHUP stop the server too while the block runs, and see it end."""
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        before[number] = signal.signal(number, _raise_interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        start.process.terminate()
+        start.process.wait()
+        print_notice(
+            "the server has stopped; its jobs go on: gpupool up  takes them back, gpupool down "
+            "--purge  ends them"
+        )
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _raise_interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def start_detached(state_dir: str, words: list[str]) -> dict[str, Any]:
+    """Start a server that goes on without us; return what it says of itself.
+
+    A directory that was made for nothing is removed.
+    """
+    is_new = not os.path.exists(state_dir)
+    if not os.path.exists(os.path.join(state_dir, "pool.json")):
+        check_room_for_new_pool(state_dir)
+    try:
+        with open_log(state_dir) as log:
+            start = HostStart(state_dir, words, log=log)
+            with _end_with_us(start):
+                return start.await_ready()
+    except GpupoolError:
+        if is_new:
+            with suppress(OSError):  # the server has left something there that explains it
+                os.rmdir(state_dir)
+        raise
+
+
+def open_log(state_dir: str) -> Any:
+    """Open `server.log` of the state directory, which is made as the server would make it.
+
+    Raises:
+        StateUnusable: It cannot be made.
+        DiskFull: There is no room.
+    """
+    try:
+        # 0711: users of a system pool reach its socket by name and cannot list the directory.
+        os.makedirs(state_dir, mode=0o711 if os.getuid() == 0 else 0o700, exist_ok=True)
+        descriptor = os.open(
+            os.path.join(state_dir, "server.log"),
+            # O_APPEND: the server and its jobs' supervisors write to the same file.
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW,
+            0o600,
+        )
+    except OSError as error:
+        raise state_error(state_dir, error) from None
+    return os.fdopen(descriptor, "ab", closefd=True)
+
+
+def _print_welcome(
+    state_dir: str, said: dict[str, Any], context: CommandContext, *, detached: bool
+) -> None:
+    if said.get("standby"):
+        sys.stdout.write(
+            f"gpupool {__version__} is a standby (pid {said['pid']}); the leader is {said['leader']}\n"
+        )
+        sys.stdout.flush()
+        return
+    with Api(ClientSettings(state_dir=state_dir)) as api:
+        pool = api.request("GET", "pool")
+        cards, more = list_first(api, "devices", {}, 1000)
+        # A pool that begins with a failing check should say so at once, not in `doctor` alone.
+        wrong = [one for one in api.request("GET", "checks") if one["state"] == "fail"]
+    sys.stdout.write(
+        format_welcome(
+            pool,
+            cards,
+            said.get("listening", []),
+            more=more,
+            chosen=_name_state_dir(context),
+            detached=detached,
+            wrong=wrong,
+            color=context.color,
+        )
+        + "\n"
+    )
+    sys.stdout.flush()
+
+
+def _name_state_dir(context: CommandContext) -> str:
+    """Return ` --state-dir D` where suggested commands would not find this pool without it."""
+    by_environment = os.environ.get("GPUPOOL_STATE_DIR")
+    if context.settings.state_dir is None or by_environment:
+        return ""
+    return f" --state-dir {shlex.quote(os.fspath(context.settings.state_dir))}"
+
+
+def format_welcome(
+    pool: dict[str, Any],
+    cards: list[dict[str, Any]],
+    listening: list[str],
+    *,
+    more: bool = False,
+    chosen: str = "",
+    detached: bool = False,
+    wrong: Sequence[dict[str, Any]] = (),
+    color: bool = False,
+) -> str:
+    """Format what a person sees when the pool is up: cards, its place, what to type next."""
+    what = (
+        format_title(cards, more) if cards else "no cards: gpupool doctor  says what it looked for"
+    )
+    # Real cards: without `adopt` nothing could be placed, so it is the first thing suggested.
+    observed = sum(1 for card in cards if card["state"] == "observed")
+    lines = [
+        paint_text(f"gpupool {pool['version']} is up", "bold" if color else None)
+        + f" (pid {pool['pid']})",
+        f"  {what}",
+        f"  state      {pool['state_dir']}",
+        *(f"  listening  {place}" for place in listening or pool["listeners"]),
+    ]
+    if pool["jobs_live"]:
+        lines.append(
+            f"  jobs       {pool['jobs_live']} live, {pool['jobs_pending']} of them waiting"
+        )
+    lines += [f"  wrong      {one['name']}: {one['text']}; {one['next']}" for one in wrong]
+    lines += ["", "next:"]
+    if observed:
+        lines.append(
+            f"  gpupool{chosen} adopt all             hand out "
+            f"{count_noun(observed, 'observed card')}"
+        )
+    lines += [
+        f"  gpupool{chosen} gpus",
+        f"  gpupool{chosen} run --gpu 0.3 --memory 8GiB -- python -c \"print('hi')\"",
+        f"  gpupool{chosen} ps",
+        "",
+    ]
+    if detached:
+        lines.append(
+            f"stop: gpupool{chosen} down     (ends its jobs; --purge also removes its state)"
+        )
+    else:
+        lines.append(
+            "stop: Ctrl-C stops the server; jobs keep running and are taken back at the next "
+            "`gpupool up`;"
+            f" `gpupool{chosen} down` ends them."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Commands that load a share and prove its limits."""

@@ -1,0 +1,192 @@
+"""`gpupool run`: a command in a share of a card, attached to this terminal.
+
+stdout carries the program's bytes only; every word of ours goes to stderr, and few of them
+when stderr is no terminal. The exit code is the program's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gpupool.terminal.context import CommandContext, print_notice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gpupool.terminal.parser import CommandParser
+    from gpupool.terminal.share_options import ShareOptions
+
+    Job = dict[str, Any]
+
+ABOUT = """
+Terminal, signals and exit code pass through. stdout has only the program's output. gpupool writes to stderr:
+on a terminal what it waits for and what was granted, otherwise only refusals, the reason of a wait, and ends
+that the program did not choose. Ctrl-C goes to the program; its share is free when it ends. If it ignores
+Ctrl-C, use  gpupool stop JOB, or press Ctrl-C twice if its output goes to a file or pipe.
+
+The command begins after --, or at the first word that is no option.
+
+Exit code: the job's own; 128 + N after signal N; 127 if the command is not found; gpupool's own codes
+(2 bad input, 3 refused, 7 no pool) before the job starts.
+"""
+
+
+def register(parser: CommandParser) -> None:
+    from gpupool.terminal.parser import add_table
+    from gpupool.terminal.share_options import OF
+
+    add_table(parser, OF["run"])
+    parser.placeholder = "[--] COMMAND [ARG...]"
+    parser.about = ABOUT
+    parser.examples = [
+        "gpupool run --gpu 0.3 --memory 8GiB -- python train.py",
+        "gpupool run --gpu 1 --model H200 --max-time 2h -- ./bench",
+        "gpupool run --gpu 4 -- torchrun --nproc-per-node 4 train.py",
+        "gpupool run --gpu 0.5 --count 2 --no-wait nvidia-smi",
+    ]
+
+
+def run(options: ShareOptions, context: CommandContext) -> int:
+    from gpupool.client.attached_run import AttachedRun
+    from gpupool.terminal.share_options import make_job_body
+
+    api = context.api
+    words = _RunNotices(options)
+    # Terminal and signals are handed over the Unix socket; no network carries them.
+    if not api.local:
+        return _run_remotely(options, context, words)
+    asked = make_job_body(options, attached=True, local=True)
+    attached = AttachedRun(api, asked, words.print_progress, pty=os.isatty(0) and os.isatty(1))
+    with _SignalGuard():
+        code = attached.run()
+    words.print_end(attached.job)
+    return code
+
+
+class _RunNotices:
+    """What is said on stderr, and when: `--quiet`, `--verbose` and a terminal decide."""
+
+    def __init__(self, options: ShareOptions) -> None:
+        self.chatty = not options.quiet and (options.verbose or sys.stderr.isatty())
+        self.quiet = options.quiet
+        self._said = ""
+
+    def print_progress(self, what: str, job: Job) -> None:
+        if what == "waiting":
+            reason = job["reason"] or "waiting to be placed"
+            # Said once: the reason of a wait comes again with every change of the queue.
+            if not self.quiet and (self.chatty or job["reason"]) and reason != self._said:
+                self._said = reason
+                print_notice(f"{job['name']} waits: {reason}")
+        elif what == "granted":
+            if self.chatty:
+                print_notice(grant_line(job))
+        elif what == "away" and self.chatty:
+            print_notice(
+                f"the pool does not answer; {job['name']} is not affected, waiting for the pool to "
+                "come back"
+            )
+        elif what == "back" and self.chatty:
+            print_notice("the pool is back")
+
+    def print_end(self, job: Job) -> None:
+        """Print how the job ended.
+
+        Ends that the program did not choose are told always, its own only to a terminal.
+        """
+        from gpupool.client.attached_run import ENDED
+
+        if job["state"] not in ENDED:
+            print_notice(
+                f"{job['name']} has ended; the pool does not answer, its share is freed when it is "
+                "back"
+            )
+        elif job["state"] in ("stopped", "lost") or (
+            job["state"] == "failed" and job["exit_code"] is None
+        ):
+            if not self.quiet:
+                print_notice(
+                    f"{job['name']} {job['state']}"
+                    + (f": {job['reason']}" if job["reason"] else "")
+                )
+        elif self.chatty and job["started_ns"] and job["ended_ns"]:
+            from gpupool.base.units import format_duration
+
+            lasted = format_duration((job["ended_ns"] - job["started_ns"]) / 1e9)
+            print_notice(f"{job['name']} {job['state']} after {lasted}" + exit_words(job))
+
+
+def grant_line(job: Job) -> str:
+    """Format `0.30 GPU (30 % compute) + 8192 MiB on node-1:0 (H200) · fence: none (why)`."""
+    cards = ", ".join(seat["device"] for seat in job["seats"])
+    model = job["seats"][0]["model"] if job["seats"] else "--"
+    mark = ", SIMULATED" if job["simulated"] else ""
+    why = f" ({job['fence_why']})" if job.get("fence_why") else ""
+    return f"{job['share']} on {cards} ({model}{mark}) · fence: {job['fence']}{why}"
+
+
+def exit_words(job: Job) -> str:
+    if job["signal"] is not None:
+        return f", signal {job['signal']}"
+    return f", exit code {job['exit_code']}" if job["exit_code"] else ""
+
+
+class _SignalGuard:
+    """Lets SIGTERM and SIGHUP do what Ctrl-C does while we wait, so that no job is left behind."""
+
+    def __enter__(self) -> None:
+        from _signal import (  # type: ignore[import-not-found]  # `signal` imports enum
+            SIG_IGN,
+            SIGHUP,
+            SIGTERM,
+            getsignal,
+            signal,
+        )
+
+        # What is ignored stays ignored: that is what nohup means.
+        self._before = []
+        for number in (SIGHUP, SIGTERM):
+            if getsignal(number) != SIG_IGN:
+                self._before.append((number, signal(number, _raise_interrupt)))
+
+    def __exit__(self, *_: object) -> None:
+        from _signal import signal
+
+        for number, handler in self._before:
+            signal(number, handler)
+
+
+def _raise_interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _run_remotely(options: ShareOptions, context: CommandContext, words: _RunNotices) -> int:
+    """Run the job of a pool on another machine: submit it and follow its log.
+
+    Its job cannot have this terminal.
+    """
+    from gpupool.cli.work.logs import follow_job
+    from gpupool.client.attached_run import exit_code_of
+    from gpupool.terminal.share_options import make_job_body
+
+    api = context.api
+    asked = make_job_body(options, attached=False, local=False)
+    job = api.request(
+        "POST", "jobs", asked, query={"wait_seconds": 2}, idempotency_key=os.urandom(16).hex()
+    )["first"]
+    if not options.quiet:
+        print_notice(
+            f"the pool is at {api.endpoint}: {job['name']} runs there without this terminal, its "
+            "output follows"
+        )
+    try:
+        job = follow_job(api, job, words.print_progress)
+    except KeyboardInterrupt:
+        # The connection is in the middle of a long poll; the order to stop needs one of its own.
+        api.close()
+        api.request("POST", f"jobs/{job['id']}/stop", {})
+        raise
+    words.print_end(job)
+    return exit_code_of(job)

@@ -1,0 +1,61 @@
+"""`gpupool submit`: hand in a command and go; ids on stdout, one a line."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gpupool.terminal.context import CommandContext, print_notice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gpupool.terminal.parser import CommandParser
+    from gpupool.terminal.share_options import ShareOptions
+
+ABOUT = """
+Prints the id of the job; of an array its name, which `ps`, `logs` and `stop` understand.
+Output is kept: gpupool logs JOB.
+"""
+
+
+def register(parser: CommandParser) -> None:
+    from gpupool.terminal.parser import add_table, one_of
+    from gpupool.terminal.share_options import OF
+
+    add_table(parser, OF["submit"])
+    for action in parser._actions:
+        if action.dest == "output":
+            action.type = one_of("-o", "text", "json")
+    parser.placeholder = "[--] COMMAND [ARG...]"
+    parser.about = ABOUT
+    parser.examples = [
+        "gpupool submit --gpu 0.3 --memory 8GiB --name train -- python train.py",
+        "gpupool submit --gpu 1 --array 100 --name sweep -- python sweep.py",
+        "gpupool logs -f train",
+    ]
+
+
+def run(options: ShareOptions, context: CommandContext) -> int:
+    from gpupool.terminal.share_options import make_job_body
+
+    if options.output not in (None, "text", "json"):
+        from gpupool.terminal.parser import one_of
+
+        # `read_plain` checks no values: a wrong format is refused before the job exists.
+        one_of("-o", "text", "json")(options.output)
+    api = context.api
+    asked = make_job_body(options, attached=False, local=api.local)
+    # The key makes a repetition after a lost answer harmless: one job is submitted.
+    submitted = api.request("POST", "jobs", asked, idempotency_key=os.urandom(16).hex())
+    first = submitted["first"]
+    if options.output == "json":
+        from gpupool.terminal.output import print_data
+
+        print_data(submitted, "json")
+        return 0
+    sys.stdout.write(f"{submitted['array'] or first['id']}\n")
+    if sys.stderr.isatty():
+        many = f"{submitted['count']} jobs {submitted['array']}.0 ..., each {first['share']}"
+        one = f"{first['name']}: {first['share']}"
+        print_notice(f"{many if submitted['array'] else one}; gpupool ps  lists them")
+    return 0

@@ -1,0 +1,1 @@
+"""Job scripts of Slurm, LSF and dstack as submissions."""

@@ -1,0 +1,62 @@
+"""Slurm's way to write times, sizes and indices."""
+
+from __future__ import annotations
+
+import re
+
+from gpupool.base.errors import ForeignValue
+from gpupool.base.units import MIB
+from gpupool.dialects import amounts
+from gpupool.dialects.pod import PlacedWord
+
+_SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)", re.IGNORECASE)
+#: Slurm's sizes are powers of 1024; a bare number is MiB.
+_UNITS = {"K": 1 << 10, "": MIB, "M": MIB, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_size(word: PlacedWord) -> int:
+    """Bytes of `64G`, or of so many MiB."""
+    found = _SIZE.fullmatch(str(word.value).strip().upper().removesuffix("B"))
+    if found is None:
+        raise ForeignValue(
+            f"{word}: this is no amount of memory", hint="write it like 64G", path=word.path
+        )
+    return int(found.group(1)) * _UNITS[found.group(2)]
+
+
+def parse_seconds(word: PlacedWord) -> int | None:
+    """`90` minutes, `30:00`, `2:00:00`, `1-12`, `1-12:30:00`; None is without end."""
+    text = str(word.value).strip()
+    if text.lower() in ("unlimited", "infinite", "0"):
+        return None
+    found = re.fullmatch(
+        r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?", text
+    )
+    if found is None:
+        raise ForeignValue(
+            f"{word}: this is no time", hint="write 30, 2:00:00 or 1-12:00:00", path=word.path
+        )
+    days, first, second, third = (int(part) if part else 0 for part in found.groups())
+    if found.group(1) is not None:
+        return ((days * 24 + first) * 60 + second) * 60 + third or None
+    if found.group(4) is not None:
+        return (first * 60 + second) * 60 + third or None
+    return first * 60 + second or None  # minutes, or minutes and seconds
+
+
+def count_indices(word: PlacedWord) -> int:
+    """How many jobs an array is."""
+    many = 0
+    for part in str(word.value).partition("%")[0].split(","):
+        found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,6}))?)?", part.strip())
+        if (
+            found is None
+            or (found.group(2) and int(found.group(2)) < int(found.group(1)))
+            or found.group(3) == "0"
+        ):
+            raise ForeignValue(f"{word}: these are no indices", hint="write 0-15", path=word.path)
+        first = int(found.group(1))
+        last = int(found.group(2) or found.group(1))
+        step = int(found.group(3) or 1)
+        many += (last - first) // step + 1
+    return amounts.parse_integer(PlacedWord(word.key, many, word.path))

@@ -1,0 +1,1 @@
+"""Which server of a pool leads: the lease, standby and takeover."""

@@ -1,0 +1,35 @@
+"""Runs the periodic tasks of a leading server."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gpupool.allocations.lifecycle.overdue import LOOK_SECONDS
+from gpupool.allocations.migration import automatic
+from gpupool.base.silence import mark_busy
+from gpupool.server.config import ServiceSet
+
+
+async def watch_silence(services: ServiceSet) -> None:
+    """Detect silent nodes, with one timer for the next node that can become silent."""
+    while True:
+        with mark_busy():
+            seconds = await asyncio.to_thread(services.fleet.check_silence)
+        await asyncio.sleep(seconds)
+
+
+async def move_quietly(services: ServiceSet) -> None:
+    """Move jobs together at quiet times, within the pool's budget of moves."""
+    while True:
+        await asyncio.sleep(automatic.LOOK_SECONDS)
+        with mark_busy(automatic.BUSY_SECONDS):
+            await asyncio.to_thread(services.allocations.quiet_moves.run_if_quiet)
+
+
+async def resolve_overdue(services: ServiceSet) -> None:
+    """Stop or retry jobs that make no progress, and settle gangs that a failure left."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        with mark_busy():
+            await asyncio.to_thread(services.allocations.overdue.resolve_overdue_jobs)
+            await asyncio.to_thread(services.allocations.unsettled.settle_all)

@@ -1,0 +1,1 @@
+"""Settings of a pool from its command line and environment."""

@@ -1,0 +1,1 @@
+"""The state directory: its layout and files, start, backup and removal."""

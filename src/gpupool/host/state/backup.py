@@ -1,0 +1,212 @@
+"""Backs up a pool's database as one SQLite file, and creates a pool from a backup.
+
+The file has the same format for every database, so a pool can move between SQLite and PostgreSQL by
+it. Jobs' logs and the agent's records stay where they are: a restored pool has never started a
+process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.base.clock import wall_ns
+from gpupool.base.errors import BackupUnusable, GpupoolError, StateUnusable
+from gpupool.base.settings import PoolPaths
+from gpupool.host.settings.options import HostOptions
+from gpupool.host.state.directory import PoolMarker, StateDir, parse_marker, read_marker
+from gpupool.server.migrate import prepare_database
+from gpupool.server.schema import metadata
+from gpupool.store.database import connect, sqlite_url
+from gpupool.store.engines import copy_database
+from gpupool.store.failures import store_errors
+from gpupool.store.tables import new_epoch
+
+#: Table of the backup with the marker of the pool.
+_TABLE = "gpupool_backup"
+#: Rows that are copied at once; bounds the memory of a large copy.
+_AT_ONCE = 1000
+
+
+def save_backup(options: HostOptions) -> int:
+    """Write a backup of a pool, running or not, to `options.file`; returns the exit code."""
+    return _run_printing(
+        lambda: _write_backup(PoolPaths(options.state_dir), Path(str(options.file)))
+    )
+
+
+def restore_backup(options: HostOptions) -> int:
+    """Create a pool in a new state directory from a backup or from a copied state directory.
+
+    Returns:
+        The exit code.
+    """
+    return _run_printing(lambda: _create_pool(Path(str(options.file)), options))
+
+
+def _run_printing(work: Callable[[], str]) -> int:
+    try:
+        with store_errors():
+            print(work())
+    except GpupoolError as error:
+        print(f"gpupool: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _write_backup(paths: PoolPaths, target: Path) -> str:
+    marker = read_marker(paths)
+    if marker is None:
+        raise StateUnusable(f"{paths.root} holds no pool", hint="name one with --state-dir")
+    if target.exists():
+        raise StateUnusable(
+            f"{target} is there already; a backup replaces nothing", hint="give another name"
+        )
+    with tempfile.TemporaryDirectory(prefix=".gpupool-backup-", dir=target.parent) as folder:
+        made = Path(folder) / "backup.db"
+        if marker.store is None:
+            _copy_file(paths.database, made)
+        else:
+            copy_rows(marker.store, sqlite_url(made), marker.pool_id)
+        _write_description(made, marker)
+        os.replace(made, target)
+    size = target.stat().st_size
+    return f"{target}: {size >> 10} KiB, pool {marker.pool_id}"
+
+
+def _write_description(path: Path, marker: PoolMarker) -> None:
+    """Add the marker, and flush all to disk as one private file."""
+    text = json.dumps(asdict(replace(marker, pid=None)))
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.execute(f"CREATE TABLE {_TABLE} (marker TEXT NOT NULL)")
+        connection.execute(f"INSERT INTO {_TABLE} VALUES (?)", (text,))
+        # Here too, for a backup that an operator puts in the database's place by hand.
+        _renew_epoch(connection)
+        connection.commit()
+    finally:
+        connection.close()
+    path.chmod(0o600)
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def _create_pool(source: Path, options: HostOptions) -> str:
+    marker, database = _read_source(source)
+    state = StateDir(options.state_dir)
+    if options.state_dir.exists() and any(options.state_dir.iterdir()):
+        raise StateUnusable(
+            f"{options.state_dir} is not empty", hint="name a new one with --state-dir"
+        )
+    try:
+        state.open()
+        made = replace(marker, store=options.store, begun=True, standby=False, pid=None)
+        with tempfile.TemporaryDirectory(prefix="gpupool-restore-") as folder:
+            copy = Path(folder) / "copy.db"
+            _copy_file(database, copy)
+            _make_own(copy)
+            if made.store is None:
+                _copy_file(copy, state.paths.database)
+            else:
+                copy_rows(sqlite_url(copy), made.store, made.pool_id)
+        state.write_marker(made)
+    finally:
+        state.close()
+    return f"pool {made.pool_id} is in {options.state_dir}; start it:  gpupool up --state-dir {options.state_dir}"
+
+
+def _read_source(source: Path) -> tuple[PoolMarker, Path]:
+    if source.is_dir():
+        found = read_marker(PoolPaths(source))
+        if found is None or found.store is not None:
+            why = "holds no pool" if found is None else "keeps its database in PostgreSQL"
+            raise BackupUnusable(
+                f"{source} {why}", hint="make a backup of it:  gpupool backup FILE"
+            )
+        return found, PoolPaths(source).database
+    try:
+        connection = sqlite3.connect(f"file:{source}?mode=ro", uri=True)
+        try:
+            (text,) = connection.execute(f"SELECT marker FROM {_TABLE}").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise BackupUnusable(
+            f"{source} is no backup of a pool: {error}", hint="gpupool backup FILE  makes one"
+        ) from error
+    return parse_marker(json.loads(text)), source
+
+
+def _make_own(path: Path) -> None:
+    """Turn the copy into a pool's own database, with an event log of its own."""
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute(f"DROP TABLE IF EXISTS {_TABLE}")
+        _renew_epoch(connection)
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def _renew_epoch(connection: sqlite3.Connection) -> None:
+    """Give the event log a new id, so that clients do not continue the log of the old pool."""
+    # A database of an earlier version gets its first id when it is upgraded.
+    columns = connection.execute("SELECT name FROM pragma_table_info('pool')").fetchall()
+    if ("event_epoch",) in columns:
+        connection.execute("UPDATE pool SET event_epoch = ?", (new_epoch(),))
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Make a consistent copy, also of a database in use."""
+    connection = sqlite3.connect(source)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        copy_database(connection, target)
+    finally:
+        connection.close()
+
+
+def copy_rows(source: str, target: str, pool_id: str) -> None:
+    """Copy every row of every table from one database to an empty one of this version."""
+    reading = connect(source)
+    writing = connect(target)
+    try:
+        prepare_database(writing, wall_ns(), pool_id)
+        with reading.connect() as old, writing.begin() as new:
+            if reading.dialect.name == "postgresql":
+                old.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            if new.execute(sa.select(metadata.tables["pool"].c.event_seq)).scalar_one():
+                raise BackupUnusable(
+                    "the database holds a pool already", hint="give an empty one with --store"
+                )
+            new.execute(metadata.tables["pool"].delete())
+            for table in metadata.sorted_tables:
+                _copy_table(old, new, table)
+    finally:
+        reading.dispose()
+        writing.dispose()
+
+
+def _copy_table(old: sa.Connection, new: sa.Connection, table: sa.Table) -> None:
+    found = old.execution_options(stream_results=True).execute(sa.select(table))
+    while rows := found.mappings().fetchmany(_AT_ONCE):
+        new.execute(table.insert(), [dict(row) for row in rows])
+    column: Any = table.autoincrement_column
+    if new.dialect.name == "postgresql" and column is not None:
+        sequence = sa.func.pg_get_serial_sequence(table.name, column.name)
+        newest = sa.select(sa.func.max(column)).scalar_subquery()
+        new.execute(
+            sa.select(sa.func.setval(sequence, newest)).where(
+                newest.is_not(None), sequence.is_not(None)
+            )
+        )

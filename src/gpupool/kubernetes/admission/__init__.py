@@ -1,0 +1,1 @@
+"""Admission of pods: the decision, the webhook that serves it, and its certificates."""

@@ -1,0 +1,1 @@
+"""The placement controller: plans waiting pods, writes ledgers, and removes scheduling gates."""

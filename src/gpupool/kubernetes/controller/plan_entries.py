@@ -1,0 +1,73 @@
+"""Translates a plan into ledger entries and the annotation of a placed pod. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from gpupool.base.units import MIB, format_share
+from gpupool.kubernetes.cache import ledger_restore
+from gpupool.kubernetes.cache.cluster import ClusterCache
+from gpupool.kubernetes.resources import gang, names
+from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.kubernetes.resources.pod import Pod
+from gpupool.model.allocation import Seat
+from gpupool.scheduling import JobPlacement
+
+
+def entries_by_node(
+    placements: Iterable[JobPlacement], cluster: ClusterCache
+) -> dict[str, list[Entry]]:
+    """Entries that the plan adds to each ledger. Pods that have left meanwhile are omitted."""
+    found: defaultdict[str, list[Entry]] = defaultdict(list)
+    for placement in placements:
+        uid, container = gang.split_job_name(placement.job)
+        if gang.is_future_member(uid):
+            # A member that does not exist yet is described by any waiting member of its gang.
+            pod = next(iter(cluster.queue.gang_pods(placement.gang)), None)
+        else:
+            pod = cluster.pods.get(uid)
+        if pod is not None and (pod.is_waiting or ledger_restore.is_released(pod)):
+            found[placement.node].append(
+                _build_entry(pod, uid, container, placement.seats, cluster.tenant_of(pod))
+            )
+    return dict(found)
+
+
+def planned_generations(placements: Iterable[JobPlacement]) -> dict[str, int]:
+    """By node, the generation of the ledger that the plan was made from."""
+    return {placement.node: placement.generations[0] for placement in placements}
+
+
+def _build_entry(pod: Pod, uid: str, container: str, seats: Sequence[Seat], tenant: str) -> Entry:
+    """The entry of the pod, or of a member of its gang that does not exist yet."""
+    by_container = {one.container: one for one in pod.asks}
+    ask = by_container.get(container, pod.asks[0])
+    return Entry(
+        uid=uid,
+        namespace=pod.namespace,
+        pod=pod.name if uid == pod.uid else "",
+        container=container,
+        seats=tuple(seats),
+        tenant=tenant,
+        sharing=ask.shape.sharing,
+        priority=pod.priority,
+        gang=pod.gang,
+        account=pod.account,
+        reservation=pod.reservation,
+    )
+
+
+def placement_annotation(node: str, entries: Sequence[Entry]) -> dict[str, str]:
+    """The annotation that names the pod's cards, container by container."""
+    lines = [f"{entry.container}: {_format_cards(entry)}" for entry in entries]
+    return {names.PLACED: f"{node}: {'; '.join(lines)}"}
+
+
+def _format_cards(entry: Entry) -> str:
+    cards = []
+    for seat in entry.seats:
+        # Whole MiB: a share of 30 % of a card rarely is a round number of bytes.
+        share = format_share(seat.gpu_milli, seat.memory_bytes // MIB * MIB, 1)
+        cards.append(f"{seat.device} {share}")
+    return ", ".join(cards)

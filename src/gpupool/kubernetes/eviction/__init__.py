@@ -1,0 +1,1 @@
+"""Removal of pods: evictions, deletions for recreation, failed cards, unschedulable pods."""

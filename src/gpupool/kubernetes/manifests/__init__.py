@@ -1,0 +1,1 @@
+"""What gpupool installs in a cluster: accounts, rights, CRDs and admission policies."""

@@ -1,0 +1,195 @@
+"""The CustomResourceDefinition `GpuNode`: the ledger of a node's cards, and its agent's report.
+
+Field names are those of `resources.gpu_node`; a test reads what that writes against this schema.
+"""
+
+from __future__ import annotations
+
+from gpupool.kubernetes.manifests.openapi import (
+    Schema,
+    array_of,
+    condition,
+    definition,
+    opaque,
+    record,
+    text,
+    whole,
+    words,
+)
+from gpupool.kubernetes.resources.gpu_node import EntryState, Mode
+from gpupool.kubernetes.resources.gpu_node_status import MOST_MS
+from gpupool.model.claim import SharingKind
+from gpupool.model.device import DeviceHealth
+
+_ALONE = "gpupool's controller alone writes it"
+#: Entries of one ledger, in its schema.
+MOST_ENTRIES = 1024
+#: Cards of one node, in its schema.
+MOST_CARDS = 128
+#: Closed intervals of one ledger: those that are kept there (`billing_intervals.MOST_ENDED`), those
+#: of one write, and those of a journal that is refused.
+MOST_ENDED = 2 * MOST_ENTRIES
+
+
+def gpu_node() -> Schema:
+    """`GpuNode`: one per node, named like it."""
+    spec = record(
+        {
+            "mode": words(Mode, default=Mode.OBSERVE.value),
+            "allocations": {
+                **array_of(_entry(), MOST_ENTRIES, default=[]),
+                "description": f"who has which card; {_ALONE}",
+            },
+            "ledgerNs": {
+                **whole(),
+                "description": "the ledger's clock: the instant of its latest write",
+            },
+            "ended": {
+                **array_of(opaque(ended_schema()), MOST_ENDED),
+                "description": f"what was held and may not be in the books yet; empty where nobody meters; {_ALONE}",
+            },
+        },
+        required=("mode",),
+    )
+    status = record(
+        {
+            "observedGeneration": whole(),
+            "slotCount": whole(),
+            "cards": array_of(_card(), MOST_CARDS),
+            "slots": array_of(_slot(), MOST_ENTRIES),
+            "others": _others(),
+            "topology": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "agent": text(64),
+            "readsText": {
+                "type": "boolean",
+                "description": "the agent reads entries that are lines of one text; without it they are records",
+            },
+            "conditions": array_of(condition(), 8, keys=("type",)),
+        }
+    )
+    columns = (
+        ("Mode", "string", ".spec.mode", 0),
+        ("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", 0),
+        ("Models", "string", ".status.cards[*].model", 0),
+        ("Slots", "integer", ".status.slotCount", 1),
+        ("Age", "date", ".metadata.creationTimestamp", 0),
+    )
+    return definition("GpuNode", "gpunodes", ("gn",), spec, status, columns)
+
+
+def _held_schema() -> dict[str, Schema]:
+    """Return the fields of an interval: a container, its seats, and from when it holds them."""
+    seat = record(
+        {"uuid": text(63), "gpuMilli": {**whole(), "maximum": 1000}, "memoryBytes": whole()},
+        required=("uuid", "gpuMilli", "memoryBytes"),
+    )
+    return {
+        "uid": text(253),
+        "namespace": text(63),
+        "pod": text(253),
+        "container": text(63),
+        "cards": {**array_of(seat, MOST_CARDS), "minItems": 1},
+        "tenant": text(63),
+        "account": text(253),
+        "heldNs": whole(),
+    }
+
+
+def ended_schema() -> Schema:
+    """Return the schema of a closed interval."""
+    held = _held_schema()
+    return record(
+        {**held, "endedNs": whole(), "gpuMs": whole(MOST_MS)}, required=(*held, "endedNs")
+    )
+
+
+def entry_schema() -> Schema:
+    """Return the schema of an entry."""
+    return record(
+        {
+            **_held_schema(),
+            "sharing": words(SharingKind),
+            "priority": {"type": "integer", "format": "int32"},
+            "gang": text(253),
+            "leavingFor": text(320),
+            "leavingAt": text(64),
+            "reservation": text(63),
+            "state": words(EntryState),
+            "generation": {**whole(), "minimum": 1},
+        },
+        required=("uid", "namespace", "pod", "container", "cards", "tenant", "state", "generation"),
+    )
+
+
+def _entry() -> Schema:
+    """A record, or a text with a line for each entry (`entry_text`): so its type is left open."""
+    found = opaque(entry_schema())
+    del found["type"]
+    found["description"] += (
+        "; a record, or a text with a line an entry: NAME=VALUE, cards=UUID:MILLI:BYTES,..."
+    )
+    return found
+
+
+def _card() -> Schema:
+    return record(
+        {
+            "uuid": text(63),
+            "index": whole(),
+            "model": text(63),
+            "product": text(128),
+            "memoryBytes": whole(),
+            "health": words(DeviceHealth),
+            "healthReason": text(200),
+            "simulated": {"type": "boolean"},
+            "vendor": text(63),
+        },
+        required=("uuid", "index", "model", "memoryBytes"),
+    )
+
+
+def _others() -> Schema:
+    port = record(
+        {"number": whole(), "protocol": text(8), "address": text(64)}, required=("number",)
+    )
+    one = record(
+        {"key": text(317), "operator": text(16), "values": array_of(text(63), 256)},
+        required=("key",),
+    )
+    matches = array_of(one, 64)
+    apart = record(
+        {
+            "key": text(317),
+            "namespaces": array_of(text(63), 256),
+            "selector": matches,
+            "spaces": matches,
+        },
+        required=("key",),
+    )
+    return record(
+        {
+            "cpuMilli": whole(),
+            "memoryBytes": whole(),
+            "pods": whole(),
+            "ports": array_of(port, MOST_ENTRIES),
+            "resources": {"type": "object", "maxProperties": 128, "additionalProperties": whole()},
+            "apart": array_of(apart, 256),
+        }
+    )
+
+
+def _slot() -> Schema:
+    return record(
+        {
+            "uid": text(128),
+            "container": text(63),
+            "slot": text(63),
+            "generation": whole(),
+            "released": {"type": "boolean"},
+            "gpuMs": {
+                **whole(MOST_MS),
+                "description": "GPU time it has used, told every ten minutes and at its end",
+            },
+        },
+        required=("uid", "container"),
+    )

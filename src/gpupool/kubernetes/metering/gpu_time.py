@@ -1,0 +1,90 @@
+"""Reports the GPU time of containers: every ten minutes, and finally when they end.
+
+A container's running sum is lost when its preparation is undone. So the sum is stored in a file
+before, and is reported until the ledger has removed the container's entry. If the agent dies
+meanwhile, the next one reports it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from gpupool.base.durable import write_durably
+from gpupool.kubernetes.resources.gpu_node_status import MOST_MS, SlotUse
+
+#: Each time is a write of the node's status, where anything was used since.
+TOLD_SECONDS = 600.0
+Key = tuple[str, str]
+
+
+class GpuTimeRecord:
+    """GPU time of the containers of one node. Not thread-safe.
+
+    Args:
+        look: GPU milliseconds of a container so far; None if not measured.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        look: Callable[[str, str], int | None],
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._file = file
+        self._look = look
+        self._seconds = seconds
+        self._over = {one.key: one for one in _read(file)}
+        self._told: dict[Key, int] = {}
+        self._next = seconds() + TOLD_SECONDS
+
+    def gpu_ms_so_far(self, prepared: Collection[Key]) -> Mapping[Key, int]:
+        """By container, the GPU milliseconds to report now, of the prepared ones."""
+        if self._seconds() >= self._next:
+            self._next = self._seconds() + TOLD_SECONDS
+            looked = {key: self._look(*key) for key in prepared}
+            told = {}
+            for key, spent in looked.items():
+                if spent is not None:
+                    told[key] = min(spent, MOST_MS)
+            self._told = told
+        return self._told
+
+    def close_entry(self, key: Key, generation: int) -> None:
+        """Store the final sum of a container before its preparation is undone; idempotent."""
+        spent = self._look(*key)
+        if spent is not None:
+            spent = min(spent, MOST_MS)
+            self._over[key] = SlotUse(*key, generation=generation, released=True, gpu_ms=spent)
+            self._write()
+
+    def closed_uses(self, held: Collection[Key], prepared: Collection[Key]) -> list[SlotUse]:
+        """Final sums of containers whose entries the ledger still has; others are forgotten."""
+        gone = []
+        for key in self._over:
+            if key not in held:
+                gone.append(key)
+        for key in gone:
+            del self._over[key]
+        if gone:
+            self._write()
+        uses = []
+        for key, one in sorted(self._over.items()):
+            if key not in prepared:
+                uses.append(one)
+        return uses
+
+    def _write(self) -> None:
+        write_durably(
+            self._file, json.dumps([one.to_json() for one in self._over.values()]).encode()
+        )
+
+
+def _read(file: Path) -> Iterable[SlotUse]:
+    """What an agent before this one had closed."""
+    try:
+        return [SlotUse.from_json(one) for one in json.loads(file.read_text())]
+    except (FileNotFoundError, ValueError, KeyError):
+        return []

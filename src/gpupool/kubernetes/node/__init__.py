@@ -1,0 +1,1 @@
+"""The agent of one node: prepares containers, reports cards, and measures usage."""

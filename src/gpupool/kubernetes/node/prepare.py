@@ -1,0 +1,249 @@
+"""Prepares an entry of the ledger for its container and undoes it, by one machine's mechanisms."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpupool.base.errors import CardNotReady, DamagedRecord, NotFound
+from gpupool.base.units import WHOLE
+from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.mechanisms import registry
+from gpupool.mechanisms.arbiter import ArbiterProcess
+from gpupool.mechanisms.container_files import list_control_nodes
+from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, PreparedAllocation
+from gpupool.mechanisms.fence import FenceMechanism
+from gpupool.mechanisms.fenced_files import locate_directories, read_allocation_usage
+from gpupool.mechanisms.notes import NoteBook, PreparationNote
+from gpupool.mechanisms.regions import DamagedRegion, FenceDeviceUsage
+from gpupool.probes.contract import Machine
+from gpupool.probes.simulated import SimulatedProbe
+
+#: The pool's name in the records of a node's mechanisms; a cluster has one pool.
+POOL = "kubernetes"
+#: Where containers see the agent's directories.
+SHOWN = "/run/gpupool"
+
+log = logging.getLogger(__name__)
+
+
+class EntryPreparer:
+    """Preparations of one node.
+
+    Idempotent in both directions. What was done is recorded in `state_dir` and outlives the agent.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        machine: Machine,
+        probe: object,
+        arbiter: ArbiterProcess,
+        seat: JobSeat,
+    ) -> None:
+        self._arbiter = arbiter
+        self._seat = replace(seat, container=True)
+        self._state_dir = state_dir
+        self._devices = {device.uuid: device for device in machine.devices}
+        simulated = probe if isinstance(probe, SimulatedProbe) and probe.machine_file else None
+        self._fenced: set[str] = set()
+        self._changed: Callable[[], None] = lambda: None
+        self._machine = (
+            simulated.machine_file.parent if simulated and simulated.machine_file else None
+        )
+        #: By simulated card, bytes of a context and of an allocation's granule; of real
+        #: cards both are unknown.
+        self._costs: dict[str, tuple[int, int]] = {}
+        for card in simulated.machine_cards() if simulated else ():
+            self._costs[card.uuid] = (card.context_bytes, card.granule_bytes)
+
+    def prepare(self, entry: Entry) -> PreparedAllocation:
+        """Prepare the entry; idempotent. Blocks.
+
+        Returns:
+            What the container is started with.
+
+        Raises:
+            NotFound: a card of the entry is not on this node.
+            RequestRejection: the mechanism cannot serve the entry.
+            StaleGeneration: a newer generation of the entry was prepared before.
+            CardNotReady: other containers still hold the cards.
+        """
+        view = self._build_view(entry)
+        self._refuse_crowded(entry)
+        prepared = registry.choose_mechanism(view).prepare(view, self._state_dir)
+        self._add_to_arbiter(view.allocation)
+        # "void" keeps the vendor's runtime hook from adding devices and libraries of its own.
+        nodes = (*prepared.allow_nodes, *(list_control_nodes() if prepared.allow_nodes else ()))
+        return replace(
+            prepared, env={**prepared.env, "NVIDIA_VISIBLE_DEVICES": "void"}, allow_nodes=nodes
+        )
+
+    def _refuse_crowded(self, entry: Entry) -> None:
+        """Raise CardNotReady if the entry does not fit beside what is prepared already."""
+        # A ledger never holds more than a card has. But after it was restored or deleted, the
+        # controller may place on a card before this agent's report names what is prepared there.
+        own = allocation_of(*entry.key)
+        others = [
+            note for note in NoteBook(self._state_dir).iterate_all() if note.allocation != own
+        ]
+        for seat in entry.seats:
+            holders = []
+            milli = seat.gpu_milli
+            size = seat.memory_bytes
+            for note in others:
+                for share in _read_shares(note):
+                    if share["uuid"] == seat.device:
+                        holders.append(_read_job(note))
+                        milli += share["gpu_milli"]
+                        size += share["memory_bytes"]
+            if milli > WHOLE or size > self._devices[seat.device].memory_bytes:
+                raise CardNotReady(
+                    f"card {seat.device} is still held by {', '.join(holders)}",
+                    hint="the container starts when they have ended",
+                )
+
+    def unprepare(self, uid: str, container: str) -> None:
+        """Undo the preparation; idempotent."""
+        name = allocation_of(uid, container)
+        book = NoteBook(self._state_dir)
+        self._fenced.discard(name)
+        try:
+            note = book.read_note(name)
+        except DamagedRecord as damaged:
+            # Which mechanism prepared it is unknown, so nothing of it can be undone. The record is
+            # dropped because its entry is gone: kept, it would hold the card for ever.
+            log.error("%s", damaged)
+            self._arbiter.remove_share(name)
+            book.remove_note(name)
+            return
+        if note is not None:
+            self._arbiter.remove_share(name)
+            registry.MECHANISMS[note.mechanism].unprepare(name, note.generation, self._state_dir)
+
+    def resume_allocations(self) -> None:
+        """Hand everything that an earlier agent prepared to the arbiter again."""
+        for uid, container in self.prepared_generations():
+            self._add_to_arbiter(allocation_of(uid, container))
+
+    def _add_to_arbiter(self, allocation: str) -> None:
+        """Have the arbiter divide the cards' time for the allocation if it has a fence."""
+        mechanism = registry.find_on_record(allocation, self._state_dir)
+        if mechanism is not None and mechanism.name == FenceMechanism.name:
+            self._arbiter.add_share(allocation, *locate_directories(allocation, self._state_dir))
+            self._fenced.add(allocation)
+            self._changed()
+
+    def fenced_allocations(self) -> tuple[str, ...]:
+        """Allocations that have a fence now. May be called from any thread."""
+        return tuple(self._fenced.copy())
+
+    def on_fence_change(self, changed: Callable[[], None]) -> None:
+        """Set the function that is called, in any thread, whenever another allocation gets a
+        fence."""
+        self._changed = changed
+
+    def prepared_generations(self) -> dict[tuple[str, str], int]:
+        """By (pod uid, container), the generation that was prepared, by earlier agents too.
+
+        Generation 0 means that its record is damaged: it counts until it is undone.
+        """
+        generations = {}
+        for mechanism in registry.MECHANISMS.values():
+            for seen in mechanism.observe(self._state_dir).values():
+                generations[split_allocation(seen.allocation)] = seen.generation
+        for damaged in NoteBook(self._state_dir).list_damaged():
+            generations[split_allocation(damaged.allocation)] = 0
+        return generations
+
+    def measure_usage(self, entry: Entry) -> Mapping[str, FenceDeviceUsage] | None:
+        """By card, what the entry's processes use.
+
+        Returns:
+            Empty before the entry is prepared; None if nothing measures it.
+        """
+        return self._read_usage(allocation_of(*entry.key), f"{entry.namespace}/{entry.pod}")
+
+    def measure_gpu_ms(self, uid: str, container: str) -> int | None:
+        """GPU milliseconds used by its processes so far, over all its cards; None if not
+        measured."""
+        found = self._read_usage(allocation_of(uid, container), f"pod {uid}")
+        return sum(one.gpu_ns for one in found.values()) // 10**6 if found else None
+
+    def _read_usage(self, name: str, who: str) -> Mapping[str, FenceDeviceUsage] | None:
+        if (mechanism := registry.find_on_record(name, self._state_dir)) is None:
+            return {}
+        try:
+            found = (
+                read_allocation_usage(name, self._state_dir)
+                if mechanism.name == FenceMechanism.name
+                else None
+            )
+        except (FileNotFoundError, DamagedRegion) as problem:
+            log.warning("the usage of %s is unknown: %s", who, problem)
+            return None
+        return None if found is None else found.sum_totals()
+
+    def _build_view(self, entry: Entry) -> AllocationView:
+        granted = []
+        for seat in entry.seats:
+            if seat.device not in self._devices:
+                raise NotFound(
+                    f"card {seat.device} is not on this node now",
+                    hint="its pod is placed again elsewhere",
+                )
+            granted.append(
+                GrantedDevice(
+                    self._devices[seat.device],
+                    seat.gpu_milli,
+                    seat.memory_bytes,
+                    *self._costs.get(seat.device, (None, None)),
+                )
+            )
+        return AllocationView(
+            pool=POOL,
+            allocation=allocation_of(entry.uid, entry.container),
+            generation=entry.generation,
+            job=f"{entry.namespace}/{entry.pod}/{entry.container}",
+            tenant=entry.tenant,
+            sharing=entry.sharing.value,
+            granted=tuple(granted),
+            node_devices=tuple(self._devices.values()),
+            seat=self._seat,
+            priority=entry.priority,
+            machine=self._machine,
+        )
+
+
+def _share_of(note: PreparationNote) -> Mapping[str, Any]:
+    """Return what the container reads about its share; a fence's record has more beside it."""
+    found: Mapping[str, Any] = note.made.get("share", note.made)
+    return found
+
+
+def _read_shares(note: PreparationNote) -> list[dict[str, Any]]:
+    """Return the share of each of the note's cards."""
+    found: list[dict[str, Any]] = _share_of(note).get("devices", [])
+    return found
+
+
+def _read_job(note: PreparationNote) -> str:
+    return str(_share_of(note).get("job", note.allocation))
+
+
+def allocation_of(uid: str, container: str) -> str:
+    """A name for both that is a plain file name: uids contain no dot.
+
+    >>> split_allocation(allocation_of("1f-2e", "main"))
+    ('1f-2e', 'main')
+    """
+    return f"{uid}.{container}"
+
+
+def split_allocation(allocation: str) -> tuple[str, str]:
+    """The pod's uid and the container of an allocation's name."""
+    uid, _, container = allocation.partition(".")
+    return uid, container

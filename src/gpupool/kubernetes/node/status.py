@@ -1,0 +1,72 @@
+"""Builds `GpuNode.status` from what the agent knows of its node. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gpupool import __version__
+from gpupool.kubernetes.resources.gpu_node_status import ReportedCard, SlotUse
+from gpupool.kubernetes.resources.pod_requests import sum_foreign_usage
+from gpupool.model.device import Device, DeviceHealth
+from gpupool.model.topology import Topology, write_topology
+
+
+def build_status(
+    cards: Sequence[Device],
+    topology: Topology,
+    used: Iterable[SlotUse],
+    pods: Iterable[Mapping[str, Any]],
+    slot_count: int,
+    observed: int,
+) -> dict[str, Any]:
+    """The status to report.
+
+    Args:
+        observed: the version of the ledger that the agent has acted upon.
+    """
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "AgentRuns",
+        "message": f"gpupool {__version__}",
+    }
+    return {
+        "observedGeneration": observed,
+        "slotCount": slot_count,
+        "agent": __version__,
+        "readsText": True,
+        "cards": [_report_card(device).to_json() for device in cards],
+        "topology": write_topology(topology),
+        "slots": [one.to_json() for one in used],
+        "others": sum_foreign_usage(pods).to_json(),
+        "conditions": [ready, _build_health_condition(cards)],
+    }
+
+
+def _build_health_condition(cards: Iterable[Device]) -> dict[str, str]:
+    failed = (card for card in cards if card.health is DeviceHealth.FAILED)
+    ill = "; ".join(f"card {card.index} ({card.uuid}): {card.health_reason}" for card in failed)
+    if not ill:
+        return {"type": "CardsHealthy", "status": "True", "reason": "AllWell", "message": ""}
+    # Messages of a GpuNode's conditions hold 1,024 characters (its schema).
+    return {
+        "type": "CardsHealthy",
+        "status": "False",
+        "reason": "CardsFailed",
+        "message": ill[:1024],
+    }
+
+
+def _report_card(device: Device) -> ReportedCard:
+    return ReportedCard(
+        device.uuid,
+        device.index,
+        device.model,
+        device.memory_bytes,
+        device.product,
+        device.health,
+        device.health_reason[:200],
+        device.simulated,
+        device.vendor,
+    )

@@ -1,0 +1,2 @@
+"""Which nodes a pod may run on by kube-scheduler's rules: affinity, ports, volumes, spreading.
+Pure."""

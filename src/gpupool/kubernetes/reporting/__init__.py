@@ -1,0 +1,1 @@
+"""Events, counters and the health of threads and tasks."""

@@ -1,0 +1,1 @@
+"""What gpupool reads and writes of Kubernetes objects: pods, nodes, and its own kinds. Pure."""

@@ -1,0 +1,1 @@
+"""Status for users: pod conditions, and the status of tenants, reservations, settings and nodes."""

@@ -1,0 +1,3 @@
+"""Checks at submission: can a claim, a gang or a reservation ever be placed, and which nearest
+shape can.
+"""

@@ -1,0 +1,1 @@
+"""The scheduling cycle: a snapshot goes in, a plan comes out."""

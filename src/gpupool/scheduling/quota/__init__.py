@@ -1,0 +1,1 @@
+"""Quotas: the tree of limits, the order of the queue, reclaim, whole cells and fair shares."""

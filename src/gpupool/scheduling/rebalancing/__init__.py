@@ -1,0 +1,1 @@
+"""Moves of running jobs: free whole cards together (defragment), or spread load (rebalance)."""

@@ -1,0 +1,1 @@
+"""Power and price as terms that are subtracted from the score of another policy."""

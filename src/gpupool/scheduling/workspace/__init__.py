@@ -1,0 +1,1 @@
+"""The working state of cycles: planning state, undoable changes, gang placement, sleeping classes."""

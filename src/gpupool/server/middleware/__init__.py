@@ -1,0 +1,2 @@
+"""Layers around every route: authentication, body limits, idempotency, leadership, request
+metrics."""

@@ -1,0 +1,183 @@
+"""The layer that authenticates the caller, before any route is looked for.
+
+Over the Unix socket through SO_PEERCRED; a bearer token wins where one is given. Without
+either, every path but the open ones answers 401, also one that does not exist: a stranger
+learns nothing of the routes. WebSockets are authenticated as requests are and closed before
+they open; a connection of any other kind is refused. Roles are not checked here but by each
+route (`require_caller`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gpupool.base.errors import GpupoolError, NotLoggedIn
+from gpupool.model.tenant import Principal
+from gpupool.tenancy.access import PRINCIPAL_KEY, RECHECK_KEY, PeerProcess, scope_peer
+from gpupool.tenancy.service import TenancyService
+
+OPEN_PATHS = frozenset({"/login", "/openapi.json", "/healthz"})
+#: Sources whose failures are remembered, and answers that are held back at a time.
+SOURCES_KNOWN = 1024
+WAITING_AT_MOST = 64
+#: RFC 6455, 7.4.1: the caller's message or right violates the endpoint's policy.
+POLICY_VIOLATION = 1008
+
+
+class LoginBrake:
+    """Slows down a source that keeps failing to log in: not at first, up to two seconds later.
+
+    A guess of 256 bits needs no brake; a log full of guesses does. Bounded in memory and in
+    how many it keeps waiting, so that it cannot be turned against the server.
+    """
+
+    FREE = 5
+    FORGET_SECONDS = 60.0
+    LONGEST_SECONDS = 2.0
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._waiting = 0
+
+    def note_failure(self, source: str) -> float:
+        """Note a failure; return for how many seconds its answer is held back."""
+        count, last = self._failures.pop(source, (0, 0.0))
+        now = self._clock()
+        count = count + 1 if now - last < self.FORGET_SECONDS else 1
+        self._failures[source] = (count, now)
+        if len(self._failures) > SOURCES_KNOWN:
+            self._failures.popitem(last=False)
+        return (
+            0.0
+            if count <= self.FREE
+            else min(self.LONGEST_SECONDS, 0.1 * 2.0 ** min(count - self.FREE, 8))
+        )
+
+    async def hold(self, source: str) -> None:
+        """Note a failure and wait as long as it deserves, unless many wait already."""
+        seconds = self.note_failure(source)
+        if not seconds or self._waiting >= WAITING_AT_MOST:
+            return
+        self._waiting += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._waiting -= 1
+
+
+class AuthenticationMiddleware:
+    """Puts the caller's Principal into the scope, or raises NotLoggedIn."""
+
+    def __init__(self, app: ASGIApp, tenancy: TenancyService, brake: LoginBrake) -> None:
+        self._app = app
+        self._identity = tenancy.identity
+        self._brake = brake
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            await self._answer_known_caller(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            try:
+                scope[PRINCIPAL_KEY] = await self._authenticate(scope)
+            except GpupoolError as error:
+                await _refuse_websocket(error, receive, send)
+                return
+        # lifespan is the server's own: no caller can send it.
+        elif scope["type"] not in ("http", "lifespan"):
+            raise RuntimeError(f"no connection of the kind {scope['type']!r} is authenticated here")
+        await self._app(scope, receive, send)
+
+    async def _answer_known_caller(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request whose caller is known.
+
+        An answer to a caller that has lost the right meanwhile is withheld.
+        """
+        epoch = self._identity.epoch
+        scope[PRINCIPAL_KEY] = await self._authenticate(scope)
+        scope[RECHECK_KEY] = partial(self._identify_caller, scope)
+        if scope["method"] not in ("GET", "HEAD"):
+            # What was changed was changed by right, and its answer says so.
+            await self._app(scope, receive, send)
+            return
+        lost: GpupoolError | None = None
+
+        async def send_answer(message: Message) -> None:
+            nonlocal lost
+            # The epoch grows with every change of rights: while it stands, nothing is asked again.
+            if message["type"] == "http.response.start" and self._identity.epoch != epoch:
+                try:
+                    await self._identify_caller(scope)
+                except GpupoolError as error:
+                    lost = error
+            if lost is None:
+                await send(message)
+
+        await self._app(scope, receive, send_answer)
+        if lost is not None:
+            raise lost
+
+    async def _authenticate(self, scope: Scope) -> Principal:
+        try:
+            return await self._identify_caller(scope)
+        except NotLoggedIn:
+            if _read_authorization(scope):
+                await self._brake.hold(source_of(scope))
+            raise
+
+    async def _identify_caller(self, scope: Scope) -> Principal:
+        """Return the caller as it is now. Raises NotLoggedIn, NoPermission."""
+        peer = scope_peer(scope)
+        given = _read_authorization(scope)
+        if given:
+            return await self._check_bearer(given, peer)
+        if peer is None:
+            raise NotLoggedIn("this needs a login", hint="gpupool login, or set GPUPOOL_TOKEN")
+        # From memory on the event loop; a thread only where the database has to be read.
+        known = self._identity.peek_peer(peer)
+        return (
+            known
+            if known is not None
+            else await run_in_threadpool(self._identity.principal_for_peer, peer)
+        )
+
+    async def _check_bearer(self, given: list[bytes], peer: PeerProcess | None) -> Principal:
+        scheme, _, token = given[0].decode("latin-1").partition(" ")
+        if len(given) > 1 or scheme.lower() != "bearer":
+            raise NotLoggedIn("send one header  Authorization: Bearer TOKEN", hint="gpupool login")
+        known = self._identity.peek_token(token, peer)
+        if known is not None:
+            return known
+        return await run_in_threadpool(self._identity.principal_for_token, token, peer)
+
+
+def _read_authorization(scope: Scope) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == b"authorization"]
+
+
+async def _refuse_websocket(error: GpupoolError, receive: Receive, send: Send) -> None:
+    """Close before it opens, which the server turns into 403; the code is that of the problem."""
+    await receive()
+    await send(
+        {
+            "type": "websocket.close",
+            "code": POLICY_VIOLATION,
+            "reason": f"{error.code} {error.message}"[:120],
+        }
+    )
+
+
+def source_of(scope: Scope) -> str:
+    """The source that the rate limit counts: a Unix user, or a network address."""
+    peer = scope_peer(scope)
+    if peer is not None:
+        return f"uid {peer.uid}"
+    return str(scope["client"][0]) if scope.get("client") else "?"

@@ -1,0 +1,68 @@
+"""Count the requests that are answered, by route, method and status, with the time each took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gpupool.store import counters
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class RequestMetricsMiddleware:
+    """ASGI layer that counts every request by its route's template.
+
+    It lies outside the one that answers errors, so that their status is counted too.
+    """
+
+    def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._app = app
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = self._clock()
+        told = False
+
+        def tell(status: int) -> None:
+            nonlocal told
+            if not told:
+                told = True
+                counters.requests.count_answer(
+                    _route_template(scope), _known_method(scope), status, self._clock() - began
+                )
+
+        async def send_and_count(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                tell(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_count)
+        finally:
+            tell(500)  # nothing was answered: it failed, or its client went away
+
+
+def _route_template(scope: Scope) -> str:
+    """Return the route as it is written, `/api/v1/jobs/{job}`; one word for what no route took.
+
+    A route below a prefix may name only its own part: what the address has more in front is the
+    prefix.
+    """
+    path = getattr(scope.get("route"), "path", None)
+    if not isinstance(path, str):
+        return "(none)"
+    asked = str(scope["path"]).split("/")
+    own = path.split("/")
+    return "/".join([*asked[: len(asked) - len(own) + 1], *own[1:]])
+
+
+def _known_method(scope: Scope) -> str:
+    method = str(scope.get("method", ""))
+    # A method is the caller's text: any other would be a label of its own, without end.
+    return method if method in _METHODS else "other"

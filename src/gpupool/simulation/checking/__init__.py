@@ -1,0 +1,1 @@
+"""The independent checker of a record: reads the raw lists and nothing of the engine."""

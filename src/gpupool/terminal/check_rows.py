@@ -1,0 +1,41 @@
+"""The rows of `doctor` and their table.
+
+A row says what was checked, its state, what was found and what to do next.
+"""
+
+from __future__ import annotations
+
+from gpupool.terminal.output import TableColumn, format_table, paint_text
+
+OK = "ok"
+WARN = "warn"
+FAIL = "fail"
+
+Check = dict[str, str]
+
+_COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
+
+
+def make_check(name: str, state: str, text: str, following: str = "") -> Check:
+    """Make a row; `following` is the next command to type, empty where nothing is to be done."""
+    return {"name": name, "state": state, "text": text, "next": following}
+
+
+def format_checks(checks: list[Check], *, color: bool = False) -> str:
+    """Format the rows as a table, then the commands that help, then the verdict."""
+    columns = (
+        TableColumn("CHECK", lambda row: row["name"]),
+        TableColumn("STATE", lambda row: row["state"], color=lambda row: _COLORS[row["state"]]),
+        TableColumn("FOUND", lambda row: row["text"]),
+    )
+    lines = [format_table(checks, columns, color=color)]
+    following = [f"  {row['name']}: {row['next']}" for row in checks if row["next"]]
+    if following:
+        lines += ["", "next:", *following]
+    states = [row["state"] for row in checks]
+    # A warning is not wrong: without a driver the pool works with simulated cards.
+    wrong = states.count(FAIL)
+    verdict = f"{wrong} of {len(checks)} checks failed" if wrong else "nothing is wrong"
+    return "\n".join(
+        [*lines, "", paint_text(verdict, ("red" if wrong else "green") if color else None)]
+    )

@@ -1,0 +1,125 @@
+"""The layout of help: the same on every Python, terminal or pipe.
+
+`tools/gen_cli_docs.py` makes docs/reference/cli.md of it, so the width is fixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from gpupool.terminal.commands import EXIT_CODES, GROUPS, SUMMARIES
+from gpupool.terminal.error_pages import SITE_VARIABLE, explain_code, format_code, is_error_code
+from gpupool.terminal.output import print_data
+from gpupool.terminal.parser import CommandParser, build_parser
+
+#: Columns of a line, and where the second column begins. Not the terminal's: the reference page is
+#: made of the same text.
+WIDTH = 100
+COLUMN = 28
+
+
+def print_help(words: Sequence[str]) -> int:
+    """Print the help of `gpupool`, `gpupool help COMMAND` or `gpupool help CODE`; return 0."""
+    if words and is_error_code(words[0]):
+        explained = explain_code(words[0], os.environ.get(SITE_VARIABLE, ""))
+        if list(words[1:]) == ["-o", "json"]:
+            print_data(explained, "json")
+        else:
+            sys.stdout.write(format_code(explained) + "\n")
+        return 0
+    if words and words[0] in SUMMARIES:
+        parser = build_parser(words[0])
+        if len(words) > 1 and parser.children is not None and words[1] in parser.children.choices:
+            parser = parser.children.choices[words[1]]
+        sys.stdout.write(format_command_help(parser) + "\n")
+        return 0
+    sys.stdout.write(format_overview() + "\n")
+    return 0
+
+
+def format_overview() -> str:
+    """Format the first page: every command in a line."""
+    lines = [
+        "gpupool: one pool for all your GPUs",
+        "",
+        "  gpupool [--state-dir DIR] COMMAND ...",
+        "",
+    ]
+    for title, commands in GROUPS:
+        lines += [f"{title}:", *(_format_row(name, summary) for name, summary in commands), ""]
+    lines += [
+        "Start here:",
+        "  gpupool up --sim 4xL40S -d                        a pool of simulated cards",
+        "  gpupool run --gpu 0.3 --memory 8GiB -- python train.py",
+        "  gpupool COMMAND --help                            options and examples",
+        "",
+        "Guides and glossary: docs/README.md (make site); error codes: gpupool help GP-1001",
+    ]
+    return "\n".join(lines)
+
+
+def format_command_help(parser: CommandParser) -> str:
+    """Format the page of one command."""
+    parts = [f"{parser.prog}: {parser.summary}", f"  {format_usage(parser)}"]
+    if parser.about:
+        parts.append(textwrap.dedent(parser.about).strip())
+    if parser.children is not None:
+        verbs = [
+            _format_row(name, child.summary) for name, child in parser.children.choices.items()
+        ]
+        parts.append("\n".join(["verbs:", *verbs]))
+    arguments = ["arguments:"]
+    options = ["options:"]
+    # argparse has `-h` first; here it comes last, as the option that needs no description.
+    for action in sorted(parser._actions, key=lambda action: action.dest == "help"):
+        if isinstance(action, argparse._SubParsersAction):
+            continue
+        if not action.option_strings:
+            arguments.append(_format_row(_format_value(action), action.help or ""))
+        elif action.help != argparse.SUPPRESS:
+            options.append(_format_row(_format_flags(action), action.help or ""))
+    if len(arguments) > 1:
+        parts.append("\n".join(arguments))
+    parts.append("\n".join(options))
+    if parser.examples:
+        parts.append("\n".join(["examples:", *(f"  {line}" for line in parser.examples)]))
+    return "\n\n".join(parts)
+
+
+def format_usage(parser: CommandParser) -> str:
+    """Format how the command is written, in one line."""
+    words = [parser.prog]
+    if parser.children is not None:
+        return f"{parser.prog} VERB [options]"
+    words.append("[options]")
+    for action in parser._actions:
+        if not action.option_strings:
+            words.append(_format_value(action))
+    if parser.placeholder:
+        words.append(parser.placeholder)
+    return " ".join(words)
+
+
+def format_exit_codes() -> str:
+    """Format the table of exit codes, for the reference."""
+    return "\n".join(f"{code:>4}  {meaning}" for code, meaning in EXIT_CODES)
+
+
+def _format_value(action: argparse.Action) -> str:
+    name = str(action.metavar or action.dest.upper())
+    return {"*": f"[{name}...]", "?": f"[{name}]", "+": f"{name}..."}.get(str(action.nargs), name)
+
+
+def _format_flags(action: argparse.Action) -> str:
+    flags = ", ".join(action.option_strings)
+    return flags if action.nargs == 0 else f"{flags} {_format_value(action)}"
+
+
+def _format_row(left: str, text: str) -> str:
+    lines = textwrap.wrap(text, WIDTH - COLUMN) or [""]
+    first = f"  {left:<{COLUMN - 2}}" if len(left) <= COLUMN - 4 else f"  {left}\n{' ' * COLUMN}"
+    return (first + f"\n{' ' * COLUMN}".join(lines)).rstrip()

@@ -1,0 +1,228 @@
+"""argparse in the words of gpupool: one parser per command, built when that command is typed.
+
+Errors are `BadOption` with the nearest option, not a usage dump; help has one layout on every
+Python. Commands fill their parser in `register`; nothing here knows a command.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from gpupool.base.errors import BadInput, BadOption
+from gpupool.terminal.commands import GLOBAL_OPTIONS, SUMMARIES, find_module
+from gpupool.terminal.nearest import find_nearest
+from gpupool.terminal.share_options import OF, make_blank_options, split_command
+
+if TYPE_CHECKING:
+    from gpupool.terminal.share_options import Option
+
+#: Formats of lists and of single objects; the first is the default.
+LIST_FORMATS = ("table", "wide", "json", "yaml", "csv")
+OBJECT_FORMATS = ("table", "json", "yaml")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of a command.
+
+    Attributes:
+        summary: What the command does, in one line.
+        about: Sentences below the usage; indentation is removed.
+        examples: Command lines, shown as they are.
+        placeholder: What stands behind the options in the usage, for `run` and `submit`.
+        children: The verbs of a command that has some.
+    """
+
+    def __init__(self, prog: str = "", summary: str = "", **settings: Any) -> None:
+        settings.setdefault("add_help", False)
+        # No abbreviations: --mem would become ambiguous the day another option begins so.
+        super().__init__(prog=prog, allow_abbrev=False, **settings)
+        self.summary = summary
+        self.about = ""
+        self.examples: list[str] = []
+        self.placeholder = ""
+        self.children: argparse._SubParsersAction[CommandParser] | None = None
+        self._optionals.title = "options"
+        self.add_argument(
+            "-h",
+            "--help",
+            action=_HelpAction,
+            nargs=0,
+            default=argparse.SUPPRESS,
+            help="show this text",
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise BadOption where argparse would print its usage and exit."""
+        raise BadOption(_reword_error(message), hint=f"{self.prog} --help")
+
+    def add_verbs(self) -> argparse._SubParsersAction[CommandParser]:
+        """Make this a command with verbs, as `gpupool tenant create`."""
+        self.children = self.add_subparsers(dest="verb", metavar="VERB", parser_class=CommandParser)
+        return self.children
+
+    def add_verb(self, name: str, summary: str) -> CommandParser:
+        """Add one verb."""
+        assert self.children is not None
+        child = self.children.add_parser(name, prog=f"{self.prog} {name}", summary=summary)
+        add_table(child, GLOBAL_OPTIONS)
+        return child
+
+    def list_flags(self) -> list[str]:
+        """List the flags that this parser knows."""
+        return [flag for action in self._actions for flag in action.option_strings]
+
+
+class _HelpAction(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from gpupool.terminal.help import format_command_help
+
+        assert isinstance(parser, CommandParser)
+        print(format_command_help(parser))
+        raise HelpShown
+
+
+def build_parser(name: str) -> CommandParser:
+    """Build the whole parser of one command. Imports its module."""
+    parser = CommandParser(f"gpupool {name}", SUMMARIES[name])
+    import_module(find_module(name)).register(parser)
+    add_table(parser, GLOBAL_OPTIONS)
+    return parser
+
+
+def parse_command(name: str, words: Sequence[str]) -> Any:
+    """Parse the options of one command.
+
+    Raises:
+        BadOption: A word is wrong.
+        HelpShown: Help was asked for and is printed.
+    """
+    parser = build_parser(name)
+    command: list[str] | None = None
+    options: Any = make_blank_options(name) if name in OF else argparse.Namespace()
+    if name in OF:
+        words, command = split_command(name, words)
+    # Not parse_args: that reports unknown words by itself, before the nearest option can be named.
+    options, unknown = parser.parse_known_args(list(words), options)
+    if unknown:
+        raise _unknown_option(_find_innermost(parser, words), unknown[0])
+    if command is not None:
+        options.command = command
+    if parser.children is not None and not options.verb:
+        raise BadOption(
+            f"{parser.prog} needs one of: {', '.join(parser.children.choices)}",
+            hint=f"{parser.prog} --help",
+        )
+    return options
+
+
+class HelpShown(Exception):  # no error: help was asked for and printed
+    pass
+
+
+def _find_innermost(parser: CommandParser, words: Sequence[str]) -> CommandParser:
+    if parser.children is not None:
+        for word in words:
+            if word in parser.children.choices:
+                return parser.children.choices[word]
+    return parser
+
+
+def _unknown_option(parser: CommandParser, word: str) -> BadInput:
+    if not word.startswith("-"):
+        return BadOption(
+            f"{parser.prog}: {word!r} is one word too many", hint=f"{parser.prog} --help"
+        )
+    flag = word.partition("=")[0]
+    # Without the dashes, which every option has: with them --after looks like --state-dir.
+    flags = {known.lstrip("-"): known for known in parser.list_flags()}
+    near = flags.get(find_nearest(flag.lstrip("-"), flags) or "")
+    hint = f"did you mean {near}?  " if near else ""
+    return BadOption(f"{parser.prog}: unknown option {flag}", hint=f"{hint}{parser.prog} --help")
+
+
+def _reword_error(message: str) -> str:
+    """Reword a message of argparse; of `argument -o/--output: …` the last flag is named."""
+    if message.startswith("argument ") and ": " in message:
+        where, _, what = message[len("argument ") :].partition(": ")
+        what = what.replace("expected one argument", "needs a value").replace(
+            "expected at least one argument", "needs at least one value"
+        )
+        flag = where.split("/")[-1]
+        return f"{flag} {what}" if what.startswith("needs") else f"{flag}: {what}"
+    return message.replace("the following arguments are required: ", "missing: ")
+
+
+def add_table(parser: argparse.ArgumentParser, table: Iterable[Option]) -> None:
+    """Add the options of a table like `share_options.SHARE`."""
+    for flags, dest, kind, metavar, text in table:
+        if kind == "flag":
+            parser.add_argument(*flags, dest=dest, action="store_true", help=text)
+        else:
+            action = "append" if kind == "append" else "store"
+            parser.add_argument(*flags, dest=dest, action=action, metavar=metavar, help=text)
+
+
+def one_of(option: str, *choices: str) -> Callable[[str], str]:
+    """Return a type for options with few values; its error names the nearest."""
+
+    def check(text: str) -> str:
+        if text in choices:
+            return text
+        near = find_nearest(text, choices)
+        meant = f"did you mean {near}?  " if near else ""
+        raise BadOption(
+            f"{option} {text!r} is not known", hint=f"{meant}one of: {', '.join(choices)}"
+        )
+
+    return check
+
+
+def path_of(option: str) -> Callable[[str], str]:
+    """Return a type for options that name a file.
+
+    An empty word is refused: it is what an unset variable in a script leaves.
+    """
+
+    def check(text: str) -> str:
+        if text:
+            return text
+        raise BadOption(f"{option} has no name of a file", hint=f"{option} FILE")
+
+    return check
+
+
+def integer_within(option: str, what: str, smallest: int, largest: int) -> Callable[[str], int]:
+    """Return a type for options that are whole numbers within bounds."""
+
+    def check(text: str) -> int:
+        if (
+            # isascii first: str.isdigit() is true of digits of other scripts, and int() reads them.
+            not (text.isascii() and text.removeprefix("-").isdigit())
+            or not smallest <= int(text) <= largest
+        ):
+            raise BadOption(
+                f"{option} {text}: {what} is a whole number from {smallest} to {largest}"
+            )
+        return int(text)
+
+    return check
+
+
+def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = LIST_FORMATS) -> None:
+    """Add `-o`, for commands that list or show."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=one_of("-o", *formats),
+        default=formats[0],
+        metavar="FORMAT",
+        help=f"{', '.join(formats)} (default: {formats[0]})",
+    )
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """Add `--yes`, for commands that take something away."""
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")

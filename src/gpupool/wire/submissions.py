@@ -1,0 +1,177 @@
+"""Bodies of a submission: the share, the command and the gang that a client asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from gpupool.model.launch import (
+    check_command,
+    check_directory,
+    check_environment,
+    check_limit,
+    check_size,
+)
+from gpupool.wire.common import BIG, Name, WireModel
+
+Sharing = Literal["fixed", "burst", "best-effort"]
+# MAX_ARG_STRLEN of Linux: execve(2) refuses a longer argument or variable.
+Text = Annotated[str, Field(max_length=131072)]
+
+
+class WithinIn(WireModel):
+    """How near together: the name of a level (`nvlink`, `numa`, …, `node`, or a level of the pool's
+    nodes)."""
+
+    required: Name | None = None
+    preferred: Name | None = None
+
+
+class ShapeIn(WireModel):
+    """Per card; `count` cards on one node. Memory null: the same part of it as of the compute."""
+
+    gpu_milli: int = Field(
+        0, ge=-BIG, le=BIG, description="thousandths of one card's compute; 0 with a profile"
+    )
+    memory_bytes: int | None = Field(None, ge=-BIG, le=BIG)
+    profile: str | None = Field(
+        None, max_length=63, description="a partition on each card: 1g.18gb, or 1g"
+    )
+    # Refusals repeat what was typed: 8589934592 bytes would not be recognised as 8GiB.
+    memory_typed: str | None = Field(
+        None, max_length=32, description="as the user wrote it, for refusals"
+    )
+    count: int = Field(1, ge=-BIG, le=BIG)
+    model: str | None = Field(None, max_length=63)
+    labels: dict[Name, Annotated[str, Field(max_length=255)]] = Field(
+        default_factory=dict, max_length=32
+    )
+    sharing: Sharing = "fixed"
+    cpu_milli: int = Field(
+        0, ge=-BIG, le=BIG, description="thousandths of processors of the node, for all its cards"
+    )
+    host_bytes: int = Field(
+        0, ge=-BIG, le=BIG, description="main memory of the node, for all its cards"
+    )
+    within: WithinIn | None = None
+
+
+class LaunchIn(WireModel):
+    """The command and its surroundings, exactly as the caller has them."""
+
+    argv: list[Text] = Field(min_length=1, max_length=4096)
+    # PATH_MAX, with its NUL.
+    cwd: Annotated[str, Field(max_length=4096)] = "/"
+    env: dict[Annotated[str, Field(min_length=1, max_length=4096)], Text] = Field(
+        default_factory=dict, max_length=8192
+    )
+    umask: int = Field(0o022, ge=0, le=0o777)
+    limits: dict[Annotated[str, Field(max_length=32)], tuple[int, int]] = Field(
+        default_factory=dict,
+        max_length=32,
+        description="name of setrlimit(2) in lower case, as nofile, to (soft, hard); -1 is no limit",
+    )
+
+    @field_validator("argv")
+    @classmethod
+    def _argv_can_be_passed_on(cls, argv: list[str]) -> list[str]:
+        check_command(argv)
+        return argv
+
+    @field_validator("cwd")
+    @classmethod
+    def _cwd_can_be_entered(cls, cwd: str) -> str:
+        check_directory(cwd)
+        return cwd
+
+    @field_validator("env")
+    @classmethod
+    def _env_can_be_passed_on(cls, env: dict[str, str]) -> dict[str, str]:
+        check_environment(env)
+        return env
+
+    @field_validator("limits")
+    @classmethod
+    def _limits_can_be_set(cls, limits: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+        for name, (soft, hard) in limits.items():
+            check_limit(name, soft, hard)
+        return limits
+
+    @model_validator(mode="after")
+    # Checked here, so that no node refuses a job that the server accepted (`model.launch`).
+    def _fits_one_description(self) -> Self:
+        check_size(self.argv, self.env, self.cwd)
+        return self
+
+
+class RoleIn(WireModel):
+    """`count` members of one shape and command; null: the job's own."""
+
+    name: Name
+    count: int = Field(ge=1, le=10_000)
+    minimum: int | None = Field(
+        None, ge=1, le=10_000, description="that many start together; null: all"
+    )
+    launcher: bool = Field(False, description="its command starts when the other roles run")
+    shape: ShapeIn | None = None
+    argv: list[Text] | None = Field(None, min_length=1, max_length=4096)
+
+    @field_validator("argv")
+    @classmethod
+    def _argv_can_be_passed_on(cls, argv: list[str] | None) -> list[str] | None:
+        check_command(argv or ())
+        return argv
+
+
+class GroupIn(WireModel):
+    """Roles and groups that belong together, at most so far apart."""
+
+    name: Name
+    within: WithinIn | None = None
+    parts: list[RoleIn | GroupIn] = Field(min_length=1, max_length=1000)
+
+    def roles(self) -> Iterator[RoleIn]:
+        """Every role in it, in order."""
+        for part in self.parts:
+            if isinstance(part, RoleIn):
+                yield part
+            else:
+                yield from part.roles()
+
+
+class JobIn(WireModel):
+    shape: ShapeIn
+    launch: LaunchIn
+    name: str | None = Field(None, max_length=200)
+    tenant: str | None = Field(None, max_length=63, description="another tenant: admins only")
+    project: str | None = Field(None, max_length=63)
+    priority: str | int = 0
+    # Ten years, as `base.units.parse_duration`.
+    max_seconds: int | None = Field(None, ge=1, le=10 * 366 * 86400)
+    array: int | None = Field(
+        None, ge=1, le=1_000_000, description="that many jobs of the same kind"
+    )
+    attached: bool = Field(
+        False, description="the client brings its terminal and must keep its lease"
+    )
+    wait: bool = Field(True, description="false: refuse instead of waiting for room")
+    fence: bool = True
+    preemptible: bool = Field(
+        False, description="may be sent back to wait for claims of higher priority"
+    )
+    requeue: bool = Field(
+        False, description="starts again when its card, node or supervisor is lost"
+    )
+    reservation: Name | None = Field(None, description="may also use what that reservation holds")
+    gang: GroupIn | None = Field(
+        None, description="jobs NAME.0, NAME.1, … that start together or not at all"
+    )
+
+    @model_validator(mode="after")
+    # A role has its own command and the job's environment: both go into one description.
+    def _each_role_fits_one_description(self) -> Self:
+        for role in self.gang.roles() if self.gang else ():
+            check_size(role.argv or (), self.launch.env, self.launch.cwd)
+        return self

@@ -1,0 +1,45 @@
+"""Nodes, pods and entries noted in a cluster cache, in one line each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpupool.kubernetes.cache.cluster import ClusterCache
+from gpupool.kubernetes.resources.gpu_node import Entry, GpuNode
+from gpupool.kubernetes.resources.node import NodeFacts
+from gpupool.kubernetes.resources.pod import read_pod
+from gpupool.model.allocation import Seat
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.snapshot.plan import Plan
+from tests.support.kube_builders import gpu_node, node
+
+
+def two_node_pool() -> ClusterCache:
+    """A cache with the nodes `n0` and `n1` of four free cards each."""
+    made = ClusterCache()
+    for name in ("n0", "n1"):
+        note_node(made, name)
+    return made
+
+
+def note_node(pool: ClusterCache, name: str, **more: Any) -> None:
+    pool.note_host(name, NodeFacts.from_json(node(name, **more)))
+    pool.note_ledger(name, GpuNode.from_json(gpu_node(name)))
+
+
+def note(pool: ClusterCache, *pods: dict[str, Any]) -> None:
+    for each in pods:
+        pool.note_pod(each["metadata"]["uid"], read_pod(each))
+
+
+def hold(pool: ClusterCache, name: str, uid: str, milli: int, size: int) -> None:
+    entry = Entry(uid, "default", uid, "main", (Seat(f"GPU-{name}-0", milli, size),), "default")
+    known = pool.ledgers[name]
+    assert pool.note_ledger(
+        name, replace(known, entries=(*known.entries, entry), version=known.version + 1)
+    )
+
+
+def plan(pool: ClusterCache) -> Plan:
+    return cycle(pool.take_snapshot(), 0)

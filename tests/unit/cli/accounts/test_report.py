@@ -1,0 +1,73 @@
+"""`gpupool report`: rows that add up to the capacity, for people and for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from gpupool.cli.accounts import report
+from gpupool.cli.main import main
+from tests.unit.cli.golden import GoldenLine, TypedLine
+from tests.unit.cli.sample import answers
+from tests.unit.cli.sample import report as sample_report
+from tests.unit.client.scripted_pool import ScriptedPool
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("report", "report"),
+        ("report-wide", "report -o wide"),
+        ("report-csv", "report -o csv"),
+    ],
+)
+def test_report_prints_the_recorded_output(name: str, line: str, golden_line: GoldenLine) -> None:
+    golden_line(name, line)
+
+
+def test_a_report_whose_rows_are_not_the_capacity_says_so_whatever_it_claims() -> None:
+    broken = sample_report()
+    broken["rows"][0]["card_milliseconds"] -= 1
+    assert broken["closes"] is True
+    assert (
+        report.describe_closing(broken)
+        == "DOES NOT CLOSE: rows 17999999, capacity 18000000 card-milliseconds"
+    )
+
+
+def test_a_csv_of_the_report_sums_to_the_capacity(
+    pool: ScriptedPool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "-o", "csv"]) == 0
+    *rows, capacity = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert capacity["kind"] == "capacity"
+    assert sum(int(row["card_milliseconds"]) for row in rows) == int(capacity["card_milliseconds"])
+    assert int(capacity["card_milliseconds"]) == answers()["report"]["capacity_card_milliseconds"]
+    assert {row["simulated"] for row in (*rows, capacity)} == {"SIMULATED"}
+    assert all(row["since"] < row["until"] for row in rows)
+
+
+def test_report_resolution_above_a_second_is_said_below_the_rows() -> None:
+    coarse = {**sample_report(), "resolution_seconds": 3600}
+    assert "books of this range are kept by 3600 s" in report.format_report(coarse)
+    assert "are kept by" not in report.format_report(sample_report())
+
+
+def test_report_of_a_pool_without_cards_divides_by_no_capacity() -> None:
+    empty = {**sample_report(), "rows": [], "capacity_card_milliseconds": 0, "total_cost": None}
+    lines = report.format_report(empty).splitlines()
+    assert lines[3].split() == ["capacity", "0.0000", "--", "13.07"]
+    assert "COST" not in lines[2]
+    assert lines[5] == "closes: the rows are the capacity exactly, 0 card-milliseconds"
+
+
+def test_report_asks_for_every_unit_and_refuses_an_unknown_one(
+    pool: ScriptedPool, type_line: TypedLine
+) -> None:
+    assert type_line("report --by tenant,,user")[0] == 0
+    assert "by=tenant&by=user" in pool.requests[-1].target
+    code, _, err = type_line("report --by tennant")
+    assert (code, err.splitlines()[0]) == (2, "gpupool: GP-1005: --by 'tennant' is not known")
+    assert len(pool.requests) == 1

@@ -1,0 +1,78 @@
+"""`gpupool user`: what is sent of a user, and what is told of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.golden import AnswerWith, GoldenLine, TypedLine
+from tests.unit.client.scripted_pool import ScriptedPool
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("users", "user list"),
+    ],
+)
+def test_user_list_prints_the_recorded_output(
+    name: str, line: str, golden_line: GoldenLine
+) -> None:
+    golden_line(name, line)
+
+
+def known_user(**changes: Any) -> dict[str, Any]:
+    facts = {"name": "ci", "role": "user", "tenant": "nlp"}
+    return {**facts, "unix_user": None, "run_as": None, "disabled": False, **changes}
+
+
+def test_user_add_sends_the_word_none_as_null_for_accounts_only(
+    pool: ScriptedPool, answer_with: AnswerWith, type_line: TypedLine
+) -> None:
+    answer_with("POST", "users", known_user(run_as="builder"))
+    told = type_line("user add ci --tenant none --run-as builder --unix-user none")
+    assert told == (0, "ci: user of nlp, jobs run as builder\n", "")
+    assert pool.requests[-1].json == {
+        "name": "ci",
+        "tenant": "none",
+        "unix_user": None,
+        "run_as": "builder",
+    }
+
+
+def test_user_set_without_a_property_is_refused_before_any_request(
+    pool: ScriptedPool, type_line: TypedLine
+) -> None:
+    code, _, err = type_line("user set ci")
+    assert (code, err.splitlines()[0]) == (2, "gpupool: GP-1005: nothing to change")
+    assert pool.requests == []
+
+
+@pytest.mark.parametrize(("switch", "disabled"), [("--disable", True), ("--enable", False)])
+def test_user_set_disables_and_enables_and_tells_it(
+    switch: str,
+    disabled: bool,
+    pool: ScriptedPool,
+    answer_with: AnswerWith,
+    type_line: TypedLine,
+) -> None:
+    answer_with("PATCH", "users/ci", known_user(disabled=disabled, unix_user="bob"))
+    end = ", disabled" if disabled else ""
+    assert type_line(f"user set ci {switch}")[1] == (
+        f"ci: user of nlp, known as Unix user bob{end}\n"
+    )
+    assert pool.requests[-1].json == {"disabled": disabled}
+
+
+def test_user_remove_needs_a_yes(
+    pool: ScriptedPool, answer_with: AnswerWith, type_line: TypedLine
+) -> None:
+    answer_with("GET", "users/ci", known_user())
+    answer_with("DELETE", "users/ci", None, 204)
+    code, out, err = type_line("user remove ci")
+    assert (code, out) == (2, "will remove user ci of nlp and its tokens\n")
+    assert err.startswith("gpupool: GP-1005: nothing was done")
+    assert [one.method for one in pool.requests] == ["GET"]
+    assert type_line("user remove ci --yes")[1].splitlines()[-1] == "ci removed"
+    assert pool.requests[-1].method == "DELETE"

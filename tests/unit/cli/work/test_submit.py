@@ -1,0 +1,60 @@
+"""`gpupool submit`: one request, and an id that scripts can take."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from tests.unit.cli.golden import AnswerWith, GoldenLine, TypedLine
+from tests.unit.cli.sample import job
+from tests.unit.client.scripted_pool import ScriptedPool
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("submit", "submit --gpu 0.3 --memory 8GiB -- true"),
+    ],
+)
+def test_submit_prints_the_recorded_output(name: str, line: str, golden_line: GoldenLine) -> None:
+    golden_line(name, line)
+
+
+def test_submit_of_an_array_prints_its_name(
+    pool: ScriptedPool, answer_with: AnswerWith, type_line: TypedLine
+) -> None:
+    answer_with("POST", "jobs", {"first": job("sweep.0"), "array": "sweep", "count": 9}, 201)
+    assert type_line("submit --array 9 -- true") == (0, "sweep\n", "")
+
+
+def test_submit_says_on_a_terminal_what_it_handed_in(
+    pool: ScriptedPool,
+    answer_with: AnswerWith,
+    type_line: TypedLine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    share = "0.30 GPU (30 % compute) + 8192 MiB"
+    assert type_line("submit -- true")[2] == f"gpupool: train: {share}; gpupool ps  lists them\n"
+    answer_with("POST", "jobs", {"first": job("sweep.0"), "array": "sweep", "count": 9}, 201)
+    assert type_line("submit --array 9 -- true")[2] == (
+        f"gpupool: 9 jobs sweep.0 ..., each {share}; gpupool ps  lists them\n"
+    )
+
+
+def test_submit_refuses_an_unknown_format_before_the_job_exists(
+    pool: ScriptedPool, type_line: TypedLine
+) -> None:
+    code, _, err = type_line("submit -o yaml -- true")
+    assert (code, err.splitlines()[0]) == (2, "gpupool: GP-1005: -o 'yaml' is not known")
+    assert pool.requests == []
+
+
+def test_every_submission_has_a_key_of_its_own(pool: ScriptedPool, type_line: TypedLine) -> None:
+    type_line("submit -- true")
+    told = json.loads(type_line("submit -o json -- true")[1])
+    assert told["first"]["id"] == "j-0000000001"
+    keys = {one.headers["idempotency-key"] for one in pool.requests}
+    assert len(keys) == 2

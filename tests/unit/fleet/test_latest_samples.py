@@ -1,0 +1,29 @@
+"""The newest sample of every card, and when it says nothing any more."""
+
+from __future__ import annotations
+
+from gpupool.fleet.latest_samples import USAGE_FRESH_SECONDS
+from gpupool.wire.fleet import DeviceSample, UsageOut
+from tests.unit.fleet.conftest import ADMIN, AGENT, House, node, real
+
+
+def test_usage_that_is_too_old_is_unknown_rather_than_wrong(house: House) -> None:
+    house.fleet.register_node("iron", node(real(0)), AGENT)
+    house.fleet.record_observations(
+        "iron", [DeviceSample(uuid="GPU-0", usage=UsageOut(utilization_percent=50))]
+    )
+    house.time.forward(USAGE_FRESH_SECONDS)
+    assert house.fleet.get_device("0", ADMIN).usage.utilization_percent == 50
+    house.time.forward(1)
+    assert house.fleet.get_device("0", ADMIN).usage.utilization_percent is None
+
+
+def test_a_health_event_does_not_forget_the_latest_usage(house: House) -> None:
+    house.fleet.register_node("iron", node(real(0)), AGENT)
+    house.fleet.record_observations(
+        "iron", [DeviceSample(uuid="GPU-0", usage=UsageOut(utilization_percent=50))]
+    )
+    house.fleet.record_observations(
+        "iron", [DeviceSample(uuid="GPU-0", usage=UsageOut(), health="warning")]
+    )
+    assert house.fleet.get_device("0", ADMIN).usage.utilization_percent == 50

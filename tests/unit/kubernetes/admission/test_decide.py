@@ -1,0 +1,160 @@
+"""A pod that asks becomes the normal form behind our gate; everybody else is left alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from gpupool.base.errors import RequestRejection
+from gpupool.kubernetes.admission import decide as admission
+from gpupool.kubernetes.admission.decide import ClusterFacts, decide_admission, review_pod
+from gpupool.kubernetes.cache.cluster import ClusterCache
+from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.gpu_node import GpuNode
+from gpupool.kubernetes.resources.node import NodeFacts
+from gpupool.kubernetes.resources.pod import read_pod
+from gpupool.kubernetes.resources.tenant import TenantTree
+from gpupool.model.quota import Quota, QuotaBranch
+from gpupool.scheduling.admission.claim import judge_claim
+from tests.support.kube_builders import CREATED, gpu_node, node
+
+
+def asking(**limits: str) -> dict[str, Any]:
+    words = {f"gpupool.dev/{name.replace('_', '-')}": text for name, text in limits.items()}
+    return {
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "main", "resources": {"limits": words}}]},
+    }
+
+
+def cluster(**more: Any) -> ClusterFacts:
+    pool = ClusterCache()
+    pool.note_host("n0", NodeFacts.from_json(node("n0")))
+    pool.note_ledger("n0", GpuNode.from_json(gpu_node("n0")))
+    return ClusterFacts(pool.take_snapshot().cards, **more)
+
+
+def test_what_is_decided_is_what_the_controller_reads() -> None:
+    made = decide_admission(asking(gpus="2", gpu_milli="300", memory="8Gi"), "team", cluster()).pod
+    meta = {"uid": "u", "namespace": "team", "resourceVersion": "1", "creationTimestamp": CREATED}
+    read = read_pod({**made, "metadata": {**made["metadata"], **meta}})
+    (ask,) = read.asks
+    assert (ask.shape.count, ask.shape.gpu_milli, ask.shape.memory_bytes) == (2, 300, 8 << 30)
+    assert read.is_waiting
+    assert made["metadata"]["labels"] == {names.MANAGED: "true"}
+
+
+def test_deciding_twice_is_deciding_once() -> None:
+    once = decide_admission(asking(gpu_milli="300"), "team", cluster())
+    assert decide_admission(once.pod, "team", cluster()).pod == once.pod
+
+
+def test_gates_of_others_stay() -> None:
+    pod = asking(gpus="1")
+    pod["spec"]["schedulingGates"] = [{"name": "other.example/gate"}]
+    gates = decide_admission(pod, "team", cluster()).pod["spec"]["schedulingGates"]
+    assert [gate["name"] for gate in gates] == ["other.example/gate", names.GATE]
+
+
+def test_who_asks_for_no_card_is_left_alone() -> None:
+    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main"}]}}
+    assert decide_admission(pod, "team", cluster()).pod == pod
+
+
+def test_words_of_a_dialect_that_is_not_taken_are_left_to_others() -> None:
+    pod = {
+        "spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
+    }
+    assert decide_admission(pod, "team", cluster(dialects=frozenset({"native"}))).pod == pod
+    assert "schedulingGates" in decide_admission(pod, "team", cluster()).pod["spec"]
+
+
+def test_what_is_in_use_waits_and_what_is_beyond_the_maximum_does_not() -> None:
+    limited = cluster(tree=TenantTree(tenants={"team": QuotaBranch(None, Quota(1000, 500))}))
+    assert decide_admission(asking(gpus="1"), "team", limited)
+    with pytest.raises(RequestRejection, match=r"2\.00 GPU"):
+        decide_admission(asking(gpus="2"), "team", limited)
+    assert decide_admission(asking(gpus="2"), "another", limited)
+
+
+def test_what_is_beyond_the_maximum_of_who_is_above_the_tenant_is_refused_too() -> None:
+    tree = TenantTree(
+        {"lab": QuotaBranch(None, Quota(1000, 500))}, {"a": QuotaBranch("lab")}, {"space": "a"}
+    )
+    limited = cluster(tree=tree)
+    assert decide_admission(asking(gpus="1"), "space", limited)
+    with pytest.raises(
+        RequestRejection,
+        match=r"(?s)2\.00 GPU is beyond cohort lab's maximum of 1\.50 GPU .*kubectl edit",
+    ):
+        decide_admission(asking(gpus="2"), "space", limited)
+
+
+def test_what_pods_of_a_kind_ask_is_judged_once_while_the_cluster_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr(
+        admission, "judge_claim", lambda *of, **more: asked.append(of) or judge_claim(*of, **more)
+    )
+    known = cluster()
+    for _ in range(5):
+        decide_admission(asking(gpus="1"), "team", known)
+        with pytest.raises(RequestRejection):
+            decide_admission(asking(gpus="64"), "team", known)
+    assert len(asked) == 2
+    decide_admission(asking(gpus="1"), "another", known)
+    decide_admission(asking(gpus="1"), "team", cluster())
+    assert len(asked) == 4
+
+
+def test_before_there_are_cards_nothing_is_too_large() -> None:
+    assert decide_admission(asking(gpus="64"), "team", ClusterFacts())
+    with pytest.raises(RequestRejection):
+        decide_admission(asking(gpus="64"), "team", cluster())
+
+
+def test_a_card_that_is_named_is_checked_against_the_pools() -> None:
+    pod = asking(gpus="1")
+    pod["metadata"]["annotations"] = {"gpupool.dev/cards": "GPU-n0-2"}
+    decide_admission(pod, "team", cluster())
+    pod["metadata"]["annotations"] = {"gpupool.dev/cards": "GPU-1"}
+    with pytest.raises(RequestRejection, match="none of the cards GPU-1 is in this pool"):
+        decide_admission(pod, "team", cluster())
+
+
+@pytest.mark.parametrize("word", ["huawei.com/Ascend910B3", "amd.com/gpu"])
+def test_another_vendors_card_is_refused_where_the_pool_has_none(word: str) -> None:
+    pod = asking(gpus="1")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {word: "1"}}
+    with pytest.raises(
+        RequestRejection,
+        match=r"no card of vendor (ascend|amd) in this pool; it has cards of nvidia",
+    ):
+        decide_admission(pod, "team", cluster())
+
+
+def test_the_vendor_that_a_pod_names_in_our_words_is_kept() -> None:
+    pod = asking(gpus="1")
+    pod["metadata"]["annotations"] = {"gpupool.dev/vendor": "amd"}
+    with pytest.raises(RequestRejection, match="no card of vendor amd"):
+        decide_admission(pod, "team", cluster())
+
+
+def test_an_answer_is_a_patch_or_a_refusal_in_one_sentence() -> None:
+    told = review_pod(
+        {"request": {"uid": "7", "namespace": "team", "object": asking(gpus="1")}}, cluster()
+    )["response"]
+    assert (told["uid"], told["allowed"], told["patchType"]) == ("7", True, "JSONPatch")
+    assert {one["path"] for one in json.loads(base64.b64decode(told["patch"]))} == {
+        "/metadata",
+        "/spec",
+    }
+    refused = review_pod({"request": {"uid": "7", "object": asking(gpu_milli="5000")}}, cluster())[
+        "response"
+    ]
+    assert not refused["allowed"]
+    assert refused["status"]["message"].startswith("GP-1041: ")

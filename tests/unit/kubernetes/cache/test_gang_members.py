@@ -1,0 +1,39 @@
+"""Members of a gang that have cards, and those that have ended, are counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.support.gang_rounds import holders, member, note, pool_of, write
+
+
+def test_the_first_pod_reserves_for_all_and_the_others_take_their_seats_as_they_come() -> None:
+    pool = pool_of(2)
+    note(pool, member("w0", 6))
+    assert write(pool) == 6
+    assert holders(pool) == [*(f"gang/default/train/{n}" for n in range(5)), "uid-w0"]
+    for n in range(1, 6):
+        note(pool, member(f"w{n}", 6))
+        assert pool.take_snapshot().waiting == (), "its seat is there: nothing is planned for it"
+        assert write(pool) == 0
+    assert holders(pool) == [f"uid-w{n}" for n in range(6)]
+
+
+def test_a_half_written_gang_rolls_forward() -> None:
+    pool = pool_of(2)
+    note(pool, member("w0", 6))
+    write(pool)
+    lost = next(name for name, known in pool.ledgers.items() if len(known.entries) < 4)
+    known = pool.ledgers[lost]
+    pool.note_ledger(lost, replace(known, entries=(), version=known.version + 1))
+    write(pool)
+    assert len(holders(pool)) == 6
+
+
+def test_members_that_ended_are_not_reserved_for_again() -> None:
+    pool = pool_of(2)
+    over = {**member("w0", 3), "status": {"phase": "Succeeded"}}
+    over["spec"]["schedulingGates"] = []
+    note(pool, over, member("w1", 3))
+    write(pool)
+    assert holders(pool) == ["gang/default/train/0", "uid-w1"]

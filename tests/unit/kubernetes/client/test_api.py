@@ -1,0 +1,72 @@
+"""Watches and requests do not share connections: with every watch open a request is still
+answered."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from gpupool.kubernetes.client.api import KubeApi
+from gpupool.kubernetes.client.connection import ServerConnection
+
+WATCHES = 5
+
+
+class Server:
+    """An API server whose watches say nothing and do not end."""
+
+    def __init__(self) -> None:
+        self.watches = 0
+        self.all_open, self.over = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {}})
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"\n")
+        self.watches += 1
+        if self.watches == WATCHES:
+            self.all_open.set()
+        await self.over.wait()
+        return answer
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        app = web.Application()
+        app.add_routes([web.get("/{path:.*}", self.answer)])
+        runner = web.AppRunner(app, shutdown_timeout=0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            await runner.cleanup()
+
+
+async def watch(api: KubeApi, number: int) -> None:
+    async for _ in api.watch_changes(f"/watched/{number}", "1"):
+        pass
+
+
+def test_more_watches_than_connections_leave_requests_their_own() -> None:
+    async def run() -> None:
+        server = Server()
+        tls = ssl.create_default_context()
+        async with (
+            server.running() as url,
+            KubeApi(ServerConnection(url, tls), connections=1) as api,
+        ):
+            tasks = [asyncio.ensure_future(watch(api, number)) for number in range(WATCHES)]
+            await server.all_open.wait()
+            assert await api.get("/asked") == {"metadata": {}}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            server.over.set()
+
+    asyncio.run(asyncio.wait_for(run(), 30))

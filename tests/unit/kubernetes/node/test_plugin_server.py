@@ -1,0 +1,83 @@
+"""The device plugin asks one question for each container, over a socket of root alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from gpupool.kubernetes.node.plugin_server import PluginServer
+
+
+class Agent:
+    """Prepares each slot but `s2`; counts how often it is woken."""
+
+    def __init__(self) -> None:
+        self.prepared: list[str] = []
+        self.woken = asyncio.Event()
+
+    def prepare(self, slot: str) -> str:
+        self.prepared.append(slot)
+        return "GP-2033: wait" if slot == "s2" else ""
+
+
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # A short path: a Unix socket's holds 107 bytes.
+    made: Path = tmp_path_factory.mktemp("p") / "s"
+    return made
+
+
+async def ask(place: Path, question: bytes) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(place)
+    writer.write(question)
+    writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def ask_all(place: Path, *questions: bytes) -> tuple[Agent, list[bytes]]:
+    """The answers to each question, by one server."""
+
+    async def run() -> tuple[Agent, list[bytes]]:
+        agent = Agent()
+        server = PluginServer(place, agent.prepare, agent.woken.set)
+        serving = asyncio.create_task(server.serve_forever())
+        answers = []
+        while not place.is_socket() or stat.S_IMODE(place.stat().st_mode) != 0o600:
+            assert not serving.done(), serving.exception()
+            await asyncio.sleep(0.001)
+        for question in questions:
+            agent.woken.clear()
+            answers.append(await ask(place, question))
+            await agent.woken.wait()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        return agent, answers
+
+    return asyncio.run(run())
+
+
+def test_answer_says_why_a_container_has_to_wait_or_nothing(place: Path) -> None:
+    agent, answers = ask_all(place, b'{"slot": "s1"}\n', b'{"slot": "s2"}\n')
+    assert [json.loads(answer) for answer in answers] == [
+        {"refused": ""},
+        {"refused": "GP-2033: wait"},
+    ]
+    assert agent.prepared == ["s1", "s2"]
+
+
+def test_question_that_cannot_be_read_ends_its_connection_alone(place: Path) -> None:
+    agent, answers = ask_all(place, b"{\n", b"[]\n", b"{}\n", b"", b'{"slot": "s1"}\n')
+    assert answers[:4] == [b"", b"", b"", b""]
+    assert json.loads(answers[4]) == {"refused": ""}
+    assert agent.prepared == ["s1"]
+
+
+def test_socket_of_a_killed_agent_is_replaced(place: Path) -> None:
+    place.write_text("left behind")
+    assert len(ask_all(place, b'{"slot": "s1"}\n')[1]) == 1

@@ -1,0 +1,56 @@
+"""What the API server may judge by itself is never more than admission would take."""
+
+from __future__ import annotations
+
+from gpupool.base.units import GIB
+from gpupool.kubernetes.manifests.crds import pool_settings
+from gpupool.kubernetes.resources.gpu_node import GpuNode
+from gpupool.kubernetes.resources.tenant import TenantSpec, TenantTree, build_tree
+from gpupool.kubernetes.status.admission_limits import compute_limits
+from tests.support.kube_builders import L40S_BYTES, cards, gpu_node
+from tests.unit.kubernetes.resources.test_gpu_node import check
+
+
+def node(name: str, count: int, mode: str = "slot") -> GpuNode:
+    found = gpu_node(name, count)
+    return GpuNode.from_json({**found, "spec": {**found["spec"], "mode": mode}})
+
+
+def mixed() -> GpuNode:
+    """Two cards of 48 GiB and one of 80."""
+    found = gpu_node("mixed", 2)
+    other = {**cards("mixed", 1, "A100", 80 * GIB)[0], "uuid": "GPU-other"}
+    found["status"]["cards"].append(other)
+    return GpuNode.from_json(found)
+
+
+def test_so_many_cards_of_one_model_on_one_node() -> None:
+    found = compute_limits([node("a", 4), node("b", 2), mixed()], TenantTree())["cards"]
+    sizes = {1: 80 * GIB, 2: L40S_BYTES, 3: L40S_BYTES, 4: L40S_BYTES}
+    assert {one["count"]: one["memoryBytes"] for one in found} == sizes
+
+
+def test_nodes_that_give_no_shares_say_nothing() -> None:
+    nodes = [node("a", 8, "observe"), node("b", 8, "whole")]
+    assert compute_limits(nodes, TenantTree())["cards"] == []
+
+
+def test_a_namespace_has_the_maximum_of_its_tenant() -> None:
+    limits = {"gpu": {"nominal": "2", "borrowing": "1"}, "memory": {"nominal": "8Gi"}}
+    wishes = {
+        "nlp": TenantSpec.from_json({"namespaces": ["nlp-a", "free"], "limits": limits}),
+        "free": TenantSpec.from_json({"limits": {"gpu": {"nominal": "1", "borrowing": "0"}}}),
+        "cells": TenantSpec.from_json({"limits": {"node": {"nominal": "1"}}}),
+        "all": TenantSpec.from_json({}),
+    }
+    found = compute_limits([], build_tree(wishes))
+    assert found["limits"] == {
+        "cells": {"others": True},
+        "free": {"gpuMilli": 3000},
+        "nlp": {"gpuMilli": 3000},
+        "nlp-a": {"gpuMilli": 3000},
+    }
+    schema = pool_settings()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][
+        "status"
+    ]
+    check(found, schema["properties"]["admits"])

@@ -1,0 +1,45 @@
+"""What would help a waiting claim, in words."""
+
+from __future__ import annotations
+
+from gpupool.base.units import GIB
+from gpupool.base.units import NANOS_PER_SECOND as SECOND
+from gpupool.scheduling.reasons import help_messages
+from tests.support.scheduling_builders import shape
+
+INSTANT = "1970-01-01T00:01:40Z"
+
+
+def test_a_shape_is_suggested_with_its_model_and_labels() -> None:
+    assert help_messages.suggest_shape(shape(400, GIB, model="H200", zone="a")) == (
+        "ask for 0.40 GPU (40 % compute) + 1024 MiB on H200 with zone=a: it fits now"
+    )
+
+
+def test_one_card_to_adopt_reads_differently_from_several() -> None:
+    assert help_messages.suggest_adopt(1) == (
+        "adopt the matching card that is only observed: gpupool adopt"
+    )
+    assert help_messages.suggest_adopt(4).startswith("adopt one of the 4 matching cards that are")
+
+
+def test_own_jobs_and_their_cards_have_the_right_plural() -> None:
+    assert help_messages.suggest_own_jobs("nlp", 2, 1) == (
+        "stop 2 jobs of your own: it would start on the card that tenant nlp holds"
+    )
+    assert "stop 1 job of" in help_messages.suggest_own_jobs("nlp", 1, 3)
+    assert "on the 3 cards" in help_messages.suggest_own_jobs("nlp", 1, 3)
+
+
+def test_a_promise_an_estimate_and_a_chance_are_told_apart() -> None:
+    at = 100 * SECOND
+    assert help_messages.suggest_wait_until(at, promised=True, chance_pct=40) == (
+        f"wait: it starts at {INSTANT} at the latest"
+    )
+    assert help_messages.suggest_wait_until(at, promised=False, chance_pct=40) == (
+        f"wait: it starts about {INSTANT}, 4 of 10 start by then"
+    )
+    assert help_messages.suggest_wait_until(at, promised=False).startswith(
+        f"wait until about {INSTANT}: "
+    )
+    assert help_messages.format_start(at, promised=True, chance_pct=40) == f"by {INSTANT}"

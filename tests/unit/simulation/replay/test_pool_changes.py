@@ -1,0 +1,40 @@
+"""A pool with nodes less and more: what is known of NUMA nodes stays with the nodes and cards that
+it is about."""
+
+from gpupool.base.units import GIB
+from gpupool.model.numa import NumaPart
+from gpupool.scheduling.snapshot.cards import CardTable
+from gpupool.simulation.replay.pool_changes import alter_pool
+from gpupool.simulation.traces.trace import TraceNode
+from tests.support.scheduling_builders import cards, snapshot
+
+
+def told(pool: CardTable) -> list[tuple[str, int, int, list[str]]]:
+    """Per NUMA node its node, number, free processors and cards."""
+    assert pool.hosts is not None
+    numa = pool.hosts.numa
+    assert numa is not None
+    columns = (numa.node.tolist(), numa.number.tolist(), numa.free_cpu_milli.tolist())
+    on = [
+        [uuid for uuid, of in zip(pool.uuids, numa.of_card, strict=True) if of == n]
+        for n in range(len(numa.node))
+    ]
+    return [
+        (pool.nodes[node], number, free, mine)
+        for node, number, free, mine in zip(*columns, on, strict=True)
+    ]
+
+
+def test_numa_nodes_go_and_stay_with_their_nodes() -> None:
+    pool = cards("3x2xT4", hosts=(8000, 64 * GIB), numa=2)
+    assert pool.hosts is not None
+    assert pool.hosts.numa is not None
+    pool.hosts.numa.add_usage(2, [NumaPart(1, 1500, GIB)])
+    more = (TraceNode("new", (("T4", 16 * GIB),), 8000, 64 * GIB),)
+    after = alter_pool(snapshot(pool), more, {"node-2"}).snapshot.cards
+    assert told(after) == [
+        ("node-1", 0, 4000, ["node-1/0"]),
+        ("node-1", 1, 4000, ["node-1/1"]),
+        ("node-3", 0, 4000, ["node-3/0"]),
+        ("node-3", 1, 2500, ["node-3/1"]),
+    ]
