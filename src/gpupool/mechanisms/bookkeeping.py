@@ -17,6 +17,7 @@ from gpupool.base.errors import DamagedRecord, NotFound, RequestRejection
 from gpupool.base.units import WHOLE
 from gpupool.mechanisms.contract import (
     AllocationView,
+    EnforcementLevels,
     FenceLevel,
     GrantedDevice,
     ObservedAllocation,
@@ -27,6 +28,7 @@ from gpupool.mechanisms.notes import NoteBook, PreparationNote, replace_file, re
 from gpupool.mechanisms.simulation import plan_bare_mounts
 from gpupool.mechanisms.visibility import build_environment, list_device_nodes
 from gpupool.model.device import Device
+from gpupool.model.enforcement import spread_level
 from gpupool.model.partition import PartitionProfile
 
 #: Name of the file in the share directory; its fields are public (version 1).
@@ -89,6 +91,9 @@ class BookkeepingMechanism:
         except DamagedRecord as damaged:
             return FenceLevel.NONE, str(damaged)
         return self.fence_level(), "" if note is None else str(note.made.get("fence_why", ""))
+
+    def read_levels(self, allocation: str, state_dir: Path) -> EnforcementLevels:
+        return spread_level(self.read_enforcement(allocation, state_dir)[0])
 
     def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation:
         if reason := self.explain_refusal(view):

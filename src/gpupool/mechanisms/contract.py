@@ -15,20 +15,34 @@ from pathlib import Path
 from typing import Protocol
 
 from gpupool.model.device import Device
+from gpupool.model.enforcement import EnforcementLevels, FenceLevel, spread_level
 from gpupool.model.partition import PartitionProfile
 
+__all__ = [
+    "AllocationView",
+    "EnforcementLevels",
+    "FenceLevel",
+    "GrantedDevice",
+    "HelperProcess",
+    "HostKind",
+    "HostMount",
+    "JobSeat",
+    "Layer",
+    "Mechanism",
+    "NotYet",
+    "ObservedAllocation",
+    "PciFunction",
+    "PreparationStep",
+    "PreparedAllocation",
+]
 
-class FenceLevel(StrEnum):
-    """What really stops a tenant from taking more than its share.
 
-    NONE: nothing does. ADVISORY: a program that ignores its limits is not stopped. SOFT: unmodified
-    programs are stopped, a hostile one is not. HARD: hardware, kernel or hypervisor stop all.
-    """
+class HostKind(StrEnum):
+    """What the allocation is handed to."""
 
-    NONE = "none"
-    ADVISORY = "advisory"
-    SOFT = "soft"
-    HARD = "hard"
+    PROCESS = "process"
+    CONTAINER = "container"
+    VM = "vm"
 
 
 @dataclass(frozen=True)
@@ -89,6 +103,8 @@ class AllocationView:
         fence: false for a job that asked for no fence.
         priority: a share of higher priority goes first on a card.
         machine: directory with the simulated cards' file, on a simulated node.
+        host: what the allocation is handed to.
+        cgroups: the job's own cgroups, which exist before `prepare` where a layer needs them.
     """
 
     pool: str
@@ -103,6 +119,57 @@ class AllocationView:
     fence: bool = True
     priority: int = 0
     machine: Path | None = None
+    host: HostKind = HostKind.PROCESS
+    cgroups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PciFunction:
+    """A PCI function that a VM takes over.
+
+    Attributes:
+        address: `0000:01:00.0`.
+        iommu_group: number of its group; None where the kernel has no IOMMU.
+        driver: the VFIO driver that has it now: `vfio-pci` or a variant of it.
+        bar_bytes: sizes of its memory BARs.
+    """
+
+    address: str
+    iommu_group: int | None
+    driver: str
+    bar_bytes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class HelperProcess:
+    """A process that an allocation needs beside the job, such as an MPS daemon.
+
+    It runs under a supervisor of its own in a directory below the job's. So it survives agent and
+    server, is found again, and ends with the job.
+
+    Attributes:
+        name: unique within the allocation; a plain file name.
+        uid: account that it runs as; None is the agent's.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    uid: int | None = None
+    gid: int | None = None
+
+
+@dataclass(frozen=True)
+class NotYet:
+    """The answer of `prepare` while a slow step runs in a process of its own.
+
+    Attributes:
+        reason: what the allocation waits for, for people.
+        again_in_seconds: when to call `prepare` again.
+    """
+
+    reason: str
+    again_in_seconds: float
 
 
 @dataclass(frozen=True)
@@ -118,6 +185,11 @@ class PreparedAllocation:
         image_check: command that the runtime runs on the host before a container starts, with the
             container's state on standard input (OCI runtime-spec). The container starts only if it
             succeeds.
+        levels: the enforcement level of each dimension; None where the mechanism knows only `fence`.
+        pci: functions that a VM takes over.
+        mediated_devices: uuids of mediated devices for a VM.
+        network_namespace: path of the namespace that the job enters.
+        helpers: processes that the allocation needs beside the job.
     """
 
     env: Mapping[str, str]
@@ -130,6 +202,16 @@ class PreparedAllocation:
     library_path: tuple[str, ...] = ()
     unmounted: Mapping[str, str] = field(default_factory=dict)
     image_check: tuple[str, ...] = ()
+    levels: EnforcementLevels | None = None
+    pci: tuple[PciFunction, ...] = ()
+    mediated_devices: tuple[str, ...] = ()
+    network_namespace: str | None = None
+    helpers: tuple[HelperProcess, ...] = ()
+
+    @property
+    def enforcement(self) -> EnforcementLevels:
+        """The level of each dimension, also of a mechanism that knows only one word."""
+        return self.levels if self.levels is not None else spread_level(self.fence)
 
 
 class PreparationStep(StrEnum):
@@ -172,8 +254,11 @@ class Mechanism(Protocol):
         """
         ...
 
-    def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation:
+    def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation | NotYet:
         """Make the allocation usable. Idempotent; finishes what a crash left half-way.
+
+        Never blocks for a slow step: it starts that in a process of its own (`slow_step`) and
+        answers `NotYet` until the process has ended.
 
         Raises:
             StaleGeneration: a younger generation is on record.
@@ -199,6 +284,45 @@ class Mechanism(Protocol):
         """Return the enforcement level of an allocation on record, and why it is not higher."""
         ...
 
+    def read_levels(self, allocation: str, state_dir: Path) -> EnforcementLevels:
+        """Return the level of each dimension of an allocation on record."""
+        ...
+
     def observe(self, state_dir: Path) -> Mapping[str, ObservedAllocation]:
         """Return each allocation on record, and whether its state is still what was prepared."""
+        ...
+
+
+class Layer(Protocol):
+    """Something that is added to an allocation which a mechanism has prepared.
+
+    A layer keeps its record in the allocation's directory, in `note-<name>.json`, and is undone
+    before the mechanism. All verbs are idempotent.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def explain_absence(self, view: AllocationView) -> str:
+        """Return why it adds nothing to this allocation; empty when it does. Changes nothing."""
+        ...
+
+    def prepare(
+        self, view: AllocationView, prepared: PreparedAllocation, state_dir: Path
+    ) -> PreparedAllocation | NotYet:
+        """Add to what is prepared so far, and return the sum."""
+        ...
+
+    def resize(self, view: AllocationView, state_dir: Path) -> None:
+        """Apply the sizes of `view` to the running job. Does nothing where it was not added."""
+        ...
+
+    def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
+        """Restore what was there before. Does nothing where it was not added."""
+        ...
+
+    def read_enforcement(
+        self, allocation: str, levels: EnforcementLevels, state_dir: Path
+    ) -> EnforcementLevels:
+        """Return the levels with what this layer adds to them."""
         ...

@@ -29,8 +29,8 @@ from gpupool.mechanisms.bookkeeping import (
 )
 from gpupool.mechanisms.contract import (
     AllocationView,
+    EnforcementLevels,
     FenceLevel,
-    HostMount,
     ObservedAllocation,
     PreparationStep,
     PreparedAllocation,
@@ -42,7 +42,12 @@ from gpupool.mechanisms.driver_files import (
     find_simulated_libraries,
     find_templates,
 )
-from gpupool.mechanisms.fenced_files import FENCE, format_devices, parse_limits
+from gpupool.mechanisms.fenced_files import (
+    FENCE,
+    format_devices,
+    list_usage_mounts,
+    parse_limits,
+)
 from gpupool.mechanisms.image_check import build_image_check
 from gpupool.mechanisms.installed_driver import find_installed_driver
 from gpupool.mechanisms.notes import (
@@ -57,6 +62,7 @@ from gpupool.mechanisms.regions import DamagedRegion, DeviceLimit, ShareLimits
 from gpupool.mechanisms.simulation import plan_container_mounts, plan_machine_mounts
 from gpupool.mechanisms.visibility import build_environment, list_device_nodes
 from gpupool.model.device import Device
+from gpupool.model.enforcement import spread_level
 from gpupool.model.partition import PartitionProfile
 
 
@@ -172,6 +178,9 @@ class FenceMechanism:
             return FenceLevel.NONE, ""
         return FenceLevel(note.made["share"]["fence"]), str(note.made["share"]["fence_why"])
 
+    def read_levels(self, allocation: str, state_dir: Path) -> EnforcementLevels:
+        return spread_level(self.read_enforcement(allocation, state_dir)[0])
+
     def weaken_level(self, allocation: str, why: str, state_dir: Path) -> None:
         """Lower the level to advisory, since the job runs without mounts. Idempotent."""
         book = NoteBook(state_dir)
@@ -265,20 +274,10 @@ class FenceMechanism:
             folder / "share",
             level,
             (f"fence: {level}", why, f"the driver's names are {sight.way}"),
-            (*_list_usage_mounts(view, folder), *machine.mounts, *sight.mounts),
+            (*list_usage_mounts(view, folder), *machine.mounts, *sight.mounts),
             sight.library_path,
             machine.unmounted,
         )
-
-
-def _list_usage_mounts(view: AllocationView, folder: Path) -> tuple[HostMount, ...]:
-    # The directory holds the arbiter's doorbell too. Root of a container could replace it, so there
-    # only the region is writable.
-    place = folder / "usage"
-    base = f"{view.seat.base}/usage"
-    if not view.seat.container:
-        return (HostMount(place, base, writable=True),)
-    return HostMount(place, base), HostMount(place / "region", f"{base}/region", writable=True)
 
 
 def find_level(view: AllocationView, sight: LibraryMounts) -> tuple[FenceLevel, str]:

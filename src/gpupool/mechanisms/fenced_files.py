@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpupool.mechanisms import regions
-from gpupool.mechanisms.contract import PreparationStep
+from gpupool.mechanisms.contract import AllocationView, HostMount, PreparationStep
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.regions import DeviceLimit, ShareLimits
 
@@ -76,3 +76,14 @@ def parse_limits(made: Mapping[str, Any]) -> ShareLimits:
 def format_devices(limits: ShareLimits) -> str:
     """Return the content of the share's `devices` file: one uuid a line."""
     return "".join(f"{device.uuid}\n" for device in limits.devices)
+
+
+def list_usage_mounts(view: AllocationView, folder: Path) -> tuple[HostMount, ...]:
+    """Plan the mounts of the usage file in the allocation's directory."""
+    # The directory holds the arbiter's doorbell too. Root of a container could replace it, so there
+    # only the region is writable.
+    place = folder / "usage"
+    base = f"{view.seat.base}/usage"
+    if not view.seat.container:
+        return (HostMount(place, base, writable=True),)
+    return HostMount(place, base), HostMount(place / "region", f"{base}/region", writable=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpupool.base.errors import RequestRejection
-from gpupool.mechanisms.contract import AllocationView, Mechanism
+from gpupool.mechanisms.contract import AllocationView, Layer, Mechanism
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.share import CountedShare
@@ -21,6 +21,9 @@ from gpupool.mechanisms.whole import WholeCards
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {m.name: m for m in (WholeCards(), FenceMechanism(), CountedShare())}
 )
+
+#: In the order in which they are added to what the mechanism has prepared.
+LAYERS: tuple[Layer, ...] = ()
 
 
 def find_on_record(allocation: str, state_dir: Path) -> Mechanism | None:

@@ -23,6 +23,43 @@ class DeviceHealth(StrEnum):
     UNKNOWN = "unknown"
 
 
+class CardMode(StrEnum):
+    """What a card is set up for; in any mode but PLAIN it serves that purpose alone."""
+
+    PLAIN = "plain"
+    MIG = "mig"
+    MPS = "mps"
+    PASSTHROUGH = "passthrough"
+    SRIOV = "sriov"
+    VGPU = "vgpu"
+
+
+class ModeNeed(StrEnum):
+    """What a switch of the mode needs; each one includes those before it."""
+
+    NOTHING = "nothing"
+    IDLE_CARD = "idle-card"
+    IDLE_BOARD = "idle-board"
+    RESET = "reset"
+    RELOAD = "reload"
+    REBOOT = "reboot"
+
+
+@dataclass(frozen=True)
+class ModeOffer:
+    """A mode that a card could be switched to.
+
+    Attributes:
+        seconds: how long the switch takes once the card is free; None is unknown.
+        blocked_by: why the card cannot be switched to it, for people; empty when it can.
+    """
+
+    mode: CardMode
+    needs: ModeNeed = ModeNeed.NOTHING
+    seconds: float | None = None
+    blocked_by: str = ""
+
+
 class DeviceState(StrEnum):
     """What the pool does with a card: sees it, hands it out, empties it, or misses it."""
 
@@ -66,6 +103,8 @@ class Device:
         model: the short name used in claims (H200, A100-40G).
         product: the name that the driver reports.
         partitioned: whether MIG mode is on now; None for a card without such a mode.
+        mode: what the card is set up for now.
+        modes: what it could be switched to, and what that needs.
     """
 
     uuid: str
@@ -89,6 +128,8 @@ class Device:
     partitioned: bool | None = None
     profiles: tuple[PartitionProfile, ...] = ()
     partitions: tuple[Partition, ...] = ()
+    mode: CardMode = CardMode.PLAIN
+    modes: tuple[ModeOffer, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""Runs a slow step of a mechanism in a process of its own, so that no thread of the agent blocks.
+
+A reset of a card takes seconds, and a write to sysfs can hang in the kernel for ever. The caller
+asks again until the process has ended. The process holds a lock on a file as long as it or a child
+of it lives, and leaves its result in another file. So an agent that was killed finds the step
+running, or finished, and never starts it twice at a time.
+
+`python -m gpupool.mechanisms.slow_step FOLDER NAME COMMAND...` is that process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpupool.base.durable import write_durably
+from gpupool.mechanisms.contract import NotYet
+
+#: Bytes of a step's output that are kept: its end, since that holds the error.
+OUTPUT_BYTES = 4096
+#: Seconds between two looks at a step that runs.
+PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """How a step ended. `exit_code` is negative where a signal ended it."""
+
+    exit_code: int
+    output: str
+
+
+def run_slow_step(
+    folder: Path, name: str, arguments: Sequence[str], reason: str
+) -> StepResult | NotYet:
+    """Start a step unless it runs already, or return how it ended. Idempotent; does not block.
+
+    Args:
+        folder: the allocation's directory, which exists.
+        name: unique within the folder; a plain file name.
+        arguments: the command; it must be safe to repeat after a power cut.
+        reason: what it does, for people.
+    """
+    result = _read_result(folder, name)
+    if result is not None:
+        return result
+    if not _is_running(folder, name):
+        command = [sys.executable, "-m", "gpupool.mechanisms.slow_step", str(folder), name]
+        subprocess.Popen(
+            [*command, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    return NotYet(reason, PAUSE_SECONDS)
+
+
+def forget_slow_step(folder: Path, name: str) -> None:
+    """Remove the result of a step, so that the next call starts it anew. Idempotent."""
+    _locate(folder, name, "result").unlink(missing_ok=True)
+    _locate(folder, name, "lock").unlink(missing_ok=True)
+
+
+def _locate(folder: Path, name: str, kind: str) -> Path:
+    return folder / f"step-{name}.{kind}"
+
+
+def _read_result(folder: Path, name: str) -> StepResult | None:
+    try:
+        document = json.loads(_locate(folder, name, "result").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return StepResult(document["exit_code"], document["output"])
+
+
+def _is_running(folder: Path, name: str) -> bool:
+    try:
+        descriptor = os.open(_locate(folder, name, "lock"), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command under the lock of its step and write its result.
+
+    Does nothing where another process runs the step or has finished it.
+    """
+    folder = Path(arguments[0])
+    name = arguments[1]
+    lock = os.open(_locate(folder, name, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not _try_lock(lock) or _read_result(folder, name) is not None:
+        return 0
+    # The command inherits the lock: it counts as running also after this process was killed.
+    done = subprocess.run(
+        list(arguments[2:]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(lock,),
+        check=False,
+    )
+    output = done.stdout[-OUTPUT_BYTES:].decode(errors="replace")
+    document = json.dumps({"exit_code": done.returncode, "output": output})
+    write_durably(_locate(folder, name, "result"), document.encode(), mode=0o600)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
