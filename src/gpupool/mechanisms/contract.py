@@ -144,11 +144,12 @@ class PciFunction:
 class HelperProcess:
     """A process that an allocation needs beside the job, such as an MPS daemon.
 
-    It runs under a supervisor of its own in a directory below the job's. So it survives agent and
-    server, is found again, and ends with the job.
+    It runs under a supervisor of its own, so it survives agent and server and is found again.
+    Allocations that name the same helper share it; it ends with the last of them, before that one
+    is unprepared.
 
     Attributes:
-        name: unique within the allocation; a plain file name.
+        name: unique on the node; a plain file name.
         uid: account that it runs as; None is the agent's.
     """
 

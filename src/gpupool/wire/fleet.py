@@ -8,6 +8,8 @@ from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, WireModel
 
+#: The words of `model.enforcement.FenceLevel`.
+EnforcementWord = Literal["none", "advisory", "soft", "hard"]
 #: Characters of the sentence that says why a fence is no better than it is.
 FENCE_WHY = 200
 
@@ -230,6 +232,12 @@ class ReportIn(WireModel):
     attach_socket: str | None = Field(None, max_length=4096)
     fence: Literal["none", "advisory", "soft", "hard"] = "none"
     fence_why: str = Field("", max_length=FENCE_WHY)
+    mechanism: str = Field("", max_length=32)
+    holds: dict[str, EnforcementWord] = Field(
+        default_factory=dict,
+        max_length=8,
+        description="enforcement level by dimension: memory, compute, bandwidth, fault",
+    )
     notice: str = Field("", max_length=32)
     reason: str = Field("", max_length=400)
     exit_code: int | None = None

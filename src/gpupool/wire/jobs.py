@@ -114,6 +114,14 @@ class JobOut(WireModel):
         "none", description="what really stops the job: none, advisory, soft or hard"
     )
     fence_why: str = Field("", description="why it is no better than that")
+    mechanism: str | None = Field(
+        None, description="how its cards were divided or handed over; null: its node has not said"
+    )
+    holds: dict[str, str] | None = Field(
+        None,
+        description="what really stops it, by dimension: memory, compute, bandwidth, fault; "
+        "null: its node has not said",
+    )
     simulated: bool | None = None
     attached: bool = False
     attach_socket: str | None = Field(

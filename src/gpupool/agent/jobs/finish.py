@@ -32,6 +32,7 @@ from gpupool.agent.supervisor.client import (
 from gpupool.agent.supervisor.orphan_processes import reap_orphans, remove_cgroups
 from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.base.errors import DamagedRecord
+from gpupool.mechanisms.preparation import read_enforcement_levels, unprepare_allocation
 from gpupool.wire.fleet import FENCE_WHY, ReportIn
 
 #: Seconds between SIGTERM and SIGKILL where the server named no other grace.
@@ -69,9 +70,16 @@ class JobFinisher:
         """
         allocation.reported_state = "running"
         mechanism = self._context.get_mechanism(allocation)
-        level, why = mechanism.read_enforcement(allocation.key, self._context.state_dir)
+        state_dir = self._context.state_dir
+        level, why = mechanism.read_enforcement(allocation.key, state_dir)
+        levels = read_enforcement_levels(mechanism, allocation.key, state_dir)
         report = allocation.make_report(
-            "running", fence=level.value, fence_why=why[:FENCE_WHY], started_ns=record.started_ns
+            "running",
+            fence=level.value,
+            fence_why=why[:FENCE_WHY],
+            mechanism=mechanism.name,
+            holds=levels.write(),
+            started_ns=record.started_ns,
         )
         self._context.queue_report(report)
 
@@ -117,10 +125,12 @@ class JobFinisher:
         self._try_step(allocation, "its cgroups stay behind", remove_groups, cgroups)
         self._try_step(allocation, "its last sample is lost", self._queue_last_sample, allocation)
         context.arbiter.remove_share(allocation.key)
+        # A mechanism restores the card after the processes that use it.
+        context.helpers.release(allocation.key)
         if allocation.checkpoint.mechanism:
             mechanism = context.get_mechanism(allocation)
             generation = allocation.checkpoint.generation
-            mechanism.unprepare(allocation.key, generation, context.state_dir)
+            unprepare_allocation(mechanism, allocation.key, generation, context.state_dir)
         context.reach_step("unprepared")
         allocation.enter_phase(JobPhase.ENDED)
         context.queue_report(report)

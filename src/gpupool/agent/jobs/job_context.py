@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpupool.agent.jobs.checkpoint import JobDirectories
 from gpupool.agent.jobs.faults import StepHook
+from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.jobs.launch import LaunchSettings, make_allocation_view
 from gpupool.agent.jobs.local_allocation import LocalAllocation
 from gpupool.agent.monitoring.fence_counters import read_fence_usage, sum_used_bytes
@@ -46,6 +47,7 @@ class JobContext:
         probes: The probe of each node.
         arbiter: Divides the time of the cards among fenced jobs.
         nodes: The devices of each node, as the last scan found them.
+        helpers: The processes that allocations need beside their jobs.
     """
 
     directories: JobDirectories
@@ -59,6 +61,11 @@ class JobContext:
     probes: Mapping[str, Probe] = field(default_factory=dict)
     arbiter: ArbiterProcess = field(default_factory=_make_absent_arbiter)
     nodes: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    helpers: HelperProcesses = field(init=False)
+
+    def __post_init__(self) -> None:
+        root = self.state_dir / "helpers"
+        self.helpers = HelperProcesses(root, self.settings.uid, self.find_cgroups)
 
     def make_view(self, work: WorkOut) -> AllocationView:
         """Make what a mechanism needs to know. Raises NotFound if a card is not on the nodes."""

@@ -31,6 +31,7 @@ from gpupool.audit.findings import AuditFinding
 from gpupool.audit.mapping_check import FencedJob
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.notes import NoteBook
+from gpupool.mechanisms.preparation import unprepare_allocation
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import Device
@@ -176,10 +177,11 @@ class Jobs:
 
     def _undo_unknown_preparations(self) -> None:
         state_dir = self._context.state_dir
+        self._context.helpers.release_unknown([one.key for one in self._table.list_all()])
         for mechanism in MECHANISMS.values():
             for allocation, prepared in mechanism.observe(state_dir).items():
                 if self._table.get(allocation) is None:
-                    mechanism.unprepare(allocation, prepared.generation, state_dir)
+                    unprepare_allocation(mechanism, allocation, prepared.generation, state_dir)
         book = NoteBook(state_dir)
         for damaged in book.list_damaged():
             log.error("%s", damaged.error)
@@ -232,7 +234,7 @@ class Jobs:
         """Look again at jobs without a connection, an end or a size in force. Never blocks."""
         begun = self._table.list_in_phase(JobPhase.STARTING, JobPhase.RUNNING)
         for allocation in begun:
-            if allocation.connection is None:
+            if allocation.connection is None and allocation.pending_start is None:
                 self._workers.submit(self._monitor.connect_supervisor, allocation)
         for allocation in begun:
             work = allocation.pending_resize

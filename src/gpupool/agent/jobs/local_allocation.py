@@ -70,6 +70,10 @@ class LocalAllocation:
     refusal: str = ""
     #: Whether the job was looked at again soon after a step failed.
     is_retried: bool = False
+    #: A start that waits for a slow step of its mechanism.
+    pending_start: WorkOut | None = None
+    #: Why the start waits, as last reported.
+    waiting_for: str = ""
     #: A resize that is not in force yet.
     pending_resize: WorkOut | None = None
     _phase_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)

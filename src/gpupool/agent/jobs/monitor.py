@@ -32,6 +32,7 @@ from gpupool.agent.supervisor.client import (
 from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.fence import FenceMechanism
+from gpupool.mechanisms.preparation import read_enforcement_levels
 from gpupool.wire.fleet import FENCE_WHY
 
 #: Seconds for which a supervisor that is just starting or ending may refuse connections.
@@ -186,6 +187,8 @@ class JobMonitor:
             attach_socket=str(allocation.directory / "sock") if is_attached else None,
             fence=level.value,
             fence_why=why[:FENCE_WHY],
+            mechanism=allocation.checkpoint.mechanism,
+            holds=self._read_levels(allocation),
             started_ns=allocation.started_ns,
             pid=live.pid or None,
         )
@@ -211,6 +214,11 @@ class JobMonitor:
             reason = f"its private mounts were refused ({live.share_refused})"
             mechanism.weaken_level(allocation.key, reason, state_dir)
         return mechanism.read_enforcement(allocation.key, state_dir)
+
+    def _read_levels(self, allocation: LocalAllocation) -> dict[str, str]:
+        mechanism = self._context.get_mechanism(allocation)
+        levels = read_enforcement_levels(mechanism, allocation.key, self._context.state_dir)
+        return levels.write()
 
     # News of the supervisor ----------------------------------------------------------------------
 

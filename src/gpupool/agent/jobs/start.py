@@ -50,6 +50,8 @@ from gpupool.agent.supervisor.host_limits import (
 )
 from gpupool.agent.supervisor.log_quota import note_owner
 from gpupool.base.errors import GpupoolError, NotFound
+from gpupool.mechanisms.contract import NotYet
+from gpupool.mechanisms.preparation import prepare_allocation, resize_allocation
 from gpupool.mechanisms.registry import choose_mechanism
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.wire.fleet import WorkOut
@@ -174,7 +176,12 @@ class JobStarter:
         context.reach_step("checkpoint-written")
         status = inspect_job(allocation.directory)
         if status.state is JobState.NOT_STARTED:
-            prepared = mechanism.prepare(view, context.state_dir)
+            prepared = prepare_allocation(mechanism, view, context.state_dir)
+            if isinstance(prepared, NotYet):
+                self._start_later(allocation, work, prepared)
+                return
+            allocation.pending_start = None
+            context.helpers.start(allocation.key, prepared.helpers)
             context.add_to_arbiter(allocation)
             context.reach_step("prepared")
             cgroups = context.find_cgroups(work.job)
@@ -190,6 +197,19 @@ class JobStarter:
         self._monitor.continue_from(allocation, status)
         if work.want == "resize" and allocation.phase is JobPhase.RUNNING:
             self.resize_job(allocation, work)
+
+    def _start_later(self, allocation: LocalAllocation, work: WorkOut, answer: NotYet) -> None:
+        """Start the job again when its mechanism says so, and report once what it waits for."""
+        allocation.pending_start = work
+        if allocation.waiting_for != answer.reason:
+            allocation.waiting_for = answer.reason
+            report = allocation.make_report(
+                "noticed", work.generation, notice="preparing", reason=answer.reason
+            )
+            self._context.queue_report(report)
+        self._workers.submit_after(
+            answer.again_in_seconds, self._start_with_retries, allocation, work
+        )
 
     def _limit_host(
         self,
@@ -225,7 +245,8 @@ class JobStarter:
         allocation.checkpoint = replace(allocation.checkpoint, generation=work.generation)
         context.directories.write_checkpoint(allocation.checkpoint)
         context.reach_step("resize-noted")
-        context.get_mechanism(allocation).resize(context.make_view(work), context.state_dir)
+        mechanism = context.get_mechanism(allocation)
+        resize_allocation(mechanism, context.make_view(work), context.state_dir)
         context.arbiter.notify_change(allocation.key)
         context.reach_step("resized")
         allocation.pending_resize = None

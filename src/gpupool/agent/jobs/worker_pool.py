@@ -56,6 +56,24 @@ class WorkerPool:
         """Queue a step that begins after `RETRY_SECONDS`. It occupies a thread meanwhile."""
         self._queue(self._run_after_pause, step, allocation)
 
+    def submit_after(
+        self,
+        seconds: float,
+        step: Callable[..., None],
+        allocation: LocalAllocation,
+        *arguments: Any,
+    ) -> None:
+        """Queue a step that begins after `seconds`. Occupies no worker meanwhile; never blocks."""
+        timer = threading.Timer(seconds, self._queue_timed, (step, allocation, *arguments))
+        timer.daemon = True
+        timer.start()
+
+    def _queue_timed(
+        self, step: Callable[..., None], allocation: LocalAllocation, *arguments: Any
+    ) -> None:
+        if not self.closing.is_set():
+            self.submit(step, allocation, *arguments)
+
     def run_step(
         self, step: Callable[..., None], allocation: LocalAllocation, *arguments: Any
     ) -> None:

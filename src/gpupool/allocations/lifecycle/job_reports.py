@@ -82,8 +82,11 @@ _SET_ALLOCATION = allocations.update().where(allocations.c.id == sa.bindparam("a
 _SET_JOB = (
     jobs.update().where(jobs.c.id == sa.bindparam("job")).values(generation=jobs.c.generation + 1)
 )
-
 _FORGET_LAUNCH = launches.delete().where(launches.c.job_id == sa.bindparam("job"))
+
+
+#: Notices that are not about the fence.
+_NOTICE_EVENTS = {"host": "job.unlimited", "preparing": "job.preparing"}
 
 
 @dataclass
@@ -167,11 +170,9 @@ def apply_reports(
 
 
 def _write_notice(write: WriteTransaction, row: Row, report: ReportIn) -> None:
-    kind = f"fence.{report.notice or 'noticed'}"
-    if report.notice == "host":
-        kind = "job.unlimited"
-    data = {"name": row.name, "found": report.reason}
-    write.event(kind, row.job, tenant_id=row.tenant_id, data=data)
+    kind = _NOTICE_EVENTS.get(report.notice, f"fence.{report.notice or 'noticed'}")
+    found = {"name": row.name, "found": report.reason}
+    write.event(kind, row.job, tenant_id=row.tenant_id, data=found)
 
 
 def _read_allocations(write: WriteTransaction, agent: str, wanted: Iterable[str]) -> dict[str, Row]:
@@ -209,6 +210,8 @@ def _apply_progress(write: WriteTransaction, row: Row, report: ReportIn) -> None
         "fence": report.fence,
         "fence_why": report.fence_why,
         "attach_socket": report.attach_socket,
+        "mechanism": report.mechanism or None,
+        "holds": report.holds or None,
     }
     if row.allocation_state == AllocationState.GRANTED:
         values["state"] = AllocationState.PREPARED
@@ -242,8 +245,7 @@ def _apply_end(write: WriteTransaction, row: Row, report: ReportIn, effects: Rep
     if _can_wait_again(write, row, report):
         _requeue_job(write, row, report, effects)
         return
-    # A stop that came after the command's own end, as when its node could not report for a while,
-    # ended nothing.
+    # A stop that came after the command's own end ended nothing: its node could not report.
     state, reason = judge_end(None if _is_own_end(row, report) else row.stop_requested, report)
     values: dict[str, Any] = {
         "state": state,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from gpupool.base.errors import NotFound, NotOneJob
@@ -86,6 +87,7 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("cards", cards),
         ("placed there", job["why"]),
         ("fence", describe_fence(job)),
+        ("enforced", describe_levels(job.get("holds"))),
         ("owner", f"{job['user']} of {job['tenant']}, project {job['project']}"),
         ("priority", job["priority"]),
         ("model asked", job["model"] or "any"),
@@ -120,6 +122,13 @@ def describe_fence(job: dict[str, Any]) -> str:
     ):
         return "--"
     return str(job["fence"]) + (f": {job['fence_why']}" if job.get("fence_why") else "")
+
+
+def describe_levels(holds: Mapping[str, str] | None) -> str | None:
+    """Describe the enforcement level of each dimension; None where its node has not said."""
+    if not holds:
+        return None
+    return ", ".join(f"{dimension} {level}" for dimension, level in holds.items())
 
 
 def _describe_command(one: dict[str, Any]) -> str:

@@ -14,10 +14,18 @@ from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.mechanisms import registry
 from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.container_files import list_control_nodes
-from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, PreparedAllocation
+from gpupool.mechanisms.contract import (
+    AllocationView,
+    GrantedDevice,
+    HostKind,
+    JobSeat,
+    NotYet,
+    PreparedAllocation,
+)
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import locate_directories, read_allocation_usage
 from gpupool.mechanisms.notes import NoteBook, PreparationNote
+from gpupool.mechanisms.preparation import prepare_allocation, unprepare_allocation
 from gpupool.mechanisms.regions import DamagedRegion, FenceDeviceUsage
 from gpupool.probes.contract import Machine
 from gpupool.probes.simulated import SimulatedProbe
@@ -70,11 +78,17 @@ class EntryPreparer:
             NotFound: a card of the entry is not on this node.
             RequestRejection: the mechanism cannot serve the entry.
             StaleGeneration: a newer generation of the entry was prepared before.
-            CardNotReady: other containers still hold the cards.
+            CardNotReady: other containers still hold the cards, or a slow step sets them up.
         """
         view = self._build_view(entry)
         self._refuse_crowded(entry)
-        prepared = registry.choose_mechanism(view).prepare(view, self._state_dir)
+        mechanism = registry.choose_mechanism(view)
+        prepared = prepare_allocation(mechanism, view, self._state_dir)
+        if isinstance(prepared, NotYet):
+            raise CardNotReady(
+                f"the cards of {view.job} are being set up: {prepared.reason}",
+                hint="the kubelet asks again; nothing is to be done",
+            )
         self._add_to_arbiter(view.allocation)
         # "void" keeps the vendor's runtime hook from adding devices and libraries of its own.
         nodes = (*prepared.allow_nodes, *(list_control_nodes() if prepared.allow_nodes else ()))
@@ -122,7 +136,8 @@ class EntryPreparer:
             return
         if note is not None:
             self._arbiter.remove_share(name)
-            registry.MECHANISMS[note.mechanism].unprepare(name, note.generation, self._state_dir)
+            mechanism = registry.MECHANISMS[note.mechanism]
+            unprepare_allocation(mechanism, name, note.generation, self._state_dir)
 
     def resume_allocations(self) -> None:
         """Hand everything that an earlier agent prepared to the arbiter again."""
@@ -215,6 +230,7 @@ class EntryPreparer:
             seat=self._seat,
             priority=entry.priority,
             machine=self._machine,
+            host=HostKind.CONTAINER,
         )
 
 

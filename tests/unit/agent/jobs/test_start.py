@@ -1,0 +1,207 @@
+"""A start waits for a slow step without a thread, says so once, and runs with helpers and layers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from gpupool.agent.jobs import job_context, jobs, start
+from gpupool.agent.jobs.checkpoint import JobDirectories
+from gpupool.agent.jobs.faults import ignore_step
+from gpupool.agent.jobs.job_context import JobContext
+from gpupool.agent.jobs.jobs import Jobs
+from gpupool.agent.jobs.launch import LaunchSettings
+from gpupool.agent.supervisor.client import JobState, inspect_job
+from gpupool.mechanisms import preparation
+from gpupool.mechanisms.contract import (
+    AllocationView,
+    EnforcementLevels,
+    FenceLevel,
+    HelperProcess,
+    NotYet,
+    PreparedAllocation,
+)
+from gpupool.mechanisms.share import CountedShare
+from gpupool.probes.simulated import parse_sim
+from gpupool.wire.fleet import ReportIn, RunAs, WorkOut, WorkSeat
+from tests.support.supervised import until
+
+(MACHINE,) = parse_sim("1xL40S")
+CARD = MACHINE.devices[0]
+HELPER = HelperProcess("daemon-0", ("/bin/sleep", "1000"))
+
+
+class SlowMechanism(CountedShare):
+    """Answers `NotYet` until `ready`."""
+
+    ready = False
+
+    def explain_refusal(self, view: AllocationView) -> str:
+        return ""
+
+    def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation | NotYet:
+        if not self.ready:
+            return NotYet("the card is being cut", 0.01)
+        prepared = super().prepare(view, state_dir)
+        return (
+            replace(prepared, helpers=(HELPER,)) if not isinstance(prepared, NotYet) else prepared
+        )
+
+
+@dataclass
+class NotingLayer:
+    """Adds a variable to the job, and writes down which verbs were called."""
+
+    name: str = "noting"
+    verbs: list[str] = field(default_factory=list)
+
+    def explain_absence(self, view: AllocationView) -> str:
+        return ""
+
+    def prepare(
+        self, view: AllocationView, prepared: PreparedAllocation, state_dir: Path
+    ) -> PreparedAllocation | NotYet:
+        self.verbs.append("prepare")
+        return replace(prepared, env={**prepared.env, "LAYER": "on"})
+
+    def resize(self, view: AllocationView, state_dir: Path) -> None:
+        self.verbs.append("resize")
+
+    def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
+        self.verbs.append("unprepare")
+
+    def read_enforcement(
+        self, allocation: str, levels: EnforcementLevels, state_dir: Path
+    ) -> EnforcementLevels:
+        return replace(levels, memory=FenceLevel.HARD)
+
+
+@dataclass
+class Agent:
+    """The jobs of an agent with one slow mechanism, and what it reported."""
+
+    jobs: Jobs
+    mechanism: SlowMechanism
+    layer: NotingLayer
+    root: Path
+    reports: list[ReportIn]
+
+    def list_states(self) -> list[str]:
+        return [report.notice or report.state for report in self.reports]
+
+    def find_report(self, state: str) -> ReportIn | None:
+        return next((one for one in self.reports if one.state == state), None)
+
+
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+    mechanism = SlowMechanism()
+    layer = NotingLayer()
+    known = MappingProxyType({mechanism.name: mechanism})
+    monkeypatch.setattr(job_context, "MECHANISMS", known)
+    monkeypatch.setattr(jobs, "MECHANISMS", known)
+    monkeypatch.setattr(start, "choose_mechanism", lambda view: mechanism)
+    monkeypatch.setattr(preparation, "LAYERS", (layer,))
+    reports: list[ReportIn] = []
+    context = JobContext(
+        JobDirectories(tmp_path / "jobs", shared=False),
+        tmp_path,
+        LaunchSettings("p-test", os.getuid(), os.getgid()),
+        reports.append,
+        lambda job: (),
+        ignore_step,
+        lambda: None,
+        nodes={"node": MACHINE.devices},
+    )
+    made = Jobs(context)
+    made.start()
+    yield Agent(made, mechanism, layer, tmp_path, reports)
+    made.end_unlisted_jobs(())
+    until(lambda: not context.helpers.list_names(), "the end of the helpers")
+    made.close()
+    made.join(10)
+
+
+def make_work(argv: list[str], want: str = "run", generation: int = 1) -> WorkOut:
+    account = RunAs(uid=os.getuid(), gid=os.getgid(), groups=[], name="me")
+    return WorkOut(
+        allocation="al-1",
+        generation=generation,
+        job="j-1",
+        job_name="train",
+        want=want,  # type: ignore[arg-type]
+        tenant="default",
+        user="ann",
+        sharing="fixed",
+        fence=False,
+        seats=[
+            WorkSeat(uuid=CARD.uuid, index=0, model="L40S", gpu_milli=300, memory_bytes=1 << 30)
+        ],
+        argv=argv,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin"},
+        umask=0o22,
+        limits={},
+        run_as=account,
+        attached=False,
+        max_seconds=None,
+        started=False,
+    )
+
+
+def test_a_start_waits_for_a_slow_step_and_reports_it_once(agent: Agent) -> None:
+    agent.jobs.apply_work(make_work(["sh", "-c", 'test "$LAYER" = on']))
+    until(lambda: agent.find_report("noticed"), "the notice")
+    # A heartbeat in the meantime must not take the job for one that could not start.
+    agent.jobs.retry_unfinished()
+    agent.mechanism.ready = True
+    end = until(lambda: agent.find_report("ended"), "the end")
+    assert end.exit_code == 0, end.reason
+    assert agent.list_states().count("preparing") == 1
+    notice = agent.find_report("noticed")
+    assert notice is not None
+    assert notice.reason == "the card is being cut"
+
+
+def test_a_job_reports_its_mechanism_and_the_level_of_each_dimension(agent: Agent) -> None:
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work(["sleep", "1000"]))
+    report = until(lambda: agent.find_report("running"), "the start")
+    assert report.mechanism == "share"
+    assert report.holds == {
+        "memory": "hard",
+        "compute": "none",
+        "bandwidth": "none",
+        "fault": "none",
+    }
+    agent.jobs.apply_work(make_work(["sleep", "1000"], "resize", 2))
+    until(lambda: agent.find_report("resized"), "the other size")
+    agent.jobs.apply_work(make_work(["sleep", "1000"], "stop", 2))
+    until(lambda: agent.find_report("ended"), "the end")
+    assert agent.layer.verbs == ["prepare", "resize", "unprepare"]
+
+
+def test_a_helper_runs_as_long_as_its_job(agent: Agent) -> None:
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work(["sleep", "1000"]))
+    until(lambda: agent.find_report("running"), "the start")
+    directory = agent.root / "helpers/daemon-0"
+    assert inspect_job(directory).state is JobState.RUNNING
+    agent.jobs.apply_work(make_work(["sleep", "1000"], "stop"))
+    until(lambda: agent.find_report("ended"), "the end")
+    assert not directory.exists()
+
+
+def test_a_stop_ends_a_job_whose_card_is_still_being_set_up(agent: Agent) -> None:
+    agent.jobs.apply_work(make_work(["true"]))
+    until(lambda: agent.find_report("noticed"), "the notice")
+    agent.jobs.apply_work(make_work(["true"], "stop"))
+    end = until(lambda: agent.find_report("not_started"), "the end")
+    assert end.reason == "stopped before it started"
+    agent.mechanism.ready = True
+    assert agent.list_states() == ["preparing", "not_started"]
