@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpupool.mechanisms.card_modes import SWITCHES, list_mode_offers
 from gpupool.mechanisms.registry import MECHANISMS
-from gpupool.model.device import Device
+from gpupool.model.device import CardMode, Device
 from gpupool.model.numa import write_numa_nodes
 from gpupool.model.partition import PartitionProfile, write_profiles
 from gpupool.model.topology import write_topology
@@ -76,8 +77,26 @@ def list_device_facts(device: Device) -> dict[str, Any]:
         "ecc_enabled": device.ecc_enabled,
         "partitioned": device.partitioned,
         "profiles": write_profiles(_list_profiles(device)) or None,
+        "mode": str(device.mode) if device.mode is not CardMode.PLAIN else None,
+        "modes": _list_modes(device) or None,
     }
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def _list_modes(device: Device) -> list[dict[str, Any]]:
+    """List what the switches of this node offer for the card, with their steps."""
+    found = []
+    for offer in list_mode_offers(device):
+        found.append(
+            {
+                "mode": str(offer.mode),
+                "needs": str(offer.needs),
+                "seconds": offer.seconds,
+                "blocked_by": offer.blocked_by,
+                "steps": list(SWITCHES[offer.mode].list_steps(device)),
+            }
+        )
+    return found
 
 
 def _list_profiles(device: Device) -> tuple[PartitionProfile, ...]:

@@ -17,6 +17,7 @@ from typing import Final
 from urllib.parse import quote
 
 from gpupool.agent.agent_cgroups import AgentCgroups
+from gpupool.agent.card_modes import CardModeChanger
 from gpupool.agent.config import HEARTBEAT_SECONDS, AgentConfig, get_default_reaction
 from gpupool.agent.jobs.checkpoint import JobDirectories
 from gpupool.agent.jobs.faults import StepHook, ignore_step
@@ -106,6 +107,7 @@ class Agent:
             heartbeat_seconds=config.heartbeat_seconds,
         )
         self.jobs = Jobs(self._make_job_context(fault))
+        self._modes = CardModeChanger(paths.agent)
         self._observer = UsageObserver(
             self._probes,
             self.jobs.list_supervisors,
@@ -248,6 +250,7 @@ class Agent:
         self._thread.mark_well()
         self.jobs.end_unlisted_jobs(page.live or ())
         self._apply_page(page)
+        self._advance_modes(api)
         self._reporter.put_ready()
         cursor = max(page.cursor, 1)  # 0 would mean to begin from the start
         while not self._closing.is_set():
@@ -261,6 +264,7 @@ class Agent:
 
     def _handle_page(self, api: Api, page: WorkPage) -> None:
         self._apply_page(page)
+        self._advance_modes(api)
         self._log_trimmer.trim_if_due()
         next_heartbeat = self._last_heartbeat + self._config.heartbeat_seconds
         if not page.work or self._clock() >= next_heartbeat:
@@ -269,7 +273,7 @@ class Agent:
 
     def _poll(self, api: Api, after: int) -> WorkPage:
         """Wait for work. A server that does not answer in time is an error."""
-        wait_seconds = self._config.heartbeat_seconds
+        wait_seconds = self._modes.limit_wait(self._config.heartbeat_seconds)
         answer = api.request(
             "GET",
             f"nodes/{quote(self._config.name)}/work",
@@ -279,6 +283,7 @@ class Agent:
         return WorkPage.model_validate(answer)
 
     def _apply_page(self, page: WorkPage) -> None:
+        self._modes.add(page.modes)
         for work in page.work:
             if self._closing.is_set():
                 return
@@ -297,6 +302,14 @@ class Agent:
         self.jobs.set_devices(self._nodes.list_devices())
         self._observer.set_machines(self._nodes.machines)
         self._auditor.update_machines(self._nodes.machines)
+
+    def _advance_modes(self, api: Api) -> None:
+        """Take the next steps of switches; a card in its new mode is registered first."""
+        reports = self._modes.advance(self._nodes.index_devices())
+        if any(report.state != "switching" for report in reports):
+            self._scan()
+            self._nodes.register(api)
+        self._reporter.put_modes(reports)
 
     def _rescan(self) -> bool:
         """Scan again; whether devices came or went."""

@@ -51,6 +51,13 @@ class AgentNodes:
         """List the devices of each node."""
         return {name: machine.devices for name, machine in self._machines.items()}
 
+    def index_devices(self) -> dict[str, Device]:
+        """Index the devices of all nodes by uuid."""
+        found = {}
+        for machine in self._machines.values():
+            found.update({device.uuid: device for device in machine.devices})
+        return found
+
     def scan(self) -> None:
         """Ask every probe what is there. Blocks for the drivers."""
         self._machines = {name: probe.scan() for name, probe in self._probes.items()}

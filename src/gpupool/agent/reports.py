@@ -17,6 +17,7 @@ from gpupool.base.errors import BadInput, GpupoolError
 from gpupool.base.silence import ROUND_SECONDS, mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, ReportsOut
+from gpupool.wire.modes import ModeReport
 
 #: Reports of one request.
 BATCH = 1000
@@ -72,6 +73,7 @@ class Reporter:
         self._reports: list[ReportIn] = []
         self._devices: dict[str, DeviceSample] = {}
         self._jobs: dict[str, JobSample] = {}
+        self._modes: dict[str, ModeReport] = {}
         self._ready = self._closing = False
         self._thread = SupervisedThread("agent-reports", self._run)
 
@@ -104,6 +106,14 @@ class Reporter:
             self._jobs |= {sample.job: sample for sample in jobs}
             self._news.notify()
 
+    def put_modes(self, reports: Sequence[ModeReport]) -> None:
+        """Queue what became of switches; a new report replaces an older one of the same card."""
+        if not reports:
+            return
+        with self._news:
+            self._modes |= {report.uuid: report for report in reports}
+            self._news.notify()
+
     def put_ready(self) -> None:
         """Queue the mark "ready", behind every report that is in the queue now."""
         with self._news:
@@ -126,7 +136,12 @@ class Reporter:
         """Wait for something to post; None when closing."""
         with self._news:
             while not (
-                self._closing or self._reports or self._devices or self._jobs or self._ready
+                self._closing
+                or self._reports
+                or self._devices
+                or self._jobs
+                or self._modes
+                or self._ready
             ):
                 self._news.wait()
             if self._closing:
@@ -138,9 +153,11 @@ class Reporter:
                 reports=taken,
                 devices=list(self._devices.values()),
                 jobs=list(self._jobs.values()),
+                modes=list(self._modes.values()),
                 ready=ready,
             )
             self._devices = {}
+            self._modes = {}
             self._jobs = {}
             self._ready = self._ready and not ready
             return body
@@ -159,13 +176,16 @@ class Reporter:
 
     def _post_one_by_one(self, api: Api, body: ReportsIn, error: BadInput) -> None:
         """Post the parts of a refused batch alone, so that one bad report delays no other."""
-        if len(body.reports) + bool(body.devices or body.jobs) + body.ready <= 1:
+        parts = (body.devices or body.jobs, body.modes, body.ready)
+        if len(body.reports) + sum(map(bool, parts)) <= 1:
             log.error("the server refuses what this agent tells, which is dropped: %s", error)
             return
         for report in body.reports:
             self._post(api, ReportsIn(reports=[report], ready=False))
         if body.devices or body.jobs:
             self._post(api, ReportsIn(devices=body.devices, jobs=body.jobs, ready=False))
+        if body.modes:
+            self._post(api, ReportsIn(modes=body.modes, ready=False))
         if body.ready:
             self._post(api, ReportsIn(ready=True))
 
@@ -175,6 +195,7 @@ class Reporter:
             self._reports[:0] = body.reports
             self._devices = {sample.uuid: sample for sample in body.devices} | self._devices
             self._jobs = {sample.job: sample for sample in body.jobs} | self._jobs
+            self._modes = {report.uuid: report for report in body.modes} | self._modes
             self._ready = self._ready or body.ready
             pause = self._backoff.pause()
             outage = isinstance(error, GpupoolError)

@@ -60,10 +60,15 @@ class AgentService:
 
     def read_work(self, node: str, after: int) -> WorkPage:
         """Read what the agent of a node has to do since the cursor; 0 lists all allocations too."""
+        agent = self._fleet.find_agent(node)
         with self._store.read() as connection:
-            cursor, work = node_work.read_work(connection, self._fleet.find_agent(node), after)
+            cursor, work = node_work.read_work(connection, agent, after)
+            switches = self._fleet.modes.read_ready(connection, agent, after)
         live = [item.allocation for item in work] if after == 0 else None
-        return WorkPage(cursor=cursor, work=work, live=live)
+        cursor = max(cursor, *(seq for seq, _ in switches), after)
+        return WorkPage(
+            cursor=cursor, modes=[switch for _, switch in switches], work=work, live=live
+        )
 
     def apply_reports(self, node: str, body: ReportsIn) -> ReportsOut:
         """Apply what a node reports, in several transactions. Idempotent.
@@ -84,6 +89,8 @@ class AgentService:
             self._fleet.mark_ready(node)
         if body.devices:
             self._fleet.record_observations(node, body.devices)
+        if body.modes:
+            self._fleet.modes.apply_reports(node, body.modes)
         self._fold_books()
         return ReportsOut(stale=stale)
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import NotFound
+from gpupool.base.errors import BadOption, NotFound
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
 from gpupool.model.device import DeviceState
 
+#: The most of a page: a larger one holds a thread of the server for long.
+MAX_LIMIT = 1000
 #: The largest value of the column; PostgreSQL refuses to compare with more.
 _MAX_INDEX = 2**31 - 1
 
@@ -128,3 +130,13 @@ def agent_cards(connection: sa.Connection, agent: str, uuids: Sequence[str]) -> 
     ours = sa.select(nodes.c.id).where(nodes.c.agent == agent)
     query = select_cards().where(devices.c.node_id.in_(ours), devices.c.uuid.in_(uuids))
     return {row.uuid: row for row in connection.execute(query)}
+
+
+def check_limit(limit: int) -> int:
+    """Return the size of a page as asked. Raises BadOption where it is out of range."""
+    if not 1 <= limit <= MAX_LIMIT:
+        raise BadOption(
+            f"limit {limit} is not between 1 and {MAX_LIMIT}",
+            hint=f"ask for at most {MAX_LIMIT} a page",
+        )
+    return limit

@@ -6,11 +6,14 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from gpupool.fleet.service import MAX_LIMIT, FleetService
+from gpupool.fleet.lookup import MAX_LIMIT
+from gpupool.fleet.service import FleetService
+from gpupool.model.device import CardMode
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import Page
 from gpupool.wire.fleet import AdoptIn, DeviceOut, NodeIn, NodeOut
+from gpupool.wire.modes import ModeIn, ModeSwitchOut
 
 router = APIRouter(tags=["fleet"])
 
@@ -69,6 +72,12 @@ def list_devices(
 def get_device(device: str, fleet: Service, caller: Reader) -> DeviceOut:
     """One card, by uuid, by `node:index`, or by its index where the pool has one node."""
     return fleet.get_device(device, caller)
+
+
+@router.post("/devices/{device}/mode")
+def switch_mode(device: str, body: ModeIn, fleet: Service, _caller: Manager) -> ModeSwitchOut:
+    """Switch a card to another mode: it is drained, set up by its agent, and handed out again."""
+    return fleet.modes.switch_mode(device, CardMode(body.mode), dry_run=body.dry_run)
 
 
 @router.post("/devices/adopt")

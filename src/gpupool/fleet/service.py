@@ -10,15 +10,15 @@ name or that of any of its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, NotFound, WriteConflict, WrongState
+from gpupool.base.errors import NotFound, WriteConflict, WrongState
 from gpupool.base.ids import check_name
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.fleet import spans
+from gpupool.fleet import modes, spans
 from gpupool.fleet.agent_liveness import SILENT_AFTER_SECONDS, AgentLiveness
 from gpupool.fleet.changing import (
     refuse_clusters,
@@ -33,6 +33,7 @@ from gpupool.fleet.changing import (
 from gpupool.fleet.latest_samples import LatestSamples
 from gpupool.fleet.lookup import (
     agent_cards,
+    check_limit,
     find_all,
     find_device,
     find_node,
@@ -42,6 +43,7 @@ from gpupool.fleet.lookup import (
     read_served_nodes,
     select_cards,
 )
+from gpupool.fleet.mode_service import CardModeService
 from gpupool.fleet.registration import check_body
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import DeviceObservation, device_out, node_out
@@ -50,9 +52,6 @@ from gpupool.model.tenant import Principal
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.common import Page
 from gpupool.wire.fleet import DeviceOut, DeviceSample, NodeIn, NodeOut
-
-#: The most of a page: a larger one holds a thread of the server for long.
-MAX_LIMIT = 1000
 
 
 class FleetService:
@@ -63,6 +62,7 @@ class FleetService:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.modes = CardModeService(store, self.find_agent)
         self._liveness = AgentLiveness()
         self._samples = LatestSamples()
 
@@ -167,7 +167,7 @@ class FleetService:
             .scalar_subquery()
         )
         query = sa.select(nodes, counts.label("device_count"))
-        query = query.order_by(nodes.c.id).limit(_check_limit(limit) + 1)
+        query = query.order_by(nodes.c.id).limit(check_limit(limit) + 1)
         with self._store.read() as connection:
             if after is not None:
                 query = query.where(nodes.c.id > find_node(connection, after).id)
@@ -191,7 +191,8 @@ class FleetService:
     def get_device(self, text: str, principal: Principal) -> DeviceOut:
         """Return a card by uuid or `node:index`; the index is enough for a pool of one node."""
         with self._store.read() as connection:
-            return self._device_out(find_device(connection, text), principal)
+            row = find_device(connection, text)
+            return self._device_out(row, principal, modes.read_switches(connection))
 
     def list_devices(
         self,
@@ -210,7 +211,7 @@ class FleetService:
             after: The name or uuid of the last card of the page before.
         """
         query = (
-            select_cards().order_by(devices.c.node_id, devices.c.idx).limit(_check_limit(limit) + 1)
+            select_cards().order_by(devices.c.node_id, devices.c.idx).limit(check_limit(limit) + 1)
         )
         wanted = ((devices.c.model, model), (devices.c.state, state), (devices.c.health, health))
         for column, value in wanted:
@@ -224,7 +225,8 @@ class FleetService:
                 later = sa.and_(devices.c.node_id == node_id, devices.c.idx > index)
                 query = query.where(sa.or_(devices.c.node_id > node_id, later))
             rows = connection.execute(query).all()
-        shown = [self._device_out(row, principal) for row in rows[:limit]]
+            switches = modes.read_switches(connection)
+        shown = [self._device_out(row, principal, switches) for row in rows[:limit]]
         return Page[DeviceOut](items=shown, next=shown[-1].name if len(rows) > limit else None)
 
     def adopt_devices(self, names: Sequence[str], principal: Principal) -> list[DeviceOut]:
@@ -242,6 +244,7 @@ class FleetService:
                     f"{', '.join(missing)}: not there now (lost); nothing was adopted",
                     hint="gpupool gpus shows which cards are there",
                 )
+            modes.refuse_switching(write, rows)
             set_device_state(write, rows, DeviceState.ADOPTED, "device.adopted")
         return self._read_devices(rows, principal)
 
@@ -280,6 +283,7 @@ class FleetService:
         drained = [row for row in rows if row.state == DeviceState.DRAINING]
         lost = [row for row in rows if row.state == DeviceState.LOST]
         set_device_state(write, drained, DeviceState.OBSERVED, "device.released")
+        modes.renew_drained(write, drained)
         spans.sync_spans(write, lost)
 
     def record_observations(self, name: str, samples: Sequence[DeviceSample]) -> None:
@@ -308,17 +312,22 @@ class FleetService:
     # Inside
     # --------------------------------------------------------------------------------------------
 
-    def _device_out(self, row: Any, principal: Principal) -> DeviceOut:
+    def _device_out(self, row: Any, principal: Principal, switches: Mapping[int, Any]) -> DeviceOut:
         return device_out(
-            row, row.node_name, self.get_usage(row.uuid), names_shown=principal.sees_all
+            row,
+            row.node_name,
+            self.get_usage(row.uuid),
+            names_shown=principal.sees_all,
+            switch=modes.describe_switch(row, switches.get(row.id)),
         )
 
     def _read_devices(self, rows: Sequence[Any], principal: Principal) -> list[DeviceOut]:
         with self._store.read() as connection:
             ids = [row.id for row in rows]
+            switches = modes.read_switches(connection)
             found = {}
             for row in connection.execute(select_cards().where(devices.c.id.in_(ids))):
-                found[row.id] = self._device_out(row, principal)
+                found[row.id] = self._device_out(row, principal, switches)
         return [found[row_id] for row_id in ids]
 
     def _check_agent(self, row: Any, agent: str, principal: Principal) -> None:
@@ -339,12 +348,3 @@ class FleetService:
                     write.event(
                         "node.silent", row.name, data={"after_seconds": SILENT_AFTER_SECONDS}
                     )
-
-
-def _check_limit(limit: int) -> int:
-    if not 1 <= limit <= MAX_LIMIT:
-        raise BadOption(
-            f"limit {limit} is not between 1 and {MAX_LIMIT}",
-            hint=f"ask for at most {MAX_LIMIT} a page",
-        )
-    return limit

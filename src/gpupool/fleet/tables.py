@@ -82,6 +82,20 @@ devices = sa.Table(
     ),
 )
 
+mode_switches = sa.Table(
+    "mode_switches",
+    metadata,
+    # One row per card that is being switched to another mode: `fleet.modes`.
+    sa.Column("device_id", sa.ForeignKey("devices.id"), primary_key=True),
+    sa.Column("mode", sa.String(16), nullable=False, comment="what was asked for"),
+    sa.Column("state_before", sa.String(16), nullable=False, comment="what the card returns to"),
+    sa.Column("reason", sa.String(400), nullable=False, comment="what its agent waits for"),
+    sa.Column("begun_ns", sa.BigInteger, nullable=False),
+    sa.Column(
+        "work_seq", sa.BigInteger, nullable=False, comment="when its agent last had news of it"
+    ),
+)
+
 device_spans = sa.Table(
     "device_spans",
     metadata,

@@ -14,6 +14,7 @@ from gpupool.model.device import DeviceHealth, DeviceState
 from gpupool.model.numa import format_cpus, read_host_capacity, read_numa_nodes, read_numa_parts
 from gpupool.model.partition import count_fitting, format_mix, read_partition_slots, read_profiles
 from gpupool.wire.fleet import DeviceOut, NodeOut, NumaOut, PieceOut, ProcessOut, UsageOut
+from gpupool.wire.modes import ModeSwitchOut
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,18 @@ def compute_largest_share(row: Any) -> tuple[int, int]:
 
 
 def device_out(
-    row: Any, node: str, seen: DeviceObservation | None, *, names_shown: bool
+    row: Any,
+    node: str,
+    seen: DeviceObservation | None,
+    *,
+    names_shown: bool,
+    switch: ModeSwitchOut | None = None,
 ) -> DeviceOut:
     """Return a card's row for the wire.
 
     Args:
         names_shown: Whether the caller may know which processes outside the pool run on it.
+        switch: Its switch to another mode, while one is under way.
     """
     milli, size = (0, 0) if row.of_cluster else compute_largest_share(row)
     return DeviceOut(
@@ -75,6 +82,8 @@ def device_out(
         usage=UsageOut() if seen is None else seen.usage,
         unmanaged=[] if seen is None else [_hide_process(p, names_shown) for p in seen.unmanaged],
         facts=public_facts(row.facts),
+        mode=row.facts.get("mode", "plain"),
+        switch=switch,
         generation=row.generation,
         cluster=row.of_cluster,
     )

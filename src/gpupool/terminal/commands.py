@@ -36,6 +36,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("gpus", "list cards"),
             ("adopt", "let the pool hand out cards"),
             ("release", "take cards back from the pool"),
+            ("mode", "set a card up for MIG, MPS, VMs …"),
             ("reservation", "reserve cards for a tenant and a time"),
             ("events", "events of the pool, in order"),
         ),

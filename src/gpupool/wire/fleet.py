@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, WireModel
+from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
 
 #: The words of `model.enforcement.FenceLevel`.
 EnforcementWord = Literal["none", "advisory", "soft", "hard"]
@@ -133,6 +134,10 @@ class DeviceOut(WireModel):
     usage: UsageOut = Field(default_factory=UsageOut)
     unmanaged: list[ProcessOut] = Field(default_factory=list)
     facts: dict[str, Any] = Field(default_factory=dict)
+    mode: str = Field("plain", description="what the card is set up for")
+    switch: ModeSwitchOut | None = Field(
+        None, description="its switch to another mode, while one is under way"
+    )
     generation: int
     cluster: bool = Field(
         False, description="a cluster hands it out: nothing is placed on it from here"
@@ -214,6 +219,7 @@ class WorkPage(WireModel):
     when after=0."""
 
     cursor: int
+    modes: list[ModeWork] = Field(default_factory=list, description="cards to be switched")
     work: list[WorkOut]
     live: list[str] | None = None
 
@@ -310,6 +316,7 @@ class ReportsIn(WireModel):
     reports: list[ReportIn] = Field(default_factory=list, max_length=1000)
     devices: list[DeviceSample] = Field(default_factory=list, max_length=1024)
     jobs: list[JobSample] = Field(default_factory=list, max_length=10_000)
+    modes: list[ModeReport] = Field(default_factory=list, max_length=1024)
     ready: bool = Field(False, description="everything this node had is told")
 
 

@@ -245,6 +245,14 @@ def _format_seconds(milliseconds: int | None) -> str:
     return "--" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
 
 
+def _describe_mode(card: dict[str, Any]) -> str:
+    switch = card["switch"]
+    if switch is None:
+        return str(card["mode"])
+    reason = switch["reason"] or f"{count_noun(card['shares'], 'share')} still on it"
+    return f"{card['mode']}, {switch['state']} for {switch['wanted']}: {reason}"
+
+
 def device_facts(card: dict[str, Any]) -> list[tuple[str, object]]:
     """List what `show CARD` prints."""
     used = f"{describe_compute(card['used_milli'])} + {describe_memory(card['used_bytes'])}"
@@ -254,6 +262,7 @@ def device_facts(card: dict[str, Any]) -> list[tuple[str, object]]:
         ("uuid", card["uuid"]),
         ("memory", describe_memory(card["memory_bytes"])),
         ("state", card["state"]),
+        ("mode", _describe_mode(card)),
         ("health", describe_health(card)),
         ("held", f"{used} in {count_noun(card['shares'], 'share')}"),
         ("free", f"{describe_compute(card['free_milli'])} + {describe_memory(card['free_bytes'])}"),

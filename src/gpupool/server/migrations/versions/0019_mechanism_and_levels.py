@@ -1,4 +1,4 @@
-"""An allocation says by which mechanism it was prepared, and what enforces each dimension."""
+"""An allocation has its mechanism and what enforces each dimension; cards switch modes."""
 
 from __future__ import annotations
 
@@ -34,3 +34,28 @@ def upgrade() -> None:
             batch_op.alter_column(
                 name, existing_type=sa.String(200), server_default="", existing_nullable=False
             )
+    op.create_table(
+        "mode_switches",
+        sa.Column("device_id", sa.Integer(), nullable=False),
+        sa.Column("mode", sa.String(length=16), nullable=False, comment="what was asked for"),
+        sa.Column(
+            "state_before",
+            sa.String(length=16),
+            nullable=False,
+            comment="what the card returns to",
+        ),
+        sa.Column(
+            "reason", sa.String(length=400), nullable=False, comment="what its agent waits for"
+        ),
+        sa.Column("begun_ns", sa.BigInteger(), nullable=False),
+        sa.Column(
+            "work_seq",
+            sa.BigInteger(),
+            nullable=False,
+            comment="when its agent last had news of it",
+        ),
+        sa.ForeignKeyConstraint(
+            ["device_id"], ["devices.id"], name=op.f("fk_mode_switches_device_id")
+        ),
+        sa.PrimaryKeyConstraint("device_id", name=op.f("pk_mode_switches")),
+    )
