@@ -7,7 +7,8 @@ layouts; the agent divides the cards' time and audits the counters. This module 
 compares and removes the files.
 
 The level is `soft` in a pool of root, where the job can change neither limits nor stand-in, and
-`advisory` in a user's own pool, where job and agent are one user. It is never `hard`.
+`advisory` in a user's own pool, where job and agent are one user. The fence alone is never `hard`; the
+layer `memgroup` makes the memory so.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ LAYOUT: Final = 1
 CARDS: Final = 128
 PROCESSES: Final = 1024
 KINDS: Final = 8
+MANAGED_KIND: Final = 3
+NESTED: Final = 2
 FAULTS: Final = 64
 ENDED: Final = 48
 SAMPLES: Final = 32
@@ -160,7 +162,8 @@ class SimProcess(ctypes.LittleEndianStructure):
         ("since_ns", _u64),
         ("image", _u64),
         ("pid_namespace", _u64),
-        ("unused", _u64 * 3),
+        ("limits", _u64 * NESTED),
+        ("unused", _u64),
         ("context", _u16 * CARDS),
         ("memory", _u64 * KINDS * CARDS),
     )

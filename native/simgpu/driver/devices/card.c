@@ -242,7 +242,8 @@ void card_uncharge(int device, uint32_t kind, uint64_t bytes)
     sim_uncharge(&sim, cards[device].index, kind, bytes);
 }
 
-uint64_t card_free_bytes(int device)
+uint64_t card_free_bytes(int device, uint64_t *total)
 {
-    return sim_free(&sim, cards[device].index);
+    *total = cards[device].facts.total_bytes;
+    return sim_left(&sim, cards[device].index, total);
 }

@@ -38,7 +38,8 @@ bool card_context_close(int device); /* whether it was the last: the engine's is
 /* `kind` is enum sim_memory. CUDA_ERROR_OUT_OF_MEMORY when the card has not as much left. */
 CUresult card_charge(int device, uint32_t kind, uint64_t bytes);
 void card_uncharge(int device, uint32_t kind, uint64_t bytes);
-uint64_t card_free_bytes(int device);
+/* What this process could still get, and the size of the card that it is shown: less than the card's under a limit by cgroup. */
+uint64_t card_free_bytes(int device, uint64_t *total);
 /* The answer of one of the model's functions as a CUresult. */
 CUresult card_result(int answer);
 

@@ -83,8 +83,9 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
     LOCKED();
     REQUIRE(free && total, CUDA_ERROR_INVALID_VALUE);
     CURRENT(context);
-    *total = card_facts(context->device)->total_bytes;
-    *free = card_free_bytes(context->device);
+    uint64_t shown;
+    *free = card_free_bytes(context->device, &shown);
+    *total = shown;
     return CUDA_SUCCESS;
 }
 

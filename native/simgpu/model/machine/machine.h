@@ -23,6 +23,8 @@
 #define SIM_FAULTS 64u /* remembered */
 #define SIM_ENDED 48u  /* contexts that ended, remembered */
 #define SIM_NO_CARD UINT32_MAX
+#define SIM_NESTED 2u  /* memory limits above one another that hold one process */
+#define SIM_UNLIMITED UINT64_MAX /* NVML_DEVICE_MEMORY_LIMIT_MAX */
 
 enum sim_clock { SIM_CLOCK_REAL = 0, SIM_CLOCK_VIRTUAL = 1 };
 
@@ -95,7 +97,8 @@ struct sim_process {
     uint64_t since_ns;
     uint64_t image; /* of the program: an exec keeps pid and start time, but not what was allocated */
     uint64_t pid_namespace; /* inode of /proc/PID/ns/pid: only processes in it can tell whether the pid lives */
-    uint64_t unused[3];
+    uint64_t limits[SIM_NESTED]; /* names of the cgroups with a memory limit that it is charged to, inner ones first; 0: none */
+    uint64_t unused;
     uint16_t context[SIM_CARDS]; /* in the engine, index + 1 */
     _Atomic uint64_t memory[SIM_CARDS][SIM_KINDS];
 };
@@ -160,6 +163,7 @@ struct sim {
     uint16_t visible[SIM_CARDS]; /* their indexes in the machine, in its order */
     _Atomic uint64_t reaped_ns;  /* when this process last looked for dead ones */
     char path[256];
+    char limits_path[272]; /* beside the file that `path` leads to */
 };
 
 /* 0, or -ENOENT (no machine here), -EPROTO (not a machine file, damaged, or of another layout), -errno of the system. With
@@ -203,6 +207,20 @@ void sim_uncharge(struct sim *sim, uint32_t card, uint32_t kind, uint64_t bytes)
 uint64_t sim_used(const struct sim *sim, uint32_t card);
 uint64_t sim_free(const struct sim *sim, uint32_t card);
 uint64_t sim_process_used(const struct sim_process *process, uint32_t card);
+
+/* What a cgroup may use of a card, and uses: all memory of its processes and of those below it, but managed memory. */
+struct sim_limit {
+    uint64_t soft, hard; /* 0 and SIM_UNLIMITED: no limit */
+    uint64_t used;
+};
+
+/* Limit what the processes of a cgroup use of a card, also those that run already; `directory` is where the caller sees the
+   cgroup in a mounted hierarchy, of version 1 or 2. Limits lie in a file of their own beside the machine's, which only the
+   machine's owner can write. -EACCES; -ENOENT (no such cgroup); -ENOTSUP (the root of a hierarchy); -errno. */
+int sim_limit_set(struct sim *sim, uint32_t card, const char *directory, uint64_t soft, uint64_t hard);
+int sim_limit_get(struct sim *sim, uint32_t card, const char *directory, struct sim_limit *limit);
+/* What this process could still get of a card and, in `total`, the size of the card that it is shown, by its limits. */
+uint64_t sim_left(struct sim *sim, uint32_t card, uint64_t *total);
 
 /* Submit, waiting as a driver does while the queue is full. 0, -EINVAL, or the context's error (CUresult, > 0). */
 int sim_submit(struct sim *sim, uint32_t context, uint32_t stream, const struct engine_work *work,

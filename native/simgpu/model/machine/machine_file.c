@@ -121,6 +121,16 @@ static int map_machine(struct sim *sim, int fd)
     return 0;
 }
 
+/* Of the file itself, whatever links lead to it: a link beside which there are no limits would undo them. */
+static void find_limits_path(struct sim *sim, int fd)
+{
+    char link[32], real[sizeof sim->path];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, real, sizeof real - 1);
+    real[length > 0 ? length : 0] = '\0';
+    snprintf(sim->limits_path, sizeof sim->limits_path, "%s.limits", length > 0 ? real : sim->path);
+}
+
 int sim_open(struct sim *sim, const char *path)
 {
     memset(sim, 0, sizeof *sim);
@@ -132,6 +142,7 @@ int sim_open(struct sim *sim, const char *path)
     if (fd < 0)
         return -errno;
     int problem = map_machine(sim, fd);
+    find_limits_path(sim, fd);
     close(fd);
     if (!problem)
         see_cards(sim);

@@ -28,6 +28,16 @@ void sim_futex_wake(const _Atomic uint32_t *word, int count);
 /* machine_faults.c: what was injected and not yet done to contexts. Under the lock. */
 void sim_handle_faults(struct sim *sim);
 
+/* machine_limits.c: the limits of a process's cgroups on one card, the inner one first. */
+struct sim_own_limits {
+    uint64_t name[SIM_NESTED]; /* 0: none */
+    uint64_t hard[SIM_NESTED];
+};
+/* Reads files: not under the lock. */
+void sim_find_limits(const struct sim *sim, uint32_t card, struct sim_own_limits *limits);
+/* What is left to a process by these limits, SIM_UNLIMITED where there are none; the card may have less. */
+uint64_t sim_left_of_limits(const struct sim *sim, uint32_t card, const struct sim_own_limits *limits);
+
 /* machine_processes.c: under the lock. */
 void sim_clear_process(struct sim *sim, struct sim_process *process);
 

@@ -179,9 +179,13 @@ uint64_t sim_free(const struct sim *sim, uint32_t card)
     return used < all ? all - used : 0;
 }
 
-static bool charge_locked(struct sim *sim, uint32_t card, uint32_t kind, uint64_t bytes)
+/* A process belongs to the limits that it met first, for its life: it cannot leave them by moving to another cgroup. */
+static bool charge_locked(struct sim *sim, uint32_t card, uint32_t kind, uint64_t bytes, const struct sim_own_limits *limits)
 {
     if (bytes > sim_free(sim, card))
+        return false;
+    memcpy(sim->self->limits, limits->name, sizeof sim->self->limits);
+    if (kind != SIM_MANAGED && bytes > sim_left_of_limits(sim, card, limits))
         return false;
     atomic_fetch_add(&sim->self->memory[card][kind], bytes);
     return true;
@@ -193,8 +197,10 @@ int sim_charge(struct sim *sim, uint32_t card, uint32_t kind, uint64_t bytes)
         return -EINVAL;
     bool charged, again;
     do {
+        struct sim_own_limits limits;
+        sim_find_limits(sim, card, &limits);
         sim_lock(sim);
-        charged = charge_locked(sim, card, kind, bytes);
+        charged = charge_locked(sim, card, kind, bytes, &limits);
         sim_unlock(sim);
         again = !charged && sim_reap(sim) > 0;
     } while (again);
@@ -213,10 +219,10 @@ void sim_uncharge(struct sim *sim, uint32_t card, uint32_t kind, uint64_t bytes)
 
 /* --- contexts --- */
 
-static int make_context(struct sim *sim, uint32_t card, uint32_t *context)
+static int make_context(struct sim *sim, uint32_t card, const struct sim_own_limits *limits, uint32_t *context)
 {
     struct engine *engine = &sim->machine->engine;
-    if (!charge_locked(sim, card, SIM_CONTEXT, sim->machine->card[card].context_bytes))
+    if (!charge_locked(sim, card, SIM_CONTEXT, sim->machine->card[card].context_bytes, limits))
         return -ENOMEM;
     int made = engine_context_create(engine, card, mark_of(sim, sim->self), sim_now(sim));
     if (made < 0) {
@@ -228,7 +234,7 @@ static int make_context(struct sim *sim, uint32_t card, uint32_t *context)
     return 0;
 }
 
-static int find_or_make(struct sim *sim, uint32_t card, uint32_t *context)
+static int find_or_make(struct sim *sim, uint32_t card, const struct sim_own_limits *limits, uint32_t *context)
 {
     if (sim->self->context[card]) {
         *context = sim->self->context[card] - 1u;
@@ -237,7 +243,7 @@ static int find_or_make(struct sim *sim, uint32_t card, uint32_t *context)
     int error = sim_card_error(sim, card);
     if (error)
         return error;
-    return sim->machine->card[card].needs_reset ? 46 /* CUDA_ERROR_DEVICE_UNAVAILABLE */ : make_context(sim, card, context);
+    return sim->machine->card[card].needs_reset ? 46 /* CUDA_ERROR_DEVICE_UNAVAILABLE */ : make_context(sim, card, limits, context);
 }
 
 int sim_context(struct sim *sim, uint32_t card, uint32_t *context)
@@ -248,8 +254,10 @@ int sim_context(struct sim *sim, uint32_t card, uint32_t *context)
     if ((problem = sim_attach(sim, 0)))
         return problem;
     do {
+        struct sim_own_limits limits;
+        sim_find_limits(sim, card, &limits);
         sim_lock(sim);
-        problem = find_or_make(sim, card, context);
+        problem = find_or_make(sim, card, &limits, context);
         sim_unlock(sim);
     } while ((problem == -ENOMEM || problem == -ENOSPC) && sim_reap(sim) > 0);
     return problem;

@@ -1,0 +1,138 @@
+"""A share with the driver's memory limit, under the real supervisor and the real fence.
+
+The job's program calls the simulated driver by its own path, past the fence, as a tenant would.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpupool.agent.supervisor.client import BindMount
+from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, PreparedAllocation
+from gpupool.mechanisms.fence_survey import can_mount
+from gpupool.mechanisms.layers.memgroup import compute_hard_bytes
+from gpupool.mechanisms.preparation import prepare_allocation, unprepare_allocation
+from gpupool.mechanisms.registry import MECHANISMS
+from gpupool.probes.simgpu import SimulatedMachine, create_machine
+from gpupool.probes.simulated import parse_sim
+from gpupool_native import simgpu_dir
+from tests.support.job_cgroups import open_pool_group
+from tests.support.supervised import ENVIRONMENT, Jobs, supervised_jobs
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(not can_mount(), reason="private mounts are not possible here"),
+]
+
+MIB = 1 << 20
+SHARE = 2048 * MIB
+PROGRAM = """
+import os, sys
+from ctypes import *
+cuda = CDLL(sys.argv[1])
+def check(code):
+    assert code == 0, code
+def fill():
+    device, context, place = c_int(), c_void_p(), c_uint64()
+    check(cuda.cuInit(0))
+    check(cuda.cuDeviceGet(byref(device), 0))
+    check(cuda.cuDevicePrimaryCtxRetain(byref(context), device))
+    check(cuda.cuCtxSetCurrent(context))
+    total = 0
+    for block in (64 << 20, 2 << 20):
+        while (code := cuda.cuMemAlloc_v2(byref(place), c_size_t(block))) == 0:
+            total += block
+        assert code == 2, code
+    return total
+"""
+ALONE = PROGRAM + "print(fill())"
+BESIDE = (
+    PROGRAM
+    + """
+mine = fill()
+if os.spawnv(os.P_WAIT, sys.executable, [sys.executable, *sys.argv[2:]]) == 0:
+    sys.exit("another process of the job got memory as well")
+print(mine)
+"""
+)
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> Iterator[AllocationView]:
+    create_machine(tmp_path / "cards/machine", parse_sim("1xL40S")[0])
+    with SimulatedMachine(tmp_path / "cards/machine") as machine:
+        card = machine.cards[0]
+    device = parse_sim("1xL40S")[0].devices[0]
+    grant = GrantedDevice(device, 300, SHARE, card.context_bytes, card.granule_bytes)
+    with open_pool_group() as pool:
+        yield AllocationView(
+            pool="pool",
+            allocation="al-1",
+            generation=1,
+            job="job-1",
+            tenant="team",
+            sharing="fixed",
+            granted=(grant,),
+            node_devices=(device,),
+            seat=JobSeat(),
+            machine=tmp_path / "cards",
+            cgroups=(str(pool / "job-1"),),
+        )
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    (tmp_path / "jobs").mkdir()
+    yield from supervised_jobs(tmp_path / "jobs")
+
+
+def run(jobs: Jobs, view: AllocationView, prepared: PreparedAllocation, *words: str) -> int:
+    """Run a Python program as the allocation's job; the number that it prints last."""
+    binds = [BindMount(str(one.source), one.target, one.writable) for one in prepared.mounts]
+    record, output = jobs.run(
+        sys.executable,
+        *words,
+        environment={**ENVIRONMENT, **prepared.env},
+        share_directory=str(prepared.share_dir),
+        share_mount="/run/gpupool/share",
+        binds=tuple(binds),
+        cgroups=view.cgroups,
+    )
+    assert record.exit_code == 0, output.decode()
+    return int(output.split()[-1])
+
+
+def test_a_job_past_the_fence_gets_not_a_byte_above_the_limit(
+    jobs: Jobs, view: AllocationView, tmp_path: Path
+) -> None:
+    fence = MECHANISMS["fence"]
+    prepared = prepare_allocation(fence, view, tmp_path / "state")
+    assert isinstance(prepared, PreparedAllocation)
+    context = view.granted[0].context_bytes
+    assert context is not None
+    hard = compute_hard_bytes(view.granted[0], tmp_path / "state")
+    driver = str(simgpu_dir() / "libcuda.so.1")
+
+    without = replace(view, allocation="al-0", cgroups=(f"{view.cgroups[0]}-without",))
+    bare = fence.prepare(without, tmp_path / "state")
+    assert isinstance(bare, PreparedAllocation)
+    assert run(jobs, without, bare, "-c", ALONE, driver) > 10 * hard
+
+    honest = run(jobs, view, prepared, "-c", ALONE, "libcuda.so.1")
+    assert honest == SHARE - context
+    # The supervisor removes the job's cgroup at its end, and the limit goes with it.
+    assert not Path(view.cgroups[0]).exists()
+
+    prepared_again = prepare_allocation(fence, view, tmp_path / "state")
+    assert prepared_again == prepared
+    around = run(jobs, view, prepared, "-c", BESIDE, driver, "-c", ALONE, driver)
+    assert around == hard - context == SHARE
+
+    unprepare_allocation(fence, "al-1", 1, tmp_path / "state")
+    assert not (tmp_path / "state/prepared/al-1").exists()
+    assert (tmp_path / "cards/machine.limits").read_text() == "gpupool memory limits 1\n"
