@@ -45,6 +45,12 @@ class NvmlInstances:
         self._handles = dict[str, Any]()
         self._profile_counts = dict[str, tuple[tuple[int, int], ...]]()
 
+    def close(self) -> None:
+        if self._driver.nvml is not None:
+            self._driver.ask(self._driver.nvml.nvmlShutdown)
+        self._driver.nvml = None
+        self._handles.clear()
+
     def list_cards(self) -> tuple[str, ...]:
         self._load()
         found = []
