@@ -31,7 +31,8 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil
 CRASHED = 77
 
 
-@pytest.fixture(params=sorted(MECHANISMS))
+# Partitions of real cards have the same rules on a stand-in for the driver: `test_mig`.
+@pytest.fixture(params=sorted(MECHANISMS.keys() - {"mig"}))
 def mechanism(request: pytest.FixtureRequest) -> Mechanism:
     if request.param == "fence" and (
         find_templates() is None or find_simulated_libraries() is None

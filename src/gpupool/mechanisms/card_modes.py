@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from gpupool.mechanisms.contract import NotYet
+from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.model.device import CardMode, Device, ModeOffer
 
 
@@ -43,7 +44,7 @@ class ModeSwitch(Protocol):
 
 
 #: By mode, in the order in which they are shown. PLAIN is what `leave` returns to.
-SWITCHES: Mapping[CardMode, ModeSwitch] = MappingProxyType({})
+SWITCHES: Mapping[CardMode, ModeSwitch] = MappingProxyType({CardMode.MIG: MigModeSwitch()})
 
 
 def list_mode_offers(device: Device) -> tuple[ModeOffer, ...]:

@@ -53,6 +53,7 @@ class GrantedDevice:
         context_bytes: memory of a context; None where the node has not measured it.
         granule_bytes: what allocations are rounded up to; None where it was not measured.
         profile: name of the profile, for a partition.
+        start: memory unit at which the partition begins; None where the mechanism may choose.
     """
 
     device: Device
@@ -61,6 +62,7 @@ class GrantedDevice:
     context_bytes: int | None = None
     granule_bytes: int | None = None
     profile: str | None = None
+    start: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Checks which partitions a node can serve: those of simulated cards, through the fence.
+"""Checks which partitions the fence can serve: those of simulated cards.
 
 Cards in partition mode are handed out in partitions only. On a real card a partition is a GPU
-instance, which gpupool cannot create yet. So the profiles of real cards are not published, and an
-allocation that has one all the same is refused rather than run without limits.
+instance, which `mechanisms.mig` creates; every other mechanism refuses it rather than run it without
+limits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _find_grant_problem(grant: GrantedDevice) -> str:
             else ""
         )
     if not device.simulated:
-        return f"partitions of real cards cannot be made yet ({grant.profile} of {device.uuid})"
+        return f"{grant.profile} of {device.uuid} is a hardware partition"
     known = any(profile.name == grant.profile for profile in list_stand_in_profiles(device))
     return "" if known else f"{device.uuid} cannot be cut into {grant.profile} now"
 

@@ -13,6 +13,7 @@ from gpupool.base.errors import RequestRejection
 from gpupool.mechanisms.contract import AllocationView, Layer, Mechanism
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.layers.memgroup import DriverMemoryLimits
+from gpupool.mechanisms.mig.mechanism import MigMechanism
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.share import CountedShare
 from gpupool.mechanisms.whole import WholeCards
@@ -20,7 +21,7 @@ from gpupool.mechanisms.whole import WholeCards
 # Whole cards need no limits, so they come first. The counted share stops no program, so it comes
 # last.
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
-    {m.name: m for m in (WholeCards(), FenceMechanism(), CountedShare())}
+    {m.name: m for m in (WholeCards(), MigMechanism(), FenceMechanism(), CountedShare())}
 )
 
 #: In the order in which they are added to what the mechanism has prepared.

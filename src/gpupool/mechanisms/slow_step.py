@@ -68,6 +68,18 @@ def forget_slow_step(folder: Path, name: str) -> None:
     _locate(folder, name, "lock").unlink(missing_ok=True)
 
 
+def await_slow_step(folder: Path, name: str) -> None:
+    """Block until no process runs the step. Returns at once where none does."""
+    try:
+        descriptor = os.open(_locate(folder, name, "lock"), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
 def _locate(folder: Path, name: str, kind: str) -> Path:
     return folder / f"step-{name}.{kind}"
 

@@ -27,7 +27,12 @@ class PartitionProfile:
     max_count: int
     gpu_milli: int
     profile_id: int | None = None  # the driver's number; it differs between boards
-    media: bool = False  # holds the engines of which a card has one set (`+me`, `+gfx` shapes)
+    media: bool = False  # holds the engines of which a card has one set (`+me` shapes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the usual shape of its size: no media or graphics variant."""
+        return "+" not in self.name and "-" not in self.name
 
 
 @dataclass(frozen=True, order=True)
@@ -107,6 +112,22 @@ def list_free_slots(
         if can_add_slot(profiles, beside, p):
             found.append(p)
     return tuple(found)
+
+
+def find_open_slot(
+    profiles: Sequence[PartitionProfile], taken: Iterable[PartitionSlot], name: str
+) -> PartitionSlot | None:
+    """Return the slot for a profile that leaves the most slots open, the highest start of equals.
+
+    It does not know what is asked for; `scheduling` chooses by demand. None if no slot is open.
+    """
+    beside = tuple(taken)
+    found = list[tuple[int, int, PartitionSlot]]()
+    for slot in list_free_slots(profiles, beside):
+        if slot.profile == name:
+            left = len(list_free_slots(profiles, (*beside, slot)))
+            found.append((left, slot.start, slot))
+    return max(found)[2] if found else None
 
 
 def count_fitting(

@@ -41,6 +41,21 @@ _L4 = (
     _PartitionShape(2, "+me", 6, 2, (0,), 1),
     _PartitionShape(4, "", 0, 4, (0,), 1),
 )
+#: A unit is a third of a slice here (recorded on RTX PRO 6000). Of `+me` and `+me.all` shapes a card
+#: holds one; `-me` shapes have no media engines, `+gfx` shapes can draw.
+_L12 = (
+    _PartitionShape(1, "", 14, 3, (0, 3, 6, 9), 4),
+    _PartitionShape(1, "+me", 21, 3, (0, 3, 6, 9), 1),
+    _PartitionShape(1, "+gfx", 47, 3, (0, 3, 6, 9), 4),
+    _PartitionShape(1, "+me.all", 65, 3, (0, 3, 6, 9), 1),
+    _PartitionShape(1, "-me", 67, 3, (0, 3, 6, 9), 4),
+    _PartitionShape(2, "", 5, 6, (0, 6), 2),
+    _PartitionShape(2, "+gfx", 35, 6, (0, 6), 2),
+    _PartitionShape(2, "+me.all", 64, 6, (0, 6), 1),
+    _PartitionShape(2, "-me", 66, 6, (0, 6), 2),
+    _PartitionShape(4, "", 0, 12, (0,), 1),
+    _PartitionShape(4, "+gfx", 32, 12, (0,), 1),
+)
 
 #: By model: shapes, GB in their names, and usable memory in hundredths of a GiB, as the driver's
 #: tools print it; all in the order of the shapes.
@@ -52,6 +67,11 @@ _BOARDS: dict[str, tuple[tuple[_PartitionShape, ...], tuple[int, ...], tuple[int
     "H100": (_L7, (10, 10, 20, 20, 40, 40, 80), (975, 975, 1962, 1962, 3950, 3950, 7925)),
     "H100-NVL": (_L7, (12, 12, 24, 24, 47, 47, 94), (1075, 1075, 2162, 2162, 4638, 4638, 9312)),
     "H200": (_L7, (18, 18, 35, 35, 71, 71, 141), (1600, 1600, 3225, 3225, 6950, 6950, 14000)),
+    "RTX-PRO-6000": (
+        _L12,
+        (24, 24, 24, 24, 24, 48, 48, 48, 48, 96, 96),
+        (2362, 2362, 2362, 2362, 2362, 4738, 4738, 4738, 4738, 9500, 9500),
+    ),
     "H200-NVL": (_L7, (18, 18, 35, 35, 71, 71, 141), (1600, 1600, 3225, 3225, 6950, 6950, 14000)),
 }
 
@@ -75,7 +95,7 @@ def list_mig_profiles(model: str) -> tuple[PartitionProfile, ...]:
             max_count=shape.max_count,
             gpu_milli=shape.slices * 1000 // whole,
             profile_id=shape.profile_id,
-            media=bool(shape.suffix),
+            media=shape.suffix.startswith("+me"),
         )
         profiles.append(profile)
     return tuple(profiles)

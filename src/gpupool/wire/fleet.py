@@ -153,6 +153,7 @@ class WorkSeat(WireModel):
     profile: str | None = Field(
         None, description="a partition of that profile, with the compute and memory above"
     )
+    start: int | None = Field(None, description="memory unit at which the partition begins")
 
 
 class RunAs(WireModel):

@@ -1,4 +1,4 @@
-"""Which mechanism serves a partition: the fence on a simulated card, none on a real one."""
+"""Which mechanism serves a partition: the fence on a simulated card, MIG on a real one."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def view(device: object, profile: str | None) -> AllocationView:
     return AllocationView("pool", "a-1", 1, "j-1", "t", "fixed", (grant,), (grant.device,))
 
 
-def test_only_a_simulated_card_in_partition_mode_publishes_profiles() -> None:
+def test_a_card_publishes_profiles_in_partition_mode_alone() -> None:
     assert read_profiles(list_device_facts(CARD)["profiles"]) == CARD.profiles
-    assert "profiles" not in list_device_facts(REAL)
+    assert read_profiles(list_device_facts(REAL)["profiles"]) == REAL.profiles
     assert "profiles" not in list_device_facts(PLAIN)
     assert list_stand_in_profiles(REAL) == ()
 
@@ -43,12 +43,12 @@ def test_a_partition_goes_with_the_mode_of_its_card_or_not_at_all() -> None:
     assert find_mode_problem(view(PLAIN, None)) == ""
 
 
-def test_a_partition_of_a_real_card_is_refused_by_every_mechanism_with_the_reason() -> None:
-    with pytest.raises(
-        RequestRejection, match="partitions of real cards cannot be made yet"
-    ) as caught:
-        choose_mechanism(view(REAL, ONE.name))
-    assert all(f"{name}: " in caught.value.message for name in MECHANISMS)
+def test_a_partition_of_a_real_card_is_served_by_mig_and_refused_by_the_others() -> None:
+    real = view(REAL, ONE.name)
+    assert choose_mechanism(real).name == "mig"
+    for name, mechanism in MECHANISMS.items():
+        if name != "mig":
+            assert mechanism.explain_refusal(real).endswith("is a hardware partition")
 
 
 def test_a_partition_is_never_handed_out_unheld() -> None:

@@ -156,7 +156,8 @@ def _make_granted_device(
     seat: WorkSeat, device: Device, costs: tuple[int, int] | None
 ) -> GrantedDevice:
     context, granule = costs or (None, None)
-    return GrantedDevice(device, seat.gpu_milli, seat.memory_bytes, context, granule, seat.profile)
+    sizes = (seat.gpu_milli, seat.memory_bytes)
+    return GrantedDevice(device, *sizes, context, granule, seat.profile, seat.start)
 
 
 def check_account(work: WorkOut, settings: LaunchSettings) -> None:

@@ -223,6 +223,7 @@ def _build_work(row: Row, taken: Sequence[Row], variables: dict[str, str]) -> Wo
                 gpu_milli=seat.gpu_milli,
                 memory_bytes=seat.memory_bytes,
                 profile=seat.profile,
+                start=seat.start,
             )
             for seat in taken
         ],

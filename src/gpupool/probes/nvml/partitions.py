@@ -30,7 +30,8 @@ def read_profiles(driver: NvmlDriver, handle: Any) -> Iterator[PartitionProfile]
                 max_count=int(info.instanceCount),
                 gpu_milli=info.sliceCount * 1000 // slices,
                 profile_id=int(info.id),
-                media="+" in decode_text(info.name),
+                # Of `+gfx` and `-me` shapes a card may have several.
+                media="+me" in decode_text(info.name),
             )
 
 

@@ -113,7 +113,7 @@ def _find_smaller_partition(shape: Shape, free: FreeCapacity, room: QuotaHeadroo
     most = shape.gpu_milli, max(own, default=0)
     less = list[PartitionProfile]()
     for profile in profiles:
-        if (profile.gpu_milli, profile.memory_bytes) < most and not profile.media:
+        if (profile.gpu_milli, profile.memory_bytes) < most and profile.is_plain:
             less.append(profile)
     for profile in sorted(less, key=lambda one: (-one.gpu_milli, -one.memory_bytes, one.name)):
         smaller = replace(shape, gpu_milli=profile.gpu_milli, profile=profile.name)

@@ -51,7 +51,7 @@ def list_profile_names(model: str | None, cards: CardTable) -> tuple[str, ...]:
 
 
 def _match_name(name: str, profiles: Iterable[PartitionProfile]) -> list[PartitionProfile]:
-    """Return the profile of that name; for `3g` the one with least memory and no media engines."""
+    """Return the profile of that name; for `3g` the plain one with least memory."""
     exact = [one for one in profiles if one.name.lower() == name]
-    plain = [one for one in profiles if one.name.lower().startswith(f"{name}.") and not one.media]
+    plain = [one for one in profiles if one.name.lower().startswith(f"{name}.") and one.is_plain]
     return exact or sorted(plain, key=lambda one: one.memory_bytes)[:1]

@@ -1,0 +1,120 @@
+"""Defines the driver calls that partitions need, and what they answer.
+
+`probes.nvml.instances` implements them on a real driver. Instances are named by number and never by
+handle, because a handle is worth nothing in another process. Imports no driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class CallProblem(StrEnum):
+    """What the driver answered, as far as it decides what to do next."""
+
+    #: Something that is open on the card or in the instance prevents the call.
+    IN_USE = "in-use"
+    #: The placement is not free. The driver also says so of an instance that exists already.
+    OCCUPIED = "occupied"
+    ABSENT = "absent"
+    NO_PERMISSION = "no-permission"
+    UNSUPPORTED = "unsupported"
+    RESET_REQUIRED = "reset-required"
+    OTHER = "other"
+
+
+class DriverCallError(Exception):
+    """A call that the driver did not carry out."""
+
+    def __init__(self, call: str, problem: CallProblem, text: str) -> None:
+        super().__init__(f"{call}: {text}")
+        self.call = call
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class GpuInstance:
+    """A GPU instance that exists on a card now.
+
+    Attributes:
+        number: the driver's id; it is used again after the instance is destroyed.
+        profile_id: the driver's number of the profile; it differs between boards.
+        compute: numbers of its compute instances; empty for one that is half made or half gone.
+    """
+
+    number: int
+    profile_id: int
+    start: int
+    size: int
+    compute: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class MigMode:
+    """Whether MIG mode is on now, and whether it will be after the next reset of the card."""
+
+    current: bool
+    pending: bool
+
+
+class Virtualization(StrEnum):
+    """Where this host sees the card from."""
+
+    NONE = "none"
+    PASSTHROUGH = "passthrough"
+    VGPU_GUEST = "vgpu-guest"
+    HOST = "host"
+
+
+class InstanceDriver(Protocol):
+    """The driver's management calls. Safe for several threads; a card is named by its uuid.
+
+    Every call raises DriverCallError where the driver refuses, and ServiceUnavailable where there
+    is no driver.
+    """
+
+    def close(self) -> None:
+        """Close the driver; the next call opens it again."""
+        ...
+
+    def list_cards(self) -> tuple[str, ...]: ...
+
+    def read_minor(self, card: str) -> int:
+        """Return N of `/dev/nvidiaN`."""
+        ...
+
+    def read_mode(self, card: str) -> MigMode | None:
+        """Return the mode; None for a card without MIG."""
+        ...
+
+    def set_mode(self, card: str, wanted: bool) -> CallProblem | None:
+        """Ask for the mode; return why it is not active although the call succeeded."""
+        ...
+
+    def can_switch_without_reset(self, card: str) -> bool:
+        """Return whether the card changes the mode while it is idle (Hopper and newer)."""
+        ...
+
+    def read_virtualization(self, card: str) -> Virtualization: ...
+
+    def list_instances(self, card: str) -> tuple[GpuInstance, ...]:
+        """Return all GPU instances of a card, also those without a compute instance."""
+        ...
+
+    def create_instance(self, card: str, profile_id: int, start: int, size: int) -> int:
+        """Create a GPU instance in that slot and return its number."""
+        ...
+
+    def create_compute(self, card: str, instance: int) -> int:
+        """Create the compute instance that fills a GPU instance and return its number."""
+        ...
+
+    def read_partition_uuid(self, card: str, instance: int, compute: int) -> str:
+        """Return the uuid by which CUDA opens a compute instance: `MIG-…`."""
+        ...
+
+    def destroy_compute(self, card: str, instance: int, compute: int) -> None: ...
+
+    def destroy_instance(self, card: str, instance: int) -> None: ...

@@ -1,0 +1,280 @@
+"""Switches cards into MIG mode and back, with or without a reset of the card.
+
+Hopper and newer cards switch while they are idle. Ampere cards change the mode at their next reset.
+The driver answers SUCCESS in both cases, also where nothing happened, so this module reads the
+activation status and then the mode itself. A switch that fails leaves no pending mode behind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gpupool.base.durable import make_directory_durably, write_durably
+from gpupool.base.errors import RequestRejection, ServiceUnavailable, StillInUse
+from gpupool.mechanisms.contract import NotYet
+from gpupool.mechanisms.mig.driver import (
+    CallProblem,
+    DriverCallError,
+    InstanceDriver,
+    MigMode,
+    Virtualization,
+)
+from gpupool.mechanisms.mig.host_files import HostFiles, find_open_handles, format_handles
+from gpupool.mechanisms.mig.records import lock_card
+from gpupool.mechanisms.slow_step import StepResult, forget_slow_step, run_slow_step
+from gpupool.model.device import CardMode, Device, ModeNeed, ModeOffer
+from gpupool.probes.nvml.instances import NvmlInstances
+
+#: The vendor's command for a reset; NVML has no call for it. It refuses while the card is in use,
+#: and on cards that are joined by NVLink until all of them are reset together.
+RESET_COMMAND = ("nvidia-smi", "--gpu-reset", "-i")
+#: Seconds between two looks at a card that waits for a restart of its VM.
+RESTART_PAUSE_SECONDS = 60.0
+#: What holds a card open without being listed as a process (NVIDIA/DCGM#276, gpu-operator#118).
+HIDDEN_HOLDERS = (
+    "stop what may have the card open: systemctl stop nvidia-dcgm nvidia-persistenced nvsm, "
+    "and device plugins in containers"
+)
+
+StepRunner = Callable[[Path, str, Sequence[str], str], StepResult | NotYet]
+
+
+class MigModeSwitch:
+    """Sets cards up for hardware partitions, and undoes that.
+
+    Args:
+        driver: the driver's calls; loaded on first use.
+        host: where this process sees the host's files.
+        run_step: starts a slow step in a process of its own.
+        reset_command: resets the card whose uuid is appended.
+    """
+
+    mode = CardMode.MIG
+
+    def __init__(
+        self,
+        driver: InstanceDriver | None = None,
+        host: HostFiles | None = None,
+        run_step: StepRunner = run_slow_step,
+        reset_command: Sequence[str] = RESET_COMMAND,
+    ) -> None:
+        self._driver: InstanceDriver = driver or NvmlInstances()
+        self._host = host or HostFiles()
+        self._run_step = run_step
+        self._reset_command = tuple(reset_command)
+
+    def describe_offer(self, device: Device) -> ModeOffer | None:
+        if not _has_mig(device):
+            return None
+        try:
+            need = self._find_need(device.uuid)
+            blocked = self._find_block(device.uuid)
+        except (DriverCallError, ServiceUnavailable) as error:
+            return ModeOffer(self.mode, blocked_by=f"the driver cannot be asked: {error}")
+        return ModeOffer(self.mode, need, blocked_by=blocked)
+
+    def list_steps(self, device: Device) -> tuple[str, ...]:
+        if not _has_mig(device):
+            return ()
+        steps = [
+            f"check that no process has {_locate_node(device)} open",
+            f"ask the driver for MIG mode on {device.uuid}",
+        ]
+        if self._find_need(device.uuid) is not ModeNeed.IDLE_CARD:
+            command = " ".join((*self._reset_command, device.uuid))
+            steps.append(f"reset the card, because it changes the mode only then: {command}")
+        steps.append("read the mode back, then the profiles that the card offers")
+        return tuple(steps)
+
+    def enter(self, device: Device, state_dir: Path) -> NotYet | None:
+        return self._switch(device, True, state_dir)
+
+    def leave(self, device: Device, state_dir: Path) -> NotYet | None:
+        return self._switch(device, False, state_dir)
+
+    def _switch(self, device: Device, wanted: bool, state_dir: Path) -> NotYet | None:
+        """Bring the card into the wanted state. Idempotent; finishes what a crash left half-way."""
+        card = device.uuid
+        record = _SwitchRecord(state_dir, card)
+        try:
+            # A creation of a partition and a switch exclude each other.
+            with lock_card(state_dir, card):
+                found = self._driver.read_mode(card)
+                if found is None:
+                    raise RequestRejection(f"{card} ({device.model}) has no MIG")
+                if found == MigMode(wanted, wanted):
+                    self._finish(record, card, wanted)
+                    return None
+                if not record.is_resetting():
+                    self._refuse_switch(device, wanted)
+                    record.write_before(found)
+                    self._ask_for_mode(record, card, wanted)
+                if self._driver.read_mode(card) == MigMode(wanted, wanted):
+                    self._finish(record, card, wanted)
+                    return None
+                return self._reset_card(record, card, wanted)
+        except DriverCallError as error:
+            raise ServiceUnavailable(f"the driver refuses: {error}", hint=HIDDEN_HOLDERS) from error
+
+    def _finish(self, record: _SwitchRecord, card: str, wanted: bool) -> None:
+        """Close the switch in the record; after `leave` put back what was pending before."""
+        forget_slow_step(record.folder, f"reset-{card}")
+        if wanted:
+            record.set_resetting(False)
+            return
+        before = record.read_before()
+        if before is not None and before.pending and not before.current:
+            self._driver.set_mode(card, True)
+        record.remove()
+
+    def _refuse_switch(self, device: Device, wanted: bool) -> None:
+        if blocked := self._find_block(device.uuid):
+            raise RequestRejection(f"{device.uuid} cannot be switched: {blocked}")
+        instances = self._driver.list_instances(device.uuid)
+        if instances and not wanted:
+            numbers = ", ".join(str(one.number) for one in instances)
+            raise StillInUse(
+                f"{device.uuid} has {len(instances)} GPU instances ({numbers})",
+                hint="release their allocations; nvidia-smi mig -lgi lists those of other tools",
+            )
+        handles = find_open_handles(self._host, [_locate_node(device)])
+        if handles:
+            raise StillInUse(
+                f"{device.uuid} is open in {format_handles(handles)}",
+                hint="end them, or stop the service that they belong to",
+            )
+
+    def _ask_for_mode(self, record: _SwitchRecord, card: str, wanted: bool) -> None:
+        """Ask for the mode, and take the wish back where the card did not follow it."""
+        try:
+            problem = self._driver.set_mode(card, wanted)
+        except DriverCallError:
+            record.abandon(wanted)
+            raise
+        if problem is None or problem is CallProblem.RESET_REQUIRED:
+            return
+        self._take_back(record, card, wanted)
+        raise StillInUse(
+            f"{card} did not change its MIG mode: the driver answers success with status {problem}, "
+            "and no process has the card open",
+            hint=HIDDEN_HOLDERS,
+        )
+
+    def _reset_card(self, record: _SwitchRecord, card: str, wanted: bool) -> NotYet | None:
+        """Reset the card in a process of its own, and read the mode back."""
+        need = self._find_need(card)
+        if need is ModeNeed.IDLE_CARD:
+            self._take_back(record, card, wanted)
+            raise ServiceUnavailable(
+                f"the driver accepted the mode of {card} and did not change it"
+            )
+        if need is ModeNeed.REBOOT:
+            reason = f"{card} changes its MIG mode when this VM restarts"
+            return NotYet(reason, RESTART_PAUSE_SECONDS)
+        record.set_resetting(True)
+        name = f"reset-{card}"
+        # A card that any process has open is not reset, so this one closes it too.
+        self._driver.close()
+        result = self._run_step(
+            record.folder,
+            name,
+            (*self._reset_command, card),
+            f"{card} is reset to change its MIG mode",
+        )
+        if isinstance(result, NotYet):
+            return result
+        forget_slow_step(record.folder, name)
+        if self._driver.read_mode(card) == MigMode(wanted, wanted):
+            self._finish(record, card, wanted)
+            return None
+        self._take_back(record, card, wanted)
+        raise RequestRejection(
+            f"the reset of {card} did not change its MIG mode (exit code {result.exit_code}): "
+            f"{result.output.strip() or 'no output'}",
+            hint="cards joined by NVLink are reset together; in a VM restart the VM",
+        )
+
+    def _take_back(self, record: _SwitchRecord, card: str, wanted: bool) -> None:
+        """Remove a pending mode: it would take effect at some later reset."""
+        before = record.read_before()
+        pending = before.pending if wanted and before is not None else not wanted
+        self._driver.set_mode(card, pending)
+        record.abandon(wanted)
+
+    def _find_need(self, card: str) -> ModeNeed:
+        if self._driver.can_switch_without_reset(card):
+            return ModeNeed.IDLE_CARD
+        # The hypervisor refuses a reset from inside a VM.
+        guest = self._driver.read_virtualization(card) is Virtualization.PASSTHROUGH
+        return ModeNeed.REBOOT if guest else ModeNeed.RESET
+
+    def _find_block(self, card: str) -> str:
+        if self._driver.read_virtualization(card) is Virtualization.VGPU_GUEST:
+            return "this machine is a vGPU guest: its host decides how the card is divided"
+        return ""
+
+
+class _SwitchRecord:
+    """`<state>/modes/<card>.json`: the mode before the first change, and whether a reset runs."""
+
+    def __init__(self, state_dir: Path, card: str) -> None:
+        self.folder = state_dir / "modes"
+        self._path = self.folder / f"{card}.json"
+
+    def read_before(self) -> MigMode | None:
+        document = self._read()
+        return None if document is None else MigMode(**document["before"])
+
+    def is_resetting(self) -> bool:
+        document = self._read()
+        return document is not None and bool(document["resetting"])
+
+    def write_before(self, before: MigMode) -> None:
+        """Write what was there; what an earlier attempt wrote is kept."""
+        if self._read() is None:
+            document = {"mode": str(CardMode.MIG), "before": asdict(before), "resetting": False}
+            self._write(document)
+
+    def set_resetting(self, resetting: bool) -> None:
+        document = self._read()
+        if document is not None and document["resetting"] != resetting:
+            self._write({**document, "resetting": resetting})
+
+    def abandon(self, wanted: bool) -> None:
+        """Forget an attempt that changed nothing; of `leave` the record of `enter` stays."""
+        if wanted:
+            self.remove()
+        else:
+            self.set_resetting(False)
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            document: dict[str, Any] = json.loads(self._path.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return None
+        return document
+
+    def _write(self, document: dict[str, Any]) -> None:
+        make_directory_durably(self.folder)
+        write_durably(
+            self._path, json.dumps({"version": 1, **document}, sort_keys=True).encode(), mode=0o600
+        )
+
+
+def _has_mig(device: Device) -> bool:
+    return device.vendor == "nvidia" and not device.simulated and device.partitioned is not None
+
+
+def _locate_node(device: Device) -> str:
+    """Return the node of the whole card."""
+    for path in device.device_paths:
+        if path.startswith("/dev/nvidia"):
+            return path
+    return "/dev/nvidiactl"
