@@ -48,7 +48,8 @@ def test_a_partition_of_a_real_card_is_refused_by_every_mechanism_with_the_reaso
         RequestRejection, match="partitions of real cards cannot be made yet"
     ) as caught:
         choose_mechanism(view(REAL, ONE.name))
-    assert all(f"{name}: " in caught.value.message for name in MECHANISMS)
+    others = set(MECHANISMS) - {"mps"}  # which is tried for sharing mps alone
+    assert all(f"{name}: " in caught.value.message for name in others)
 
 
 def test_a_partition_is_never_handed_out_unheld() -> None:
