@@ -29,8 +29,9 @@ from tests.support.mps_fake import NO_DAEMON, FakeDaemon
 
 GIB = 1 << 30
 
+#: Of this process alone: MPS processes of tests beside it would be foreign ones on the same card.
 CARD = Device(
-    "GPU-8f6dbc4f-0000-0000-0000-000000000001",
+    f"GPU-8f6dbc4f-0000-0000-0000-{os.getpid():012}",
     0,
     "nvidia",
     "NVIDIA H200",

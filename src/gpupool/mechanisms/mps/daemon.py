@@ -26,6 +26,8 @@ from gpupool.mechanisms.mps.control import PROGRAM, ControlTarget
 #: after 15 bytes (proc(5)).
 _COMMAND: Final = b"nvidia-cuda-mps"
 _PIPE: Final = "CUDA_MPS_PIPE_DIRECTORY"
+#: Options with which the control program stays as a daemon.
+_RESIDENT: Final = frozenset((b"-d", b"-f", b"--daemon", b"--foreground"))
 #: Longest path of a socket with its closing NUL (unix(7)).
 SOCKET_PATH_BYTES: Final = 108
 #: Seconds for the daemon and its server to end after `quit -t 1`, and again after SIGKILL.
@@ -127,12 +129,14 @@ class DaemonProcesses:
         return tuple(found)
 
     def find_foreign(self, uuid: str, root: Path) -> tuple[int, ...]:
-        """Return the MPS processes that could serve a card and that no agent here started."""
+        """Return the daemons and servers that could serve a card and are not below `root`."""
         found = []
         for pid, environment in self._iterate_processes():
             pipe = environment.get(_PIPE, "")
             shown = environment.get("CUDA_VISIBLE_DEVICES")
-            if not Path(pipe).is_relative_to(root) and (shown is None or uuid in shown):
+            if Path(pipe).is_relative_to(root) or (shown is not None and uuid not in shown):
+                continue
+            if self._is_resident(pid):
                 found.append(pid)
         return tuple(found)
 
@@ -167,6 +171,14 @@ class DaemonProcesses:
             return
         finally:
             os.close(descriptor)
+
+    def _is_resident(self, pid: int) -> bool:
+        """Whether a process is a daemon or a server, and not a client that asks one."""
+        try:
+            words = (self._proc / str(pid) / "cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return b"server" in words[0] or not _RESIDENT.isdisjoint(words)
 
     def _iterate_processes(self) -> Iterator[tuple[int, Mapping[str, str]]]:
         for entry in self._proc.iterdir():

@@ -64,33 +64,40 @@ def test_what_does_not_end_by_itself_is_killed(
     assert process.wait() == -9
 
 
+def list_foreign(proc: Path, words: str, environment: dict[str, str], root: Path) -> list[int]:
+    """Return what is foreign of one process 4711 in a directory that plays /proc."""
+    entry = proc / "4711"
+    entry.mkdir(parents=True)
+    (entry / "comm").write_text("nvidia-cuda-mps\n")
+    (entry / "cmdline").write_text("\0".join([*words.split(), ""]))
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    (entry / "environ").write_text("\0".join([*variables, ""]))
+    return list(DaemonProcesses(proc).find_foreign(UUID, root))
+
+
+@pytest.mark.parametrize("words", ["nvidia-cuda-mps-control -d", "/usr/bin/nvidia-cuda-mps-server"])
 @pytest.mark.parametrize(
     ("environment", "is_foreign"),
     [
         ({"CUDA_VISIBLE_DEVICES": UUID, "CUDA_MPS_PIPE_DIRECTORY": "/tmp/nvidia-mps"}, True),
         ({"PATH": "/bin"}, True),
         ({"CUDA_VISIBLE_DEVICES": "GPU-another"}, False),
+        ({"CUDA_MPS_PIPE_DIRECTORY": "/state/mps/0123/pipe"}, False),
     ],
 )
 def test_a_daemon_of_others_counts_where_it_could_serve_the_card(
-    place: DaemonPlace,
-    program: Path,
-    started: list["subprocess.Popen[bytes]"],
-    environment: dict[str, str],
-    is_foreign: bool,
+    tmp_path: Path, words: str, environment: dict[str, str], is_foreign: bool
 ) -> None:
-    process = subprocess.Popen([program, "60"], env=environment)
-    started.append(process)
-    found = DaemonProcesses().find_foreign(UUID, place.folder.parent)
-    assert (process.pid in found) is is_foreign
+    found = list_foreign(tmp_path / "proc", words, environment, Path("/state/mps"))
+    assert found == ([4711] if is_foreign else [])
 
 
-def test_our_own_daemons_are_not_foreign(
-    place: DaemonPlace, program: Path, started: list["subprocess.Popen[bytes]"]
-) -> None:
-    process = subprocess.Popen([program, "60"], env=place.target.environment)
-    started.append(process)
-    assert process.pid not in DaemonProcesses().find_foreign(UUID, place.folder.parent)
+def test_a_command_of_an_operator_is_no_daemon(tmp_path: Path) -> None:
+    """Such as `echo ps | nvidia-cuda-mps-control`, which lasts for milliseconds."""
+    found = list_foreign(
+        tmp_path / "proc", "nvidia-cuda-mps-control", {"PATH": "/bin"}, Path("/state/mps")
+    )
+    assert found == []
 
 
 def test_stale_sockets_go_and_a_link_takes_nothing_with_it(
