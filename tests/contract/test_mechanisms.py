@@ -7,6 +7,7 @@ change to the file system, for every n there is.
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.errors import NotFound, RequestRejection, StaleGeneration
+from gpupool.mechanisms import registry
 from gpupool.mechanisms.contract import (
     AllocationView,
     GrantedDevice,
@@ -26,6 +28,7 @@ from gpupool.mechanisms.contract import (
 from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
 from gpupool.mechanisms.registry import MECHANISMS, choose_mechanism, find_on_record
 from gpupool.probes.simulated import parse_sim
+from tests.support.mps_host import build_automatic, describe_share
 
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
 CRASHED = 77
@@ -33,12 +36,21 @@ CRASHED = 77
 
 # Partitions of real cards have the same rules on a stand-in for the driver: `test_mig`.
 @pytest.fixture(params=sorted(MECHANISMS.keys() - {"mig"}))
-def mechanism(request: pytest.FixtureRequest) -> Mechanism:
+def mechanism(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Mechanism]:
     if request.param == "fence" and (
         find_templates() is None or find_simulated_libraries() is None
     ):
         pytest.skip("gpupool-native is installed without its fence libraries")
-    return MECHANISMS[request.param]
+    if request.param == "mps":
+        # No card here has MPS: its daemons and compute modes are files of a host that plays one.
+        with tempfile.TemporaryDirectory(prefix="mps") as host:
+            mps = build_automatic(Path(host))
+            monkeypatch.setattr(registry, "MECHANISMS", {**MECHANISMS, "mps": mps})
+            yield mps
+    else:
+        yield MECHANISMS[request.param]
 
 
 @pytest.fixture
@@ -56,6 +68,7 @@ def views() -> Iterator[AllocationView]:
     yield replace(one, granted=(GrantedDevice(devices[2], 1000, devices[2].memory_bytes),))
     yield replace(one, granted=(GrantedDevice(devices[1], 300, 8 << 30),))
     yield replace(one, granted=(GrantedDevice(devices[1], 300, 8 << 30),), fence=False)
+    yield describe_share()
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
@@ -192,6 +205,9 @@ def test_preparing_after_a_crash_at_any_step_gives_what_it_gives_without_one(
         return mechanism.prepare(view, folder)
 
     prepare(tmp_path / "calm")
+    calm = tree(tmp_path / "calm")
+    # It may have changed the card, which the next agent must find as this one did.
+    mechanism.unprepare("al-1", 5, tmp_path / "calm")
     for change in count():
         folder = tmp_path / f"{change:04d}"
         crashed = crash_at(change, lambda folder=folder: prepare(folder))  # type: ignore[misc]
@@ -200,7 +216,8 @@ def test_preparing_after_a_crash_at_any_step_gives_what_it_gives_without_one(
             or mechanism.observe(folder)["al-1"].problem == ""
         )
         prepare(folder)
-        assert tree(folder) == tree(tmp_path / "calm"), f"after a crash at change {change}"
+        assert tree(folder) == calm, f"after a crash at change {change}"
+        mechanism.unprepare("al-1", 5, folder)
         if not crashed:
             break
     assert change >= 5, "the crashes did not reach into the call"
@@ -247,7 +264,7 @@ def test_a_mechanism_never_touches_what_another_prepared(
 ) -> None:
     mechanism.prepare(view, tmp_path)
     before = tree(tmp_path)
-    for other in (m for m in MECHANISMS.values() if m is not mechanism):
+    for other in (m for m in MECHANISMS.values() if m.name != mechanism.name):
         other.unprepare("al-1", 9, tmp_path)
         assert other.observe(tmp_path) == {}
         if not other.explain_refusal(view):

@@ -153,6 +153,8 @@ class HelperProcess:
     Attributes:
         name: unique on the node; a plain file name.
         uid: account that it runs as; None is the agent's.
+        shared: several allocations of the node use the one process of this name. It is started once
+            and does not end with a job: the mechanism ends it with its last allocation.
     """
 
     name: str
@@ -160,6 +162,7 @@ class HelperProcess:
     environment: Mapping[str, str] = field(default_factory=dict)
     uid: int | None = None
     gid: int | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,10 +172,13 @@ class NotYet:
     Attributes:
         reason: what the allocation waits for, for people.
         again_in_seconds: when to call `prepare` again.
+        helpers: processes that must run before `prepare` can go on. The agent starts those that do
+            not run.
     """
 
     reason: str
     again_in_seconds: float
+    helpers: tuple[HelperProcess, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,30 @@ from gpupool.mechanisms.contract import AllocationView, Layer, Mechanism
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.layers.memgroup import DriverMemoryLimits
 from gpupool.mechanisms.mig.mechanism import MigMechanism
+from gpupool.mechanisms.mps.mechanism import MpsMechanism
+from gpupool.mechanisms.mps.refusal import SHARING
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.share import CountedShare
+from gpupool.mechanisms.timeslice.layer import TimesliceLayer
 from gpupool.mechanisms.whole import WholeCards
 
 # Whole cards need no limits, so they come first. The counted share stops no program, so it comes
 # last.
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
-    {m.name: m for m in (WholeCards(), MigMechanism(), FenceMechanism(), CountedShare())}
+    {
+        one.name: one
+        for one in (
+            WholeCards(),
+            MigMechanism(),
+            FenceMechanism(),
+            CountedShare(),
+            MpsMechanism(),
+        )
+    }
 )
 
 #: In the order in which they are added to what the mechanism has prepared.
-LAYERS: tuple[Layer, ...] = (DriverMemoryLimits(),)
+LAYERS: tuple[Layer, ...] = (DriverMemoryLimits(), TimesliceLayer())
 
 
 def find_on_record(allocation: str, state_dir: Path) -> Mechanism | None:
@@ -41,7 +53,7 @@ def choose_mechanism(view: AllocationView) -> Mechanism:
         RequestRejection: none serves it; the message has the reason of each.
     """
     reasons: list[str] = []
-    for mechanism in MECHANISMS.values():
+    for mechanism in _list_candidates(view):
         reason = mechanism.explain_refusal(view)
         if not reason:
             return mechanism
@@ -49,3 +61,9 @@ def choose_mechanism(view: AllocationView) -> Mechanism:
     raise RequestRejection(
         f"No mechanism can serve allocation {view.allocation}: {'; '.join(reasons)}"
     )
+
+
+def _list_candidates(view: AllocationView) -> list[Mechanism]:
+    """Return the mechanisms that may serve an allocation: one for MPS is served by MPS alone."""
+    wants_mps = view.sharing == SHARING
+    return [one for one in MECHANISMS.values() if (one.name == SHARING) is wants_mps]

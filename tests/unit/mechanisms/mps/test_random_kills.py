@@ -1,0 +1,164 @@
+"""Agents and daemons are killed at random steps; then the next agent undoes all.
+
+Whatever was killed: the card has its compute mode of before, no process and no file is left. Agents
+are forked children that end, without any clean-up, at a random change to the file system. Daemons
+are processes. `GPUPOOL_KILLS` sets the number of kills; `-s` prints what was killed.
+"""
+
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpupool.base.errors import GpupoolError
+from gpupool.mechanisms.card_settings.compute_mode import ComputeMode
+from gpupool.mechanisms.card_settings.records import CardRecordBook
+from gpupool.mechanisms.contract import NotYet
+from gpupool.mechanisms.mps.daemon import DaemonPlace, DaemonProcesses
+from gpupool.mechanisms.mps.mechanism import MpsMechanism
+from tests.support.mps_host import CARD, FakeControl, FakeModes, HelperStarter, describe_share
+
+KILLS = int(os.environ.get("GPUPOOL_KILLS", "24"))
+CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
+CRASHED = 77
+ALLOCATIONS = ("al-1", "al-2", "al-3")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="mps") as name:
+        yield Path(name)
+
+
+def run_killed(change: int, call: Callable[[], object]) -> bool:
+    """Run in a child that ends before its `change`-th change; whether it was killed."""
+    child = os.fork()
+    if child == 0:
+        left = change
+
+        def die(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal left
+            writes = event == "open" and isinstance(arguments[1], str) and arguments[1][:1] in "wax"
+            if event in CHANGES or writes:
+                if left == 0:
+                    os._exit(CRASHED)
+                left -= 1
+
+        sys.addaudithook(die)
+        code = 1
+        try:
+            call()
+            code = 0
+        except GpupoolError:
+            code = 0  # a refusal, such as for a generation that is stale
+        finally:
+            os._exit(code)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, CRASHED), "the call failed on its own"
+    return status == CRASHED
+
+
+class Host:
+    """A node on which anything may be killed.
+
+    Attributes:
+        counts: what was done and killed.
+    """
+
+    def __init__(self, folder: Path, protocol: int, seed: int) -> None:
+        self.random = random.Random(seed)
+        host = folder / "host"
+        host.mkdir()
+        self.state = folder / "state"
+        self.modes = FakeModes(host)
+        control = FakeControl(host, protocol)
+        self.mechanism = MpsMechanism(self.modes, control)
+        self.agent = HelperStarter(folder / "bin")
+        self.counts: Counter[str] = Counter()
+        place = CardRecordBook(self.state / "mps").locate_folder(CARD.uuid)
+        self.target = DaemonPlace(place, CARD.uuid, os.getuid(), os.getgid()).target
+
+    def find_processes(self) -> tuple[int, ...]:
+        return DaemonProcesses().find_processes(self.target)
+
+    def prepare(self, allocation: str, generation: int) -> None:
+        """Prepare and start helpers, as far as no refusal stops it."""
+        view = replace(
+            describe_share(allocation, self.random.randint(10, 900)), generation=generation
+        )
+        for _ in range(3):
+            try:
+                answer = self.mechanism.prepare(view, self.state)
+            except GpupoolError:
+                return
+            if not isinstance(answer, NotYet):
+                return
+            self.agent.start_helper(answer.helpers[0])
+
+    def kill_agent(self, generation: int) -> None:
+        """Let an agent die within a random verb."""
+        allocation = self.random.choice(ALLOCATIONS)
+        view = replace(describe_share(allocation, 200), generation=generation)
+        verb, call = self.random.choice(
+            [
+                ("prepare", lambda: self.mechanism.prepare(view, self.state)),
+                ("resize", lambda: self.mechanism.resize(view, self.state)),
+                (
+                    "unprepare",
+                    lambda: self.mechanism.unprepare(allocation, generation, self.state),
+                ),
+            ]
+        )
+        if run_killed(self.random.randrange(30), call):
+            self.counts[f"agent in {verb}"] += 1
+
+    def kill_daemon(self) -> None:
+        for pid in self.find_processes():
+            os.kill(pid, signal.SIGKILL)
+            self.counts["daemon"] += 1
+        for process in self.agent.processes.values():
+            process.wait()
+
+    def undo_all(self, generation: int) -> None:
+        """Do what the next agent does: undo every allocation that it does not know."""
+        self.mechanism.observe(self.state)
+        for allocation in ALLOCATIONS:
+            self.mechanism.unprepare(allocation, generation, self.state)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_random_kills_leak_nothing(folder: Path, protocol: int) -> None:
+    host = Host(folder, protocol, seed=20261128 + protocol)
+    generation = 5
+    try:
+        while sum(host.counts.values()) < KILLS // 2:
+            before = host.random.choice([ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS])
+            host.modes.write_mode(CARD.uuid, before)
+            for _ in range(host.random.randint(1, 5)):
+                generation += 1
+                step = host.random.choice(["prepare", "agent", "agent", "daemon"])
+                if step == "prepare":
+                    host.prepare(host.random.choice(ALLOCATIONS), generation)
+                elif step == "agent":
+                    host.kill_agent(generation)
+                else:
+                    host.kill_daemon()
+            host.undo_all(generation + 1)
+            assert host.modes.read_mode(CARD.uuid) is before, host.counts
+            assert host.find_processes() == (), host.counts
+            assert not (host.state / "mps").exists(), host.counts
+            prepared = host.state / "prepared"
+            assert not prepared.exists() or not any(prepared.iterdir()), host.counts
+    finally:
+        host.agent.stop()
+    print(f"\nprotocol {protocol}: {sum(host.counts.values())} kills, 0 leaks: {dict(host.counts)}")
+    assert host.counts["agent in prepare"], "no agent was killed in prepare"
+    assert host.counts["agent in unprepare"], "no agent was killed in unprepare"
+    assert host.counts["daemon"], "no daemon was killed"
