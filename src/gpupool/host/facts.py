@@ -18,7 +18,7 @@ from gpupool.mechanisms.installed_driver import find_installed_driver
 from gpupool.probes.accounting import explain_accounting_off
 from gpupool.probes.contract import Probe
 from gpupool.probes.pci import scan_pci
-from gpupool.probes.registry import PROBES
+from gpupool.probes.registry import list_probes
 
 Check = dict[str, str]
 
@@ -46,7 +46,7 @@ def _build_check(name: str, state: str, text: str, following: str = "") -> Check
 
 
 def _check_drivers() -> Iterator[Check]:
-    for name, make in PROBES.items():
+    for name, make in list_probes().items():
         probe = make()
         try:
             answer = probe.available()

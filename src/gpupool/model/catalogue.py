@@ -213,7 +213,7 @@ CATALOGUE: Mapping[str, CardModel] = MappingProxyType({card.name: card for card 
 VENDORS = frozenset(
     {
         "nvidia", "amd", "intel", "ascend", "aws-neuron", "biren", "cambricon", "enflame", "google", "habana", "hygon",
-        "iluvatar", "kunlunxin", "metax", "mthreads", "vastai",
+        "iluvatar", "kunlunxin", "metax", "mthreads", "thead", "vastai",
     }
 )  # fmt: skip
 

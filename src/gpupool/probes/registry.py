@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 
+from gpupool.probes.amd import AmdProbe
 from gpupool.probes.contract import Probe, ProbeAvailability
+from gpupool.probes.intel import IntelProbe
 from gpupool.probes.nvml import NvmlProbe
+from gpupool.probes.pci import scan_pci
+from gpupool.probes.vendors import FORMATS, CommandProbe
 
-PROBES: Mapping[str, Callable[[], Probe]] = MappingProxyType({"nvml": NvmlProbe})
+#: By name, which is the maker's but for the first.
+PROBES: Mapping[str, Callable[[], Probe]] = MappingProxyType(
+    {
+        "nvml": NvmlProbe,
+        "amd": AmdProbe,
+        "intel": IntelProbe,
+        **{vendor: partial(CommandProbe, form) for vendor, form in FORMATS.items()},
+    }
+)
+
+
+def list_probes(sys_root: Path = Path("/sys")) -> Mapping[str, Callable[[], Probe]]:
+    """Return NVIDIA's probe, and those of each maker with a card on this host's bus."""
+    # Where there is no card of a maker, nothing is gained by looking for its tool.
+    present = {card.vendor for card in scan_pci(sys_root)}
+    return {name: make for name, make in PROBES.items() if name == "nvml" or name in present}
 
 
 def find_first_available() -> tuple[Probe | None, Mapping[str, ProbeAvailability]]:
@@ -17,7 +38,7 @@ def find_first_available() -> tuple[Probe | None, Mapping[str, ProbeAvailability
     The caller closes the returned probe; the others are closed.
     """
     answers: dict[str, ProbeAvailability] = {}
-    for name, make in PROBES.items():
+    for name, make in list_probes().items():
         probe = make()
         answers[name] = probe.available()
         if answers[name].ok:

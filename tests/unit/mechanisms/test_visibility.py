@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
-from gpupool.mechanisms.contract import AllocationView, GrantedDevice
+import pytest
+
+from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat
 from gpupool.mechanisms.visibility import build_environment, list_device_nodes
 from gpupool.model.device import Device
+from gpupool.probes.common.card_probe import RUNTIME_ID
+from gpupool.probes.pci import VENDORS
 from gpupool.probes.simulated import parse_sim
 
 
@@ -60,3 +64,64 @@ def test_a_node_that_a_granted_card_shares_with_another_stays_open() -> None:
 
 def test_simulated_cards_have_no_nodes_to_open_or_close() -> None:
     assert list_device_nodes(view(parse_sim("2xT4")[0].devices, 0)) == ((), ())
+
+
+def numbered_cards(vendor: str, count: int) -> tuple[Device, ...]:
+    """Cards that their maker's runtime names by number, beginning with 1."""
+    made = parse_sim(f"{count}xT4")[0].devices
+    cards = []
+    for number, card in enumerate(made, start=1):
+        labels = {RUNTIME_ID: str(number)}
+        paths = ("/dev/shared", f"/dev/card{number}")
+        cards.append(replace(card, vendor=vendor, labels=labels, device_paths=paths))
+    return tuple(cards)
+
+
+def move_to_container(view: AllocationView) -> AllocationView:
+    return replace(view, seat=JobSeat(container=True))
+
+
+@pytest.mark.parametrize("vendor", sorted(set(VENDORS.values()) - {"nvidia"}))
+def test_every_maker_has_a_variable_that_names_the_granted_cards(vendor: str) -> None:
+    cards = numbered_cards(vendor, 4)
+    env = build_environment(view(cards, 2, 0))
+    shown = [value for name, value in env.items() if name.endswith(("_DEVICES", "_MASK"))]
+    assert shown
+    assert set(shown) == {"3,1"}
+
+
+def test_cards_counted_by_number_keep_their_neighbours_files_open() -> None:
+    cards = numbered_cards("ascend", 3)
+    opened, closed = list_device_nodes(view(cards, 1))
+    assert opened == ("/dev/card2", "/dev/shared")
+    # Without them the runtime would count anew, and 2 would be another card or none.
+    assert closed == ()
+
+
+def test_in_a_container_cards_are_counted_from_0() -> None:
+    cards = numbered_cards("ascend", 3)
+    inside = move_to_container(view(cards, 2, 1))
+    assert build_environment(inside)["ASCEND_RT_VISIBLE_DEVICES"] == "0,1"
+    assert list_device_nodes(inside)[1] == ("/dev/card1",)
+
+
+def test_a_job_without_a_card_of_a_maker_finds_its_files_closed() -> None:
+    cards = numbered_cards("ascend", 2)
+    nothing = view(cards)
+    assert build_environment(nothing) == {}
+    assert list_device_nodes(nothing) == ((), ("/dev/card1", "/dev/card2", "/dev/shared"))
+
+
+def test_a_partitioned_card_is_all_its_agents() -> None:
+    cards = tuple(
+        replace(card, labels={RUNTIME_ID: ids})
+        for card, ids in zip(numbered_cards("amd", 2), ("0,1,2", "3,4,5"), strict=True)
+    )
+    assert build_environment(view(cards, 1))["ROCR_VISIBLE_DEVICES"] == "3,4,5"
+    inside = move_to_container(view(cards, 1))
+    assert build_environment(inside)["ROCR_VISIBLE_DEVICES"] == "0,1,2"
+
+
+def test_level_zero_counts_in_the_order_of_the_bus() -> None:
+    env = build_environment(view(numbered_cards("intel", 2), 0))
+    assert env == {"ZE_AFFINITY_MASK": "1", "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}

@@ -65,6 +65,12 @@ def sysfs(tmp_path: Path) -> Path:
     function(
         tmp_path, "0000:3b:00.1", driver="snd", vendor="0x10de", device="0x22e8", kind="0x040300"
     )
+    function(
+        tmp_path, "0000:e1:00.0", driver="devdrv", vendor="0x19e5", device="0xd802", kind="0x120000"
+    )
+    function(tmp_path, "0000:e2:00.0", vendor="0x1ed5", device="0x0222", kind="0x030000")
+    # The console of Huawei's service processor.
+    function(tmp_path, "0000:07:00.0", vendor="0x19e5", device="0x1711", kind="0x030000")
     function(tmp_path, "0000:05:00.0", vendor="0x1a03", device="0x2000", kind="0x030000")
     function(tmp_path, "0000:06:00.0", vendor="0x10de", device="0x22a3", kind="0x068000")
     return tmp_path
@@ -79,6 +85,8 @@ def test_only_accelerators_of_known_makers_are_listed(sysfs: Path) -> None:
         "0000:3e:00.0": "RTX-4090",
         "0000:c1:00.0": "MI300X",
         "0000:d1:00.0": "8086:ffff",
+        "0000:e1:00.0": "19e5:d802",
+        "0000:e2:00.0": "1ed5:0222",
     }
 
 
@@ -94,6 +102,8 @@ def test_a_card_is_described_by_where_it_sits_and_what_drives_it(sysfs: Path) ->
         ("0000:3b:00.0", ""),
         ("0000:c1:00.0", ""),
         ("0000:d1:00.0", ""),
+        ("0000:e1:00.0", ""),
+        ("0000:e2:00.0", "no driver is bound to it"),
         ("0000:3c:00.0", "no driver is bound to it (the usual one is nvidia)"),
         ("0000:3d:00.0", "it is handed over to virtual machines (vfio-pci)"),
         ("0000:3e:00.0", "driver nouveau cannot compute (the usual one is nvidia)"),

@@ -8,6 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from gpupool.model.catalogue import VENDORS
+from gpupool.probes.pci import VENDORS as ON_THE_BUS
+from gpupool.probes.registry import PROBES, list_probes
+from tests.support.recorded_hosts import add_card
+
 SCRIPT = """
 import json
 from gpupool.probes.registry import find_first_available
@@ -34,3 +39,27 @@ def test_a_driver_that_does_not_start_is_not_taken_and_says_why(library: Path) -
     assert isinstance(answers, dict)
     assert answers["nvml"][0] is False
     assert "reboot" in answers["nvml"][1]
+
+
+def test_the_probe_of_a_maker_is_tried_where_its_card_is_on_the_bus(tmp_path: Path) -> None:
+    assert list(list_probes(tmp_path / "sys")) == ["nvml"]
+    attributes = {"class": "0x120000", "device": "0xd802"}
+    add_card(tmp_path, "0000:c1:00.0", "devdrv", vendor="0x19e5", **attributes)
+    add_card(tmp_path, "0000:c2:00.0", "amdgpu", vendor="0x1002", **attributes)
+    # NVIDIA's comes first, as it did when it was the only one.
+    assert list(list_probes(tmp_path / "sys")) == ["nvml", "amd", "ascend"]
+
+
+def test_every_maker_on_the_bus_has_a_probe_and_a_name_for_limits() -> None:
+    makers = set(ON_THE_BUS.values())
+    assert makers <= VENDORS
+    assert makers - {"nvidia"} == set(PROBES) - {"nvml"}
+
+
+def test_each_probe_says_why_it_cannot_work_here() -> None:
+    for name, make in PROBES.items():
+        probe = make()
+        available = probe.available()
+        assert available.ok or available.reason, name
+        probe.close()
+        probe.close()
