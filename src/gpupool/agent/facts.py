@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpupool.mechanisms.offers.card_offers import list_node_offers
 from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import Device
+from gpupool.model.host_facts import HostFacts
+from gpupool.model.mechanism_offer import CardOffers, write_offers
 from gpupool.model.numa import write_numa_nodes
 from gpupool.model.partition import PartitionProfile, write_profiles
 from gpupool.model.topology import write_topology
@@ -15,7 +18,11 @@ from gpupool.wire.fleet import DeviceIn, NodeIn
 
 
 def describe_node(
-    machine: Machine, agent: str, labels: Mapping[str, str], facts: Mapping[str, Any]
+    machine: Machine,
+    agent: str,
+    labels: Mapping[str, str],
+    facts: Mapping[str, Any],
+    host: HostFacts,
 ) -> NodeIn:
     """Describe a machine for its registration.
 
@@ -26,7 +33,9 @@ def describe_node(
         agent: The agent's name.
         labels: The node's labels.
         facts: Further facts; None values are left out.
+        host: What decides which mechanisms the node offers.
     """
+    offers = list_node_offers(machine.devices, host)
     known = {
         "cpu_count": machine.cpu_count,
         "memory_bytes": machine.memory_bytes,
@@ -36,7 +45,7 @@ def describe_node(
         **facts,
     }
     return NodeIn(
-        devices=[describe_device(device) for device in machine.devices],
+        devices=[describe_device(device, offers[device.uuid]) for device in machine.devices],
         labels=dict(labels),
         topology=write_topology(machine.topology),
         facts={key: value for key, value in known.items() if value is not None},
@@ -46,8 +55,8 @@ def describe_node(
     )
 
 
-def describe_device(device: Device) -> DeviceIn:
-    """Describe one device for the registration of its node."""
+def describe_device(device: Device, offers: CardOffers) -> DeviceIn:
+    """Describe one device, with what its mechanisms offer, for the registration of its node."""
     return DeviceIn(
         uuid=device.uuid,
         index=device.index,
@@ -58,7 +67,7 @@ def describe_device(device: Device) -> DeviceIn:
         simulated=device.simulated,
         health=device.health.value,
         health_reason=device.health_reason[:200],
-        facts=list_device_facts(device),
+        facts={**list_device_facts(device), "mechanisms": write_offers(offers)},
     )
 
 
