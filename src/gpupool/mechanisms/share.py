@@ -25,7 +25,7 @@ class CountedShare(BookkeepingMechanism):
         (HostKind.PROCESS, HostKind.CONTAINER),
         SizeClass.ANY,
         "all",
-        "contract suite on recorded machines",
+        "contract suite on simulated cards",
     )
 
     def explain_refusal(self, view: AllocationView) -> str:

@@ -29,7 +29,7 @@ class WholeCards(BookkeepingMechanism):
         (HostKind.PROCESS, HostKind.CONTAINER),
         SizeClass.WHOLE,
         "all; in a pool of root with device rules in cgroups, else the levels are advisory",
-        "contract suite on recorded machines; device rules with real device nodes, not a real card",
+        "contract suite on simulated cards; device rules on nodes of the kernel; no real card",
     )
 
     def explain_refusal(self, view: AllocationView) -> str:

@@ -16,6 +16,9 @@ from gpupool.model.device import CardMode, ModeNeed, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels, read_levels
 from gpupool.model.host_kind import HostKind
 
+#: Of what enforces nothing.
+NO_LEVELS = EnforcementLevels()
+
 
 class SizeClass(StrEnum):
     """Which sizes a mechanism serves: any share, whole cards alone, or fixed profiles alone."""
@@ -58,7 +61,7 @@ class MechanismOffer:
     """
 
     name: str
-    levels: EnforcementLevels = EnforcementLevels()
+    levels: EnforcementLevels = NO_LEVELS
     hosts: tuple[HostKind, ...] = (HostKind.PROCESS,)
     sizes: SizeClass = SizeClass.ANY
     availability: OfferAvailability = OfferAvailability.NOW
@@ -82,7 +85,7 @@ class LayerOffer:
     """
 
     name: str
-    levels: EnforcementLevels = EnforcementLevels()
+    levels: EnforcementLevels = NO_LEVELS
     mechanisms: tuple[str, ...] = ()
     absence: str = ""
 

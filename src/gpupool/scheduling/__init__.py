@@ -12,6 +12,7 @@ from gpupool.scheduling.engine.fault_tolerant_cycles import FaultTolerantCycles
 from gpupool.scheduling.engine.lazy_rejections import select_judged
 from gpupool.scheduling.engine.promises import renumber_start
 from gpupool.scheduling.explain.explain import Explanation, explain_claim
+from gpupool.scheduling.explain.mechanism_survey import survey_mechanisms
 from gpupool.scheduling.explain.reachability import find_quota_obstacle
 from gpupool.scheduling.filtering.capacity_report import (
     ModelCapacity,
@@ -230,5 +231,6 @@ __all__ = [
     "resolve_profiles",
     "select_judged",
     "survey_cards",
+    "survey_mechanisms",
     "take_seats",
 ]

@@ -14,8 +14,8 @@ from pathlib import Path
 from gpupool.base.units import WHOLE
 from gpupool.mechanisms.card_modes import list_mode_offers
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Layer, Mechanism
-from gpupool.mechanisms.registry import LAYERS, MECHANISMS
 from gpupool.mechanisms.offers.summaries import summarize_layer, summarize_mechanism
+from gpupool.mechanisms.registry import LAYERS, MECHANISMS
 from gpupool.model.claim import SharingKind
 from gpupool.model.device import CardMode, Device, DeviceHealth, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel

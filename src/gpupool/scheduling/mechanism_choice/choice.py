@@ -184,10 +184,9 @@ def _find_problem(
         return problem
     others = sorted(owner for owner in card.owners if owner != tenant)
     if offer.one_owner and others:
-        return (
-            f"one owner at a time: {', '.join(others)} "
-            f"{'has' if len(others) == 1 else 'have'} shares of this card"
-        )
+        # Not by name: a tenant must not learn which others there are.
+        several = f"{len(others)} other tenants have" if len(others) > 1 else "another tenant has"
+        return f"one owner at a time: {several} shares of this card"
     return ""
 
 

@@ -54,7 +54,7 @@ def test_one_owner_mechanisms_are_for_the_owner_of_the_card_alone() -> None:
     assert names(choose_mechanisms(SHARE, throughput, card, "lab"))[0] == "mps"
     choice = choose_mechanisms(SHARE, throughput, card, "shop")
     assert names(choice)[0] == "fence"
-    assert reason(choice, "mps") == "one owner at a time: lab has shares of this card"
+    assert reason(choice, "mps") == "one owner at a time: another tenant has shares of this card"
 
 
 def test_what_needs_no_switch_goes_before_what_isolates_more() -> None:
