@@ -24,6 +24,7 @@ static const struct {
     {"GP-1020", 2, false},
     {"GP-1021", 2, false},
     {"GP-1022", 2, false},
+    {"GP-1023", 2, false},
     {"GP-1030", 2, false},
     {"GP-1040", 2, false},
     {"GP-1041", 2, false},

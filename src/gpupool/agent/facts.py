@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupool.mechanisms.card_modes import SWITCHES, list_mode_offers
+from gpupool.mechanisms.offers.card_offers import list_node_offers
 from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import CardMode, Device
+from gpupool.model.host_facts import HostFacts
+from gpupool.model.mechanism_offer import CardOffers, write_offers
 from gpupool.model.numa import write_numa_nodes
 from gpupool.model.partition import PartitionProfile, write_profiles
 from gpupool.model.topology import write_topology
@@ -16,7 +19,11 @@ from gpupool.wire.fleet import DeviceIn, NodeIn
 
 
 def describe_node(
-    machine: Machine, agent: str, labels: Mapping[str, str], facts: Mapping[str, Any]
+    machine: Machine,
+    agent: str,
+    labels: Mapping[str, str],
+    facts: Mapping[str, Any],
+    host: HostFacts,
 ) -> NodeIn:
     """Describe a machine for its registration.
 
@@ -27,7 +34,9 @@ def describe_node(
         agent: The agent's name.
         labels: The node's labels.
         facts: Further facts; None values are left out.
+        host: What decides which mechanisms the node offers.
     """
+    offers = list_node_offers(machine.devices, host)
     known = {
         "cpu_count": machine.cpu_count,
         "memory_bytes": machine.memory_bytes,
@@ -37,7 +46,7 @@ def describe_node(
         **facts,
     }
     return NodeIn(
-        devices=[describe_device(device) for device in machine.devices],
+        devices=[describe_device(device, offers[device.uuid]) for device in machine.devices],
         labels=dict(labels),
         topology=write_topology(machine.topology),
         facts={key: value for key, value in known.items() if value is not None},
@@ -47,8 +56,8 @@ def describe_node(
     )
 
 
-def describe_device(device: Device) -> DeviceIn:
-    """Describe one device for the registration of its node."""
+def describe_device(device: Device, offers: CardOffers) -> DeviceIn:
+    """Describe one device, with what its mechanisms offer, for the registration of its node."""
     return DeviceIn(
         uuid=device.uuid,
         index=device.index,
@@ -59,7 +68,7 @@ def describe_device(device: Device) -> DeviceIn:
         simulated=device.simulated,
         health=device.health.value,
         health_reason=device.health_reason[:200],
-        facts=list_device_facts(device),
+        facts={**list_device_facts(device), "mechanisms": write_offers(offers)},
     )
 
 

@@ -12,6 +12,7 @@ from gpupool.agent.config import AgentConfig
 from gpupool.agent.facts import describe_node
 from gpupool.agent.reports import Api
 from gpupool.mechanisms.fence_survey import survey_fence
+from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.model.device import Device
 from gpupool.probes.accounting import explain_accounting_off
 from gpupool.probes.contract import Machine, Probe
@@ -79,10 +80,11 @@ class AgentNodes:
         Raises:
             GpupoolError: The server does not answer or refuses.
         """
+        host = read_host_facts(own_pool=self._config.owner_uid != 0, cgroups=self._cgroup_kind)
         for name, machine in self._machines.items():
             facts = self._collect_facts(name, machine)
             labels = self._config.labels.get(name, {})
-            body = describe_node(machine, self._config.name, labels, facts)
+            body = describe_node(machine, self._config.name, labels, facts, host)
             api.request(
                 "PUT", f"nodes/{quote(name)}", body.model_dump(mode="json"), whole_state=True
             )

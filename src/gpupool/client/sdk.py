@@ -63,6 +63,9 @@ class JobOptions(TypedDict, total=False):
     gang_min: int
     gang_file: str
     reservation: str
+    isolation: str
+    goal: str
+    host: str
     preemptible: bool
     requeue: bool
     wait: bool

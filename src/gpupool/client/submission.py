@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 #: Values of `model.claim.SharingKind`, without its import.
 SHARING = ("fixed", "burst", "best-effort")
+#: Values of `model.claim_needs`, without its import.
+ISOLATION = ("none", "soft", "hard", "fault")
+GOALS = ("latency", "throughput", "density")
+HOSTS = ("process", "container", "vm")
 #: Names of setrlimit(2) that a submission carries, as in `model.launch.LIMIT_NAMES`.
 _LIMITS = """
     as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack
@@ -50,6 +54,9 @@ def job_body(
     gang_file: str | None = None,
     reservation: str | None = None,
     profile: str | None = None,
+    isolation: str | None = None,
+    goal: str | None = None,
+    host: str | None = None,
     preemptible: bool = False,
     requeue: bool = False,
     wait: bool = True,
@@ -66,6 +73,8 @@ def job_body(
     shape = share_shape(gpu, memory, count, model, labels, sharing, profile) | host_shape(
         cpus, host_memory
     )
+    if needs := needs_of_claim(isolation, goal, host):
+        shape["needs"] = needs
     body: dict[str, Any] = {"shape": shape, "attached": attached, "wait": wait, "fence": fence}
     if name is not None:
         body["name"] = check_name(name, "job name")
@@ -99,6 +108,22 @@ def job_body(
         argv = first_command(body["gang"])
     body["launch"] = capture(argv, cwd=cwd, environ=environ, local=local)
     return body
+
+
+def needs_of_claim(isolation: str | None, goal: str | None, host: str | None) -> dict[str, str]:
+    """What is demanded of the mechanism; empty where nothing is. Raises BadOption."""
+    needs: dict[str, str] = {}
+    for name, value, known in (
+        ("isolation", isolation, ISOLATION),
+        ("goal", goal, GOALS),
+        ("host", host, HOSTS),
+    ):
+        if value is None:
+            continue
+        if value not in known:
+            raise BadOption(f"--{name} {value!r} is not known", hint=f"one of: {', '.join(known)}")
+        needs[name] = value
+    return needs
 
 
 def first_command(group: Mapping[str, Any]) -> Sequence[str]:

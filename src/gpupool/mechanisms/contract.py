@@ -16,6 +16,7 @@ from typing import Protocol
 
 from gpupool.model.device import Device
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel, spread_level
+from gpupool.model.host_kind import HostKind
 from gpupool.model.partition import PartitionProfile
 
 __all__ = [
@@ -35,14 +36,6 @@ __all__ = [
     "PreparationStep",
     "PreparedAllocation",
 ]
-
-
-class HostKind(StrEnum):
-    """What the allocation is handed to."""
-
-    PROCESS = "process"
-    CONTAINER = "container"
-    VM = "vm"
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ from gpupool.mechanisms.notes import (
     replace_file,
     replace_text,
 )
+from gpupool.mechanisms.offers.fence_summary import FENCE_SUMMARY
 from gpupool.mechanisms.partition import find_mode_problem, list_stand_in_profiles
 from gpupool.mechanisms.regions import DamagedRegion, DeviceLimit, ShareLimits
 from gpupool.mechanisms.simulation import plan_container_mounts, plan_machine_mounts
@@ -71,6 +72,7 @@ class FenceMechanism:
     """Shares of NVIDIA cards and of simulated ones, several on one card. Thread-safe."""
 
     name = FENCE
+    summary = FENCE_SUMMARY
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

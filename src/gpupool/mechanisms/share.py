@@ -9,13 +9,24 @@ from __future__ import annotations
 from gpupool.mechanisms.bookkeeping import BookkeepingMechanism, find_size_problem
 from gpupool.mechanisms.contract import AllocationView
 from gpupool.mechanisms.fence import FenceMechanism
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.partition import find_partition_problem
+from gpupool.model.enforcement import EnforcementLevels
+from gpupool.model.host_kind import HostKind
+from gpupool.model.mechanism_offer import SizeClass
 
 
 class CountedShare(BookkeepingMechanism):
     """Shares of any size; several on one card."""
 
     name = "share"
+    summary = MechanismSummary(
+        EnforcementLevels(),
+        (HostKind.PROCESS, HostKind.CONTAINER),
+        SizeClass.ANY,
+        "all",
+        "contract suite on simulated cards",
+    )
 
     def explain_refusal(self, view: AllocationView) -> str:
         return find_partition_problem(view) or find_size_problem(view)

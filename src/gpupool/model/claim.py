@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from gpupool.base.units import WHOLE, format_percent, format_share
+from gpupool.model.claim_needs import ANY_NEEDS, ClaimNeeds
 
 
 class SharingKind(StrEnum):
@@ -83,6 +84,8 @@ class Shape:
     profile: str | None = None
     memory_milli: int | None = None
     selector: CardSelector = ANY_CARD
+    #: What it demands of the mechanism; cards without such an offer are not feasible.
+    needs: ClaimNeeds = ANY_NEEDS
 
     def __hash__(self) -> int:
         return self._hash
@@ -156,6 +159,7 @@ class RejectionReason(StrEnum):
     LABELS = "labels differ"
     PARTITIONED = "in partition mode"
     PROFILE = "no such partition profile"
+    ISOLATION = "does not isolate as asked"
     NOT_ADOPTED = "not adopted"
     UNHEALTHY = "not healthy"
     DRAINING = "draining"

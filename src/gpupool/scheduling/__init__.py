@@ -12,6 +12,7 @@ from gpupool.scheduling.engine.fault_tolerant_cycles import FaultTolerantCycles
 from gpupool.scheduling.engine.lazy_rejections import select_judged
 from gpupool.scheduling.engine.promises import renumber_start
 from gpupool.scheduling.explain.explain import Explanation, explain_claim
+from gpupool.scheduling.explain.mechanism_survey import survey_mechanisms
 from gpupool.scheduling.explain.reachability import find_quota_obstacle
 from gpupool.scheduling.filtering.capacity_report import (
     ModelCapacity,
@@ -29,6 +30,13 @@ from gpupool.scheduling.filtering.native_library import (
 )
 from gpupool.scheduling.filtering.numa_affinity import order_by_numa_affinity
 from gpupool.scheduling.filtering.partition_profiles import list_profile_names, resolve_profiles
+from gpupool.scheduling.mechanism_choice.choice import MechanismOption, OfferedCard
+from gpupool.scheduling.mechanism_choice.pool_survey import (
+    CardGroup,
+    describe_refusal,
+    find_best_group,
+    survey_cards,
+)
 from gpupool.scheduling.preemption.beneficiaries import EvictionBeneficiaries
 from gpupool.scheduling.preemption.victims import DEFAULT_PREEMPTION_RULES, PreemptionRules
 from gpupool.scheduling.quota.pool_size import measure_pool
@@ -128,6 +136,7 @@ __all__ = [
     "POLICIES",
     "PROMISE",
     "REMEMBERED_CLAIMS",
+    "CardGroup",
     "CardStatus",
     "CardTable",
     "ClaimFit",
@@ -150,10 +159,12 @@ __all__ = [
     "Ints",
     "JobPlacement",
     "LoadSpread",
+    "MechanismOption",
     "MigrationHold",
     "ModelCapacity",
     "Move",
     "NumaNodes",
+    "OfferedCard",
     "PartitionLayout",
     "Plan",
     "PlannedStart",
@@ -188,7 +199,9 @@ __all__ = [
     "cycle",
     "cycle_with_state",
     "describe_calendar_error",
+    "describe_refusal",
     "explain_claim",
+    "find_best_group",
     "find_policy",
     "find_quota_obstacle",
     "format_resubmission",
@@ -217,5 +230,7 @@ __all__ = [
     "renumber_start",
     "resolve_profiles",
     "select_judged",
+    "survey_cards",
+    "survey_mechanisms",
     "take_seats",
 ]

@@ -34,6 +34,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("restore", "make a pool from a backup"),
             ("doctor", "check this machine and the pool"),
             ("gpus", "list cards"),
+            ("mechanisms", "what each card can do: now, after a switch, never, and why"),
             ("adopt", "let the pool hand out cards"),
             ("release", "take cards back from the pool"),
             ("mode", "set a card up for MIG, MPS, VMs …"),

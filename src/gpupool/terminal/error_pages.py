@@ -32,6 +32,7 @@ GUIDES: Mapping[str, str] = {
     "GP-1007": "docs/how-to/simulated-cards.md",
     "GP-1021": "docs/concepts/placement.md",
     "GP-1022": "docs/how-to/partitions.md",
+    "GP-1023": "docs/how-to/choosing-a-mechanism.md",
     "GP-1030": "docs/reference/traces.md",
     **dict.fromkeys(("GP-1040", "GP-1041", "GP-1042", "GP-1043", "GP-1044"), _IMPORTING),
     **dict.fromkeys(("GP-2002", "GP-2014", "GP-2048", "GP-3009"), _QUOTAS),

@@ -70,6 +70,24 @@ SHARE: tuple[Option, ...] = (
         ),
     ),
 )
+NEEDS: tuple[Option, ...] = (
+    (
+        ("--isolation",),
+        "isolation",
+        "value",
+        "KIND",
+        "none, soft (unmodified programs keep to their share), hard (memory of all programs), fault",
+    ),
+    (
+        ("--goal",),
+        "goal",
+        "value",
+        "GOAL",
+        "prefer among what isolates enough: latency, throughput or density",
+    ),
+    (("--host",), "host", "value", "HOST", "process, container or vm (default: process)"),
+    (("--dry-run",), "dry_run", "flag", None, "check it and print which mechanism it would get"),
+)
 JOB: tuple[Option, ...] = (
     (
         ("--name",),
@@ -142,7 +160,7 @@ SUBMIT: tuple[Option, ...] = (
     (("-o", "--output"), "output", "value", "FORMAT", "text or json (default: text)"),
 )  # fmt: skip
 
-OF = {"run": (*SHARE, *JOB, *RUN), "submit": (*SHARE, *JOB, *SUBMIT)}
+OF = {"run": (*SHARE, *NEEDS, *JOB, *RUN), "submit": (*SHARE, *NEEDS, *JOB, *SUBMIT)}
 
 
 class ShareOptions:
@@ -258,6 +276,9 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         gang_file=None if attached else getattr(options, "gang_file", None),
         reservation=options.reservation,
         profile=options.profile,
+        isolation=options.isolation,
+        goal=options.goal,
+        host=options.host,
         preemptible=options.preemptible,
         requeue=options.requeue,
         wait=not options.no_wait,

@@ -192,6 +192,9 @@ class WorkOut(WireModel):
     sharing: str
     priority: int = 0
     fence: bool = True
+    needs: dict[str, str] = Field(
+        default_factory=dict, description="isolation, goal and host that its claim demands"
+    )
     seats: list[WorkSeat]
     argv: list[str]
     cwd: str

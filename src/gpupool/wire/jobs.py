@@ -272,7 +272,40 @@ class GangStandOut(WireModel):
     members: list[MemberOut] = Field(description="all of them, by rank")
 
 
-class ExplainOut(WireModel):
+class RejectedMechanismOut(WireModel):
+    """A mechanism that does not serve the claim on these cards."""
+
+    mechanism: str
+    reason: str
+    model: str
+    cards: int = Field(description="cards of this model with the same answer")
+    advice: str = Field("", description="options with which it would serve the claim")
+
+
+class MechanismPlanOut(WireModel):
+    """Which mechanism a claim would get on cards that are free, and why no other one."""
+
+    needs: dict[str, str] = Field(
+        default_factory=dict, description="isolation, goal and host as asked"
+    )
+    mechanism: str | None = Field(
+        None, description="with its layers, joined by +; null: no card has one now"
+    )
+    holds: dict[str, str] = Field(
+        default_factory=dict, description="enforcement level by dimension"
+    )
+    mechanism_why: str = ""
+    rejected: list[RejectedMechanismOut] = Field(default_factory=list)
+
+
+class PlannedOut(MechanismPlanOut):
+    """A submission that would be accepted."""
+
+    share: str = Field(description="of each job: both numbers, for people")
+    count: int = Field(1, description="jobs")
+
+
+class ExplainOut(MechanismPlanOut):
     job: str
     state: str
     sentence: str

@@ -29,6 +29,18 @@ class WithinIn(WireModel):
     preferred: Name | None = None
 
 
+class NeedsIn(WireModel):
+    """What the mechanism that shares the card must give; null: anything."""
+
+    isolation: Literal["none", "soft", "hard", "fault"] | None = Field(
+        None,
+        description="soft: memory and compute of unmodified programs; hard: memory of all programs; "
+        "fault: also errors of neighbours",
+    )
+    goal: Literal["latency", "throughput", "density"] | None = None
+    host: Literal["process", "container", "vm"] | None = None
+
+
 class ShapeIn(WireModel):
     """Per card; `count` cards on one node. Memory null: the same part of it as of the compute."""
 
@@ -56,6 +68,7 @@ class ShapeIn(WireModel):
         0, ge=-BIG, le=BIG, description="main memory of the node, for all its cards"
     )
     within: WithinIn | None = None
+    needs: NeedsIn | None = None
 
 
 class LaunchIn(WireModel):

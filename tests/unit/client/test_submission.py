@@ -247,3 +247,29 @@ def test_a_resize_that_makes_no_sense_is_refused_at_once(
 ) -> None:
     with pytest.raises(error, match=text):
         resize_body(gpu, memory)
+
+
+def test_what_is_demanded_of_the_mechanism_goes_with_the_shape() -> None:
+    assert shape(isolation="fault", goal="latency", host="vm")["needs"] == {
+        "isolation": "fault",
+        "goal": "latency",
+        "host": "vm",
+    }
+    assert "needs" not in shape()
+
+
+@pytest.mark.parametrize("given", [{"isolation": "firm"}, {"goal": "fun"}, {"host": "bare"}])
+def test_an_unknown_demand_is_refused_with_the_known_ones(given: dict[str, str]) -> None:
+    with pytest.raises(BadOption) as refused:
+        shape(**given)
+    assert "one of: " in (refused.value.hint or "")
+
+
+def test_the_words_of_demands_are_those_of_the_model() -> None:
+    from gpupool.client import submission
+    from gpupool.model.claim_needs import ClaimGoal, IsolationKind
+    from gpupool.model.host_kind import HostKind
+
+    assert tuple(IsolationKind) == submission.ISOLATION
+    assert tuple(ClaimGoal) == submission.GOALS
+    assert tuple(HostKind) == submission.HOSTS

@@ -91,6 +91,9 @@ ps
 run
 run --
 run --help -- true
+run --isolation hard --goal latency --host process -- true
+run --dry-run -- true
+submit --isolation=soft --goal=density --host=container --dry-run -- true
 submit --help
 run --gp 0.1 true
 run --gpu

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from gpupool.allocations.cache.card_offers import PublishedOffers
 from gpupool.base.units import WHOLE
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.catalogue import vendor_of
@@ -81,6 +82,7 @@ def build_card_columns(rows: Sequence[Any]) -> CardTable:
         levels=build_levels(node_labels),
         links=_read_links(node_rows),
         layouts=_read_layouts(rows),
+        offers=PublishedOffers(rows),
     )
 
 

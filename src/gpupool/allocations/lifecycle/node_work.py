@@ -65,6 +65,7 @@ _WORK = (
         claims.c.sharing,
         claims.c.priority,
         claims.c.max_seconds,
+        claims.c.needs,
         tenants.c.name.label("tenant"),
         users.c.name.label("user"),
         launches.c.spec,
@@ -215,6 +216,7 @@ def _build_work(row: Row, taken: Sequence[Row], variables: dict[str, str]) -> Wo
         sharing=row.sharing,
         priority=row.priority,
         fence=spec["fence"],
+        needs=row.needs or {},
         seats=[
             WorkSeat(
                 uuid=seat.uuid,

@@ -33,6 +33,7 @@ from gpupool.wire.jobs import (
     ArrayOut,
     ExplainOut,
     JobOut,
+    PlannedOut,
     ResizedOut,
     ResizeIn,
     StopIn,
@@ -89,6 +90,22 @@ async def submit(
         )
         submitted = submitted.model_copy(update={"first": first})
     return submitted
+
+
+@router.post("/jobs/plan")
+async def plan(request: Request, body: JobIn, allocations: Service, caller: Runner) -> PlannedOut:
+    """Check a submission as `POST /jobs` does, write nothing, and say which mechanism it would
+    get."""
+
+    def check() -> PlannedOut:
+        peer = peer_of(request)
+        run_as = allocations.tenancy.run_as(caller, peer)
+        own = read_peer_limits(peer, run_as.uid if run_as else None)
+        return allocations.jobs.plan_job(
+            apply_job_limits(body, allocations.job_limits, own), caller, run_as
+        )
+
+    return await judge_with_cards(request, check)
 
 
 @router.get("/jobs")

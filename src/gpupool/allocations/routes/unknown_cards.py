@@ -18,6 +18,7 @@ from gpupool.base.errors import (
     GangTooLarge,
     GpupoolError,
     GuaranteedToOthers,
+    IsolationNotOffered,
     LargerThanAnyCard,
     ServiceUnavailable,
     TooManyCards,
@@ -35,6 +36,7 @@ READY: Final = ("pool", "ready")
 _BY_CARDS: Final[tuple[type[GpupoolError], ...]] = (
     GangTooLarge,
     GuaranteedToOthers,
+    IsolationNotOffered,
     LargerThanAnyCard,
     BeyondQuota,
     TooManyCards,

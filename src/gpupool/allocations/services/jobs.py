@@ -21,6 +21,7 @@ from gpupool.allocations.views import job as job_view
 from gpupool.allocations.views import list as job_lookup
 from gpupool.allocations.views.explain import explain_job
 from gpupool.allocations.views.job_pages import JobFilter, read_page
+from gpupool.allocations.views.mechanism_plan import plan_mechanism
 from gpupool.base.errors import NotOneJob, OutputIsPrivate, WrongState
 from gpupool.metering.service import MeteringService
 from gpupool.model.job import ENDED, JobState
@@ -29,7 +30,7 @@ from gpupool.store.database import Store
 from gpupool.tenancy.service import TenancyService
 from gpupool.wire.common import Page
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.jobs import ArrayOut, ExplainOut, JobOut, SubmittedOut
+from gpupool.wire.jobs import ArrayOut, ExplainOut, JobOut, PlannedOut, SubmittedOut
 from gpupool.wire.submissions import JobIn
 
 
@@ -76,6 +77,25 @@ class JobService:
         if body.attached:
             self._leases.renew_lease(submission.public_ids[0])
         return answer
+
+    def plan_job(self, body: JobIn, principal: Principal, run_as: RunAs | None) -> PlannedOut:
+        """Check a submission and say which mechanism it would get. Writes nothing.
+
+        Args:
+            body: The request, with limits applied.
+            principal: The caller.
+            run_as: The local user that would start the command.
+
+        Raises:
+            GpupoolError: The rejection with its numbers.
+        """
+        with self._store.read() as connection:
+            tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
+        self._placer.refresh_cache()
+        now_ns = self._store.clock.now_ns()
+        submission = validate.check_submission(body, principal, tenant, run_as, self._cache, now_ns)
+        plan = plan_mechanism(self._cache.build_snapshot(), submission.shape, submission.tenant)
+        return PlannedOut(share=str(submission.shape), count=submission.size, **dict(plan))
 
     def get_job(self, named: str, principal: Principal) -> JobOut:
         """Return a job by id, name or `last`, as the caller may see it.

@@ -13,6 +13,7 @@ from typing import Any
 from gpupool.base.errors import BadOption
 from gpupool.base.ids import check_name
 from gpupool.model.claim import ANYWHERE, Shape, SharingKind, TopologyConstraint
+from gpupool.model.claim_needs import read_needs
 from gpupool.model.gang import Gang, GangGroup, GangRole
 from gpupool.wire.submissions import GroupIn, RoleIn, WithinIn
 
@@ -167,6 +168,7 @@ def read_shape(row: Any) -> Shape:
         row.host_bytes,
         TopologyConstraint(row.within_required, row.within_preferred),
         row.profile,
+        needs=read_needs(row.needs),
     )
 
 
@@ -184,6 +186,8 @@ def build_shape_columns(shape: Shape) -> dict[str, Any]:
         "within_required": shape.within.required,
         "within_preferred": shape.within.preferred,
         "profile": shape.profile,
+        # None and not JSON's null, so that old and new rows without needs are alike.
+        "needs": shape.needs.write() or None,
     }
 
 

@@ -71,6 +71,12 @@ claims = sa.Table(
         nullable=True,
         comment="a partition of it on each card; null: a share",
     ),
+    sa.Column(
+        "needs",
+        sa.JSON(none_as_null=True),
+        nullable=True,
+        comment="isolation, goal and host: model.claim_needs; null: any",
+    ),
 )
 
 gangs = sa.Table(

@@ -13,6 +13,7 @@ from gpupool.base.errors import BadFraction, BadOption, BadQuantity, UnknownProf
 from gpupool.base.units import MIB, WHOLE, format_mib
 from gpupool.model.catalogue import nearest_model
 from gpupool.model.claim import Shape, SharingKind
+from gpupool.model.claim_needs import ANY_NEEDS, ClaimNeeds, read_needs
 from gpupool.model.topology import LinkKind
 from gpupool.scheduling import CardTable, list_levels, list_profile_names, resolve_profiles
 from gpupool.wire.submissions import ShapeIn
@@ -63,7 +64,19 @@ def check_shape(asked: ShapeIn, cards: CardTable | None = None) -> Shape:
         cpu_milli=asked.cpu_milli,
         host_bytes=-(-asked.host_bytes // MIB) * MIB,
         within=gang_rows.build_within(asked.within),
+        needs=_check_needs(asked, cards),
     )
+
+
+def _check_needs(asked: ShapeIn, cards: CardTable | None) -> ClaimNeeds:
+    if asked.needs is None:
+        return ANY_NEEDS
+    if cards is None:
+        raise BadOption(
+            "a reservation holds cards for any mechanism",
+            hint="ask for isolation with the jobs that use it",
+        )
+    return read_needs(asked.needs.model_dump(exclude_none=True))
 
 
 def _check_partition(asked: ShapeIn, name: str, cards: CardTable | None) -> Shape:
@@ -85,7 +98,9 @@ def _check_partition(asked: ShapeIn, name: str, cards: CardTable | None) -> Shap
     if len(found) != 1:
         raise _build_profile_error(name, asked.model, [one.name for one in found], cards)
     (profile,) = found
-    plain = check_shape(asked.model_copy(update={"profile": None, "gpu_milli": profile.gpu_milli}))
+    plain = check_shape(
+        asked.model_copy(update={"profile": None, "gpu_milli": profile.gpu_milli}), cards
+    )
     return replace(plain, profile=profile.name)
 
 

@@ -212,6 +212,7 @@ def _describe_shape(shape: Shape) -> dict[str, Any]:
     fields = asdict(shape)
     if shape.selector == ANY_CARD:
         del fields["selector"]
+    fields["needs"] = shape.needs.write()
     return {name: value for name, value in fields.items() if value}
 
 

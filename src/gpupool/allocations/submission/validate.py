@@ -18,6 +18,7 @@ from gpupool.base.errors import (
     BeyondQuota,
     GangTooLarge,
     GuaranteedToOthers,
+    IsolationNotOffered,
     LargerThanAnyCard,
     NoPermission,
     RequestRejection,
@@ -27,6 +28,7 @@ from gpupool.base.errors import (
 )
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.claim import PRIORITIES, Rejection, RejectionReason, Shape
+from gpupool.model.claim_needs import IsolationKind
 from gpupool.model.gang import Gang, GangGroup
 from gpupool.model.job_limits import JobLimits, Pair
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
@@ -47,6 +49,7 @@ _REFUSALS: Mapping[RejectionReason, type[BadInput] | type[RequestRejection]] = {
     RejectionReason.MODEL: UnknownModel,
     RejectionReason.VENDOR: UnknownModel,
     RejectionReason.PROFILE: UnknownProfile,
+    RejectionReason.ISOLATION: IsolationNotOffered,
     RejectionReason.QUOTA: BeyondQuota,
     RejectionReason.TOO_FEW_CARDS: TooManyCards,
     RejectionReason.CARD_TOO_SMALL: LargerThanAnyCard,
@@ -175,6 +178,9 @@ def _check_fence_option(body: JobIn, parts: Sequence[SubmissionPart]) -> None:
                 f"a partition ({profile}) is never handed out unfenced",
                 hint="leave out --no-fence",
             )
+        isolation = part.shape.needs.isolation
+        if isolation not in (None, IsolationKind.NONE):
+            raise BadOption(f"--isolation {isolation} without a fence", hint="leave out --no-fence")
 
 
 def _build_parts(

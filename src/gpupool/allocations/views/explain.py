@@ -9,13 +9,16 @@ import sqlalchemy as sa
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.placement.start_view import build_start_fields
-from gpupool.allocations.store.tables import allocations, gangs, jobs, seats
+from gpupool.allocations.store.gangs import read_shape
+from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.allocations.views import list as reading
+from gpupool.allocations.views.mechanism_plan import plan_mechanism
 from gpupool.base.units import format_duration, format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
 from gpupool.model.allocation import AllocationState
-from gpupool.model.job import JobState
+from gpupool.model.claim import Shape
+from gpupool.model.job import ENDED, JobState
 from gpupool.model.tenant import Principal
 from gpupool.wire.jobs import ExplainOut, GangStandOut, JobOut, MemberOut
 
@@ -48,6 +51,12 @@ _MEMBERS = (
     .order_by(jobs.c.gang_rank, devices.c.idx)
 )
 
+_CLAIM = (
+    sa.select(claims)
+    .join(jobs, jobs.c.claim_id == claims.c.id)
+    .where(jobs.c.public_id == sa.bindparam("job"))
+)
+
 
 def explain_job(
     connection: sa.Connection,
@@ -59,9 +68,20 @@ def explain_job(
 ) -> ExplainOut:
     """Explain a job in one sentence with the counts behind it, and what would help."""
     answer = _explain_state(connection, job, principal, cache, placer, now_ns)
+    shape = _read_shape(connection, job)
+    if shape is not None and job.state not in ENDED:
+        cards = [seat.uuid for seat in job.seats]
+        plan = plan_mechanism(cache.build_snapshot(), shape, job.tenant, cards)
+        answer = answer.model_copy(update=dict(plan))
     if not job.gang:
         return answer
     return answer.model_copy(update={"gang": _read_gang(connection, job.gang)})
+
+
+def _read_shape(connection: sa.Connection, job: JobOut) -> Shape | None:
+    """Read the shape of a job's claim; None for a member of an array without a row yet."""
+    row = connection.execute(_CLAIM, {"job": job.id}).first()
+    return None if row is None else read_shape(row)
 
 
 def _explain_state(

@@ -99,6 +99,10 @@ class UnknownProfile(BadInput, code="GP-1022", title="Unknown partition profile"
     """Unknown partition profile."""
 
 
+class IsolationNotOffered(BadInput, code="GP-1023", title="No card isolates as asked"):
+    """No card isolates as the claim demands."""
+
+
 class BadTrace(BadInput, code="GP-1030", title="Bad trace"):
     """`details` has the `line` and the `column`, where it is one cell."""
 

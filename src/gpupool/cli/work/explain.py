@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from gpupool.terminal.context import CommandContext
+from gpupool.terminal.mechanism_lines import format_plan
 from gpupool.terminal.output import (
     Row,
     TableColumn,
@@ -26,7 +27,9 @@ MEMBERS = 16
 def register(parser: CommandParser) -> None:
     parser.about = """
     One sentence with the numbers, the count of cards behind each reason, and what would help. Of an array the job
-    whose turn is next. Of a gang that holds cards also how many members run, and where each of the first is.
+    whose turn is next. Of a gang that holds cards also how many members run, and where each of the first is. Of a job
+    with --isolation, --goal or --host also its mechanism, what that enforces, and why it gets no other one; -o json
+    has that of every job (mechanism, holds, rejected).
     """
     parser.examples = ["gpupool explain last", "gpupool explain train -o json"]
     parser.add_argument(
@@ -62,6 +65,8 @@ def format_answer(answer: dict[str, Any]) -> str:
             lines.append(f"  {count_noun(count, noun)}: {reason}")
     if answer["ahead"]:
         lines.append(f"  {count_noun(answer['ahead'], 'job')} before it")
+    if answer.get("needs"):  # a server from before the field says nothing of it
+        lines += [f"  {line}" for line in format_plan(answer)]
     if answer["holders"]:
         lines += [
             "  holding such cards:",

@@ -58,11 +58,29 @@ def run(options: ShareOptions, context: CommandContext) -> int:
     if not api.local:
         return _run_remotely(options, context, words)
     asked = make_job_body(options, attached=True, local=True)
+    if _print_plan(options, context, asked):
+        return 0
     attached = AttachedRun(api, asked, words.print_progress, pty=os.isatty(0) and os.isatty(1))
     with _SignalGuard():
         code = attached.run()
     words.print_end(attached.job)
     return code
+
+
+def _print_plan(options: ShareOptions, context: CommandContext, asked: dict[str, Any]) -> bool:
+    """Print which mechanism the job would get, where that is asked; return whether that is all."""
+    told = options.verbose and not options.quiet and "needs" in asked["shape"]
+    if not (options.dry_run or told):
+        return False
+    from gpupool.terminal.mechanism_lines import format_plan
+
+    answer = context.api.request("POST", "jobs/plan", asked)
+    if options.dry_run:
+        sys.stdout.write("\n".join((answer["share"], *format_plan(answer))) + "\n")
+        return True
+    for line in format_plan(answer):
+        print_notice(line)
+    return False
 
 
 class _RunNotices:
@@ -173,6 +191,8 @@ def _run_remotely(options: ShareOptions, context: CommandContext, words: _RunNot
 
     api = context.api
     asked = make_job_body(options, attached=False, local=False)
+    if _print_plan(options, context, asked):
+        return 0
     job = api.request(
         "POST", "jobs", asked, query={"wait_seconds": 2}, idempotency_key=os.urandom(16).hex()
     )["first"]

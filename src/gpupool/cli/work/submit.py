@@ -9,6 +9,8 @@ from gpupool.terminal.context import CommandContext, print_notice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from gpupool.terminal.parser import CommandParser
     from gpupool.terminal.share_options import ShareOptions
 
@@ -45,6 +47,8 @@ def run(options: ShareOptions, context: CommandContext) -> int:
         one_of("-o", "text", "json")(options.output)
     api = context.api
     asked = make_job_body(options, attached=False, local=api.local)
+    if options.dry_run:
+        return _print_plan(context, asked, options.output)
     # The key makes a repetition after a lost answer harmless: one job is submitted.
     submitted = api.request("POST", "jobs", asked, idempotency_key=os.urandom(16).hex())
     first = submitted["first"]
@@ -58,4 +62,18 @@ def run(options: ShareOptions, context: CommandContext) -> int:
         many = f"{submitted['count']} jobs {submitted['array']}.0 ..., each {first['share']}"
         one = f"{first['name']}: {first['share']}"
         print_notice(f"{many if submitted['array'] else one}; gpupool ps  lists them")
+    return 0
+
+
+def _print_plan(context: CommandContext, asked: dict[str, Any], output: str | None) -> int:
+    """Print which mechanism the jobs would get. Submits nothing."""
+    from gpupool.terminal.mechanism_lines import format_plan
+    from gpupool.terminal.output import print_data
+
+    answer = context.api.request("POST", "jobs/plan", asked)
+    if output == "json":
+        print_data(answer, "json")
+        return 0
+    many = f"{answer['count']} × [{answer['share']}]" if answer["count"] > 1 else answer["share"]
+    sys.stdout.write("\n".join((many, *format_plan(answer))) + "\n")
     return 0

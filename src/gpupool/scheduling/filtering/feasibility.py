@@ -17,6 +17,7 @@ from gpupool.base.units import WHOLE
 from gpupool.model.catalogue import find_vendor, vendor_of
 from gpupool.model.claim import RejectionReason, Shape
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
+from gpupool.scheduling.filtering.isolation import find_serving_cards
 from gpupool.scheduling.filtering.native_abi import NativeFit
 from gpupool.scheduling.filtering.native_library import NativeLibrary
 from gpupool.scheduling.filtering.partition_fit import count_partitions, find_profile
@@ -35,6 +36,7 @@ ORDER = (
     RejectionReason.LABELS,
     RejectionReason.PARTITIONED,
     RejectionReason.PROFILE,
+    RejectionReason.ISOLATION,
     RejectionReason.CARD_TOO_SMALL,
     RejectionReason.UNHEALTHY,
     RejectionReason.NOT_ADOPTED,
@@ -294,6 +296,8 @@ def judge_kind(shape: Shape, free: FreeCapacity) -> Codes:
     """Return per card the code of the first mismatch of model, vendor, labels or mode, or FITS."""
     cards = free.cards
     why = np.zeros(len(cards), dtype=np.int8)
+    if shape.needs.is_demanding:
+        why[~find_serving_cards(shape, cards)] = CODE[RejectionReason.ISOLATION]
     if shape.profile is not None:
         why[~_find_publishing_cards(shape, free)] = CODE[RejectionReason.PROFILE]
     elif cards.layouts and shape.count:
@@ -334,8 +338,7 @@ def list_model_vendors(cards: CardTable) -> tuple[str, ...]:
 
 def list_card_kinds(cards: CardTable) -> tuple[CardKind, ...]:
     """Return each of `cards.models` with its vendor."""
-    vendors = list_model_vendors(cards)
-    return tuple(map(CardKind, cards.models, vendors))
+    return tuple(map(CardKind, cards.models, list_model_vendors(cards)))
 
 
 def _find_publishing_cards(shape: Shape, free: FreeCapacity) -> Bools:

@@ -291,6 +291,7 @@ _DOES = {
     RejectionReason.LABELS: ("is on a node with other labels", "are on nodes with other labels"),
     RejectionReason.PARTITIONED: ("is in partition mode", "are in partition mode"),
     RejectionReason.PROFILE: ("has no such profile", "have no such profile"),
+    RejectionReason.ISOLATION: ("does not isolate as asked", "do not isolate as asked"),
     RejectionReason.PLACE: ("has no free place for it", "have no free place for it"),
     RejectionReason.CARD_TOO_SMALL: ("is too small", "are too small"),
     RejectionReason.UNHEALTHY: ("is not healthy", "are not healthy"),

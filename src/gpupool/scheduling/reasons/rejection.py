@@ -15,6 +15,8 @@ from gpupool.model.catalogue import nearest_model
 from gpupool.model.claim import Rejection, RejectionReason
 from gpupool.scheduling.filtering.feasibility import CODE, FITS, ORDER, ClaimFit, list_model_vendors
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
+from gpupool.scheduling.filtering.isolation import list_offered_cards
+from gpupool.scheduling.mechanism_choice.pool_survey import describe_refusal, survey_cards
 from gpupool.scheduling.reasons import messages, phrases
 from gpupool.scheduling.snapshot.cards import CardTable
 from gpupool.scheduling.snapshot.columns import Bools, Ints
@@ -28,7 +30,7 @@ _PASSING = (
     RejectionReason.HOST_MEMORY,
 )
 _STATUS = (RejectionReason.DRAINING, RejectionReason.NOT_ADOPTED, RejectionReason.UNHEALTHY)
-_MODES = (RejectionReason.PROFILE, RejectionReason.PARTITIONED)
+_MODES = (RejectionReason.PROFILE, RejectionReason.PARTITIONED, RejectionReason.ISOLATION)
 _KINDS = (
     (RejectionReason.LABELS,),
     (RejectionReason.EXCLUDED,),
@@ -104,6 +106,11 @@ def _explain_no_card(
     too_small = fit.fixed == CODE[RejectionReason.CARD_TOO_SMALL]
     if too_small.any():
         return _explain_too_large(fit, free, np.flatnonzero(too_small), asked_memory)
+    unserved = np.flatnonzero(fit.wanted == CODE[RejectionReason.ISOLATION])
+    if len(unserved):
+        return _build_rejection(
+            fit, free, RejectionReason.ISOLATION, *_describe_unserved(fit, free, unserved)
+        )
     if (fit.wanted == CODE[RejectionReason.PROFILE]).any():
         published = dict[str, None]()
         for cut in free.cards.layouts.values():
@@ -135,6 +142,12 @@ def _explain_no_card(
         RejectionReason.VENDOR,
         *messages.describe_no_vendor(fit.shape, list_present_vendors(free.cards)),
     )
+
+
+def _describe_unserved(fit: ClaimFit, free: FreeCapacity, rows: Ints) -> tuple[str, str]:
+    shape = fit.shape
+    offered = list_offered_cards(free.cards, rows.tolist(), {})
+    return describe_refusal(shape, shape.needs, survey_cards(shape, shape.needs, offered))
 
 
 def _explain_too_large(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from gpupool.model.mechanism_offer import CardOffers
 from gpupool.model.partition import PartitionProfile, PartitionSlot
 from gpupool.model.topology import Topology
 from gpupool.scheduling.snapshot.columns import Ints
@@ -101,6 +102,9 @@ class CardTable:
     vendors: tuple[str, ...] = ()
     #: By row, the cards in partition mode: they take partitions alone, and no other card takes one.
     layouts: Mapping[int, PartitionLayout] = field(default_factory=dict)
+    #: By row, what the mechanisms of the card's node offer; a card that is not in it offers nothing
+    #: to claims that demand isolation.
+    offers: Mapping[int, CardOffers] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.uuids)

@@ -9,7 +9,7 @@ from gpupool.scheduling.snapshot.columns import Ints
 
 #: Attributes of a card table that stay equal while a pool has the same cards; compared by identity
 #: first.
-_STATIC_LISTS = ("uuids", "models", "nodes", "node_labels", "links", "vendors")
+_STATIC_LISTS = ("uuids", "models", "nodes", "node_labels", "links", "vendors", "offers")
 
 
 def is_same_pool(old: CardTable, new: CardTable) -> bool:

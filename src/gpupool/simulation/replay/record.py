@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gpupool.model.claim import Rejection
+from gpupool.model.claim import Rejection, Shape
 from gpupool.model.quota import Quota
 from gpupool.scheduling.snapshot.plan import Eviction, JobPlacement
 from gpupool.simulation.replay.world import SimulatedJob, SimulatedPool
@@ -57,7 +57,7 @@ class EventLogRecorder:
                 "name": role,
                 "count": len(members),
                 "share": str(first.shape),
-                "shape": {name: value for name, value in asdict(first.shape).items() if value},
+                "shape": _describe_shape(first.shape),
                 "priority": first.key.priority,
                 "preemptible": first.preemptible,
                 **({"gang": first.gang.id} if first.gang else {}),
@@ -92,6 +92,12 @@ class EventLogRecorder:
             "data": dict(data),
         }
         self._events.append(event)
+
+
+def _describe_shape(shape: Shape) -> dict[str, Any]:
+    """Describe a shape as a pool's log does; what is not given is left out."""
+    fields = {**asdict(shape), "needs": shape.needs.write()}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _group_by_role(jobs: Sequence[SimulatedJob]) -> dict[str, list[SimulatedJob]]:

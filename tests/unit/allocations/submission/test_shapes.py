@@ -10,7 +10,8 @@ from gpupool.allocations.submission.shapes import check_level, check_shape
 from gpupool.base.errors import BadFraction, BadOption, BadQuantity, GpupoolError, UnknownProfile
 from gpupool.base.units import MIB
 from gpupool.model.claim import Shape, TopologyConstraint
-from gpupool.wire.submissions import ShapeIn
+from gpupool.model.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
+from gpupool.wire.submissions import NeedsIn, ShapeIn
 from tests.support.gang_builders import racked
 from tests.support.scheduling_builders import cards
 
@@ -67,3 +68,11 @@ def test_check_level_knows_links_and_labels_but_not_a_whole_system() -> None:
         with pytest.raises(BadOption, match=f"knows the level '{level}'") as refused:
             check_level(wrong, pool)
         assert "rack" in refused.value.hint
+
+
+def test_check_shape_keeps_what_is_demanded_of_the_mechanism() -> None:
+    asked = ShapeIn(gpu_milli=500, needs=NeedsIn(isolation="hard", goal="latency"))
+    shape = check_shape(asked, cards("1x2xH200"))
+    assert shape.needs == ClaimNeeds(IsolationKind.HARD, ClaimGoal.LATENCY)
+    with pytest.raises(BadOption, match="a reservation holds cards for any mechanism"):
+        check_shape(asked)

@@ -56,3 +56,26 @@ def test_explain_cannot_be_made_to_move_the_cursor() -> None:
     assert "\x1b" not in text
     assert "  b\\nc" in text.splitlines()
     assert "    d\\re" in text.splitlines()
+
+
+def test_explain_prints_the_mechanism_of_a_claim_that_demands_one() -> None:
+    plan = {
+        "needs": {"isolation": "hard"},
+        "mechanism": None,
+        "mechanism_why": "",
+        "rejected": [
+            {
+                "mechanism": "fence",
+                "reason": "memory is soft, hard is asked",
+                "model": "H200",
+                "cards": 2,
+                "advice": "",
+            }
+        ]
+        * 14,
+    }
+    lines = format_answer(answer(**plan)).splitlines()
+    assert "  mechanism: none now" in lines
+    assert lines.count("  not fence on 2 × H200: memory is soft, hard is asked") == 12
+    assert "  and 2 more: -o json has all" in lines
+    assert "mechanism" not in format_answer(answer(**{**plan, "needs": {}}))

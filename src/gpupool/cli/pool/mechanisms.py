@@ -1,0 +1,159 @@
+"""`gpupool mechanisms`: what each card can do for claims now, after a switch of its mode, or never."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpupool.base.errors import NotFound
+from gpupool.client.paging import iterate_items
+from gpupool.terminal.context import CommandContext
+from gpupool.terminal.output import Row, TableColumn, clean_text, format_table, print_data
+from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
+
+_COLORS = {"now": "green", "after-switch": "yellow"}
+#: Needs of a switch of the mode, in the words of the API.
+_NEEDS = {
+    "nothing": "needs nothing",
+    "idle-card": "needs the card idle",
+    "idle-board": "needs all cards of its board idle",
+    "reset": "resets the card",
+    "reload": "reloads the driver",
+    "reboot": "reboots the node",
+}
+
+
+def register(parser: CommandParser) -> None:
+    parser.about = """
+    Per card every mechanism of its node: whether a claim can have it now, after a switch of the card's mode (with
+    what the switch needs and how long it takes), or never, and why. The columns say what is enforced: hard (hardware,
+    kernel or hypervisor), soft (unmodified programs), advisory, none. Cards that are alike share a table.
+    A claim asks for isolation with  gpupool run --isolation soft|hard|fault.
+    """
+    parser.examples = [
+        "gpupool mechanisms",
+        "gpupool mechanisms node-1:0",
+        "gpupool mechanisms -o json",
+    ]
+    parser.add_argument(
+        "card", nargs="?", metavar="CARD", help="node:index or uuid (default: all cards)"
+    )
+    add_output(parser, OBJECT_FORMATS)
+
+
+def run(options: argparse.Namespace, context: CommandContext) -> int:
+    rows = list(iterate_items(context.api, "devices", {}))
+    if options.card is not None:
+        rows = [row for row in rows if options.card in (row["name"], row["uuid"])]
+        if not rows:
+            raise NotFound(f"no card {options.card}", hint="gpupool gpus  lists the cards")
+    if options.output != "table":
+        print_data([describe_card(row) for row in rows], options.output)
+        return 0
+    if not rows:
+        sys.stdout.write("this pool has no cards\n  gpupool doctor  says what it looked for\n")
+        return 0
+    tables = [format_group(cards, context.color) for cards in group_cards(rows)]
+    sys.stdout.write("\n\n".join(tables) + "\n")
+    return 0
+
+
+def describe_card(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what programs read of a card."""
+    offers = row["facts"].get("mechanisms") or {}
+    return {
+        "card": row["name"],
+        "uuid": row["uuid"],
+        "node": row["node"],
+        "model": row["model"],
+        "simulated": row["simulated"],
+        "mechanisms": offers.get("mechanisms", []),
+        "layers": offers.get("layers", []),
+    }
+
+
+def group_cards(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return cards of one model with the same offers together, in the order of the first ones."""
+    groups = dict[str, list[Row]]()
+    for row in rows:
+        key = json.dumps([row["model"], row["facts"].get("mechanisms")], sort_keys=True)
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+def format_group(cards: Sequence[Row], color: bool) -> str:
+    """Format the table of cards that are alike."""
+    first = cards[0]
+    names = clean_text(first["name"])
+    if len(cards) > 1:
+        names = f"{names} and {len(cards) - 1} more"
+    mark = "   SIMULATED" if first["simulated"] else ""
+    title = f"{names} ({clean_text(first['model'])}){mark}"
+    offers = first["facts"].get("mechanisms") or {}
+    if not offers.get("mechanisms"):
+        return f"{title}\n\nits agent publishes no mechanisms"
+    lines = [title, "", format_table(offers["mechanisms"], COLUMNS, color=color)]
+    for layer in offers.get("layers", ()):
+        lines.append(f"layer {clean_text(layer['name'])}: {_describe_layer(layer)}")
+    return "\n".join(lines)
+
+
+def describe_when(offer: Row) -> str:
+    """Format when a card serves an offer: `now`, `after a switch to mig`, `never`."""
+    if offer["availability"] != "after-switch":
+        return str(offer["availability"])
+    return f"after a switch to {offer['mode']}"
+
+
+def describe_reason(offer: Row) -> str:
+    """Format what the switch needs, and why an offer is never available or enforces no more."""
+    parts = []
+    switch = offer.get("switch")
+    if switch is not None and offer["availability"] == "after-switch":
+        seconds = switch["seconds"]
+        lasts = "unknown time" if seconds is None else f"{seconds:g} s"
+        parts.append(f"{_NEEDS.get(switch['needs'], switch['needs'])}, {lasts}")
+    if offer["why"]:
+        parts.append(clean_text(offer["why"]))
+    if offer.get("one_owner"):
+        parts.append("one tenant at a time")
+    return "; ".join(parts)
+
+
+def describe_sizes(offer: Row) -> str:
+    """Format which sizes are served: `any`, `whole`, or the names of the profiles."""
+    names = [clean_text(profile[0]) for profile in offer.get("profiles", ())]
+    return ", ".join(names) or str(offer["sizes"])
+
+
+def _describe_layer(layer: Row) -> str:
+    levels = []
+    for name, level in layer["levels"].items():
+        if level != "none":
+            levels.append(f"{name} {level}")
+    raised = ", ".join(levels)
+    with_ = " and ".join(clean_text(name) for name in layer["mechanisms"])
+    text = (f"makes {raised}" if raised else "raises no level") + (
+        f" with {with_}" if with_ else ""
+    )
+    return f"{text}; not here: {clean_text(layer['absence'])}" if layer["absence"] else text
+
+
+def _read_level(name: str) -> Any:
+    return lambda offer: "-" if offer["availability"] == "never" else offer["levels"][name]
+
+
+COLUMNS = (
+    TableColumn("MECHANISM", lambda offer: offer["name"]),
+    TableColumn("WHEN", describe_when, color=lambda offer: _COLORS.get(offer["availability"])),
+    TableColumn("SIZES", describe_sizes),
+    TableColumn("HOSTS", lambda offer: ", ".join(offer["hosts"])),
+    TableColumn("MEMORY", _read_level("memory")),
+    TableColumn("COMPUTE", _read_level("compute")),
+    TableColumn("BANDWIDTH", _read_level("bandwidth")),
+    TableColumn("FAULT", _read_level("fault")),
+    TableColumn("WHY", describe_reason),
+)

@@ -1,0 +1,303 @@
+"""Asks every mechanism, layer and mode switch of the registry what it offers for a card.
+
+A mechanism may define `describe_offer(device, host)` and answer itself. Of any other one the offer
+follows from its summary and from the allocations that it refuses: a probe of each size, on the card
+as it is and as it would be in each mode that it can be switched to. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+
+from gpupool.base.units import WHOLE
+from gpupool.mechanisms.card_modes import list_mode_offers
+from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Layer, Mechanism
+from gpupool.mechanisms.offers.summaries import summarize_layer, summarize_mechanism
+from gpupool.mechanisms.registry import LAYERS, MECHANISMS
+from gpupool.model.claim import SharingKind
+from gpupool.model.device import CardMode, Device, DeviceHealth, ModeOffer
+from gpupool.model.enforcement import EnforcementLevels, FenceLevel
+from gpupool.model.host_facts import HostFacts
+from gpupool.model.host_kind import HostKind
+from gpupool.model.mechanism_offer import (
+    CardOffers,
+    LayerOffer,
+    MechanismOffer,
+    OfferAvailability,
+    OfferedProfile,
+    SizeClass,
+)
+from gpupool.model.partition import PartitionProfile
+
+_OWN_POOL = "job and pool are one user, so a program can lift the limits"
+
+
+def list_card_offers(device: Device, host: HostFacts) -> CardOffers:
+    """Return what this node offers for a card, in the order in which mechanisms are tried."""
+    mechanisms = list[MechanismOffer]()
+    for mechanism in MECHANISMS.values():
+        mechanisms += describe_mechanism(mechanism, device, host)
+    return CardOffers(
+        tuple(mechanisms), tuple(describe_layer(layer, device, host) for layer in LAYERS)
+    )
+
+
+def list_node_offers(devices: Iterable[Device], host: HostFacts) -> dict[str, CardOffers]:
+    """Return the offers of all cards of a node, by uuid.
+
+    Simulated cards that differ in nothing but their name are asked once: a node may have hundreds.
+    """
+    found = dict[str, CardOffers]()
+    alike = dict[Device, CardOffers]()
+    for device in devices:
+        if not device.simulated:
+            found[device.uuid] = list_card_offers(device, host)
+            continue
+        kind = replace(
+            device,
+            uuid="",
+            index=0,
+            pci_address=None,
+            numa_node=None,
+            device_paths=(),
+            health=DeviceHealth.UNKNOWN,
+            health_reason="",
+            labels={},
+            partitions=(),
+        )
+        if kind not in alike:
+            alike[kind] = list_card_offers(device, host)
+        found[device.uuid] = alike[kind]
+    return found
+
+
+def describe_mechanism(
+    mechanism: Mechanism, device: Device, host: HostFacts
+) -> tuple[MechanismOffer, ...]:
+    """Return what a mechanism offers for a card: several offers if it serves several modes."""
+    describe = getattr(mechanism, "describe_offer", None)
+    if describe is None:
+        offers = _derive_offers(mechanism, device, host)
+    else:
+        offer = describe(device, host)
+        offers = () if offer is None else (_settle_mode(offer, device),)
+    return tuple(_limit_hosts(_limit_own_pool(offer, host), host) for offer in offers)
+
+
+def describe_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
+    """Return what a layer adds on a card, or why it is not added."""
+    describe = getattr(layer, "describe_offer", None)
+    if describe is not None:
+        offer: LayerOffer = describe(device, host)
+        return offer
+    summary = summarize_layer(layer)
+    absence = ""
+    for kind in host.hosts:
+        absence = layer.explain_absence(_build_view(device, SizeClass.ANY, kind))
+        if not absence:
+            break
+    reached = summary.find_reached(device, host)
+    return LayerOffer(layer.name, reached.levels, summary.mechanisms, absence)
+
+
+def merge_mode_offers(device: Device) -> dict[CardMode, ModeOffer]:
+    """Return the switches of a card by mode: those of the probe, then those of this node."""
+    merged = dict[CardMode, ModeOffer]()
+    for offer in (*device.modes, *list_mode_offers(device)):
+        merged.setdefault(offer.mode, offer)
+    return merged
+
+
+def _derive_offers(
+    mechanism: Mechanism, device: Device, host: HostFacts
+) -> tuple[MechanismOffer, ...]:
+    found = list[MechanismOffer]()
+    for mode, switch in _list_modes(device):
+        changed = _as_in_mode(device, mode)
+        sizes = _find_sizes(mechanism, changed, host)
+        if sizes is not None:
+            found.append(_build_offer(mechanism, changed, host, sizes, switch))
+    if found:
+        return tuple(found)
+    summary = summarize_mechanism(mechanism)
+    sizes = summary.sizes or SizeClass.ANY
+    profile = next(iter(mechanism.list_profiles(device)), None)
+    if sizes is SizeClass.PROFILES and profile is None:
+        reason = "no profile of this card is known"
+    else:
+        reason = mechanism.explain_refusal(
+            _build_view(device, sizes, _first_host(summary.hosts), profile)
+        )
+    return (
+        MechanismOffer(
+            mechanism.name,
+            hosts=summary.hosts,
+            sizes=sizes,
+            availability=OfferAvailability.NEVER,
+            why=reason or "no host of this node can be given the card in this way",
+            mode=device.mode,
+        ),
+    )
+
+
+def _list_modes(device: Device) -> Iterator[tuple[CardMode, ModeOffer | None]]:
+    """Yield the mode of a card, then each that it can be switched to."""
+    current = current_mode(device)
+    yield current, None
+    switches = merge_mode_offers(device)
+    for mode, switch in switches.items():
+        if mode is not current:
+            yield mode, switch
+    # A mode that this node can set it can leave as well.
+    leaves = switches.get(current)
+    if current is not CardMode.PLAIN and CardMode.PLAIN not in switches and leaves is not None:
+        yield CardMode.PLAIN, ModeOffer(CardMode.PLAIN, leaves.needs, leaves.seconds)
+
+
+def current_mode(device: Device) -> CardMode:
+    """Return the mode of a card; a probe that knows no modes says only that it is partitioned."""
+    return CardMode.MIG if device.mode is CardMode.PLAIN and device.partitioned else device.mode
+
+
+def _as_in_mode(device: Device, mode: CardMode) -> Device:
+    if mode is current_mode(device):
+        return device
+    has_mode = device.partitioned is not None or mode is CardMode.MIG
+    partitioned = mode is CardMode.MIG if has_mode else None
+    return replace(device, mode=mode, partitioned=partitioned)
+
+
+def _find_sizes(mechanism: Mechanism, device: Device, host: HostFacts) -> SizeClass | None:
+    """Return the widest class of sizes that is not refused; None where all are."""
+    summary = summarize_mechanism(mechanism)
+    kinds = [kind for kind in summary.hosts if kind in host.hosts] or list(summary.hosts)
+    for kind in kinds:
+        for sizes in (SizeClass.ANY, SizeClass.WHOLE):
+            if not mechanism.explain_refusal(_build_view(device, sizes, kind)):
+                return sizes
+        for profile in mechanism.list_profiles(device):
+            view = _build_view(device, SizeClass.PROFILES, kind, profile)
+            if not mechanism.explain_refusal(view):
+                return SizeClass.PROFILES
+    return None
+
+
+def _build_offer(
+    mechanism: Mechanism,
+    device: Device,
+    host: HostFacts,
+    sizes: SizeClass,
+    switch: ModeOffer | None,
+) -> MechanismOffer:
+    summary = summarize_mechanism(mechanism)
+    reached = summary.find_reached(device, host)
+    availability = OfferAvailability.NOW
+    why = reached.why
+    if switch is not None:
+        availability = OfferAvailability.AFTER_SWITCH
+        if switch.blocked_by:
+            availability = OfferAvailability.NEVER
+            why = switch.blocked_by
+    profiles = list[OfferedProfile]()
+    if sizes is SizeClass.PROFILES:
+        for one in mechanism.list_profiles(device):
+            profiles.append(OfferedProfile(one.name, one.gpu_milli, one.memory_bytes))
+    return MechanismOffer(
+        mechanism.name,
+        reached.levels,
+        summary.hosts,
+        sizes,
+        availability,
+        why,
+        current_mode(device),
+        switch,
+        tuple(profiles),
+        summary.one_owner,
+        _list_sharing(mechanism, device, sizes),
+        summary.favours,
+    )
+
+
+def _list_sharing(mechanism: Mechanism, device: Device, sizes: SizeClass) -> tuple[str, ...]:
+    """Return the kinds of sharing that are served; empty for all."""
+    if sizes is SizeClass.PROFILES:
+        return ()
+    kind = _first_host(summarize_mechanism(mechanism).hosts)
+    served = list[str]()
+    for sharing in SharingKind:
+        view = replace(_build_view(device, sizes, kind), sharing=str(sharing))
+        if not mechanism.explain_refusal(view):
+            served.append(str(sharing))
+    return () if len(served) == len(SharingKind) else tuple(served)
+
+
+def _first_host(hosts: tuple[HostKind, ...]) -> HostKind:
+    return hosts[0] if hosts else HostKind.PROCESS
+
+
+def _build_view(
+    device: Device, sizes: SizeClass, host: HostKind, profile: PartitionProfile | None = None
+) -> AllocationView:
+    """Build an allocation of that size that no job asked for."""
+    milli = WHOLE if sizes is SizeClass.WHOLE else WHOLE // 2
+    # Shares are counted in whole MiB.
+    size = device.memory_bytes if sizes is SizeClass.WHOLE else device.memory_bytes // 2 >> 20 << 20
+    grant = GrantedDevice(device, milli, size)
+    if sizes is SizeClass.PROFILES and profile is not None:
+        grant = GrantedDevice(device, profile.gpu_milli, profile.memory_bytes, profile=profile.name)
+    return AllocationView(
+        pool="",
+        allocation="probe",
+        generation=1,
+        job="probe",
+        tenant="probe",
+        sharing=str(SharingKind.FIXED),
+        granted=(grant,),
+        node_devices=(device,),
+        seat=JobSeat(container=host is HostKind.CONTAINER),
+        # Every simulated card has a file; a mechanism asks only whether it is given one.
+        machine=Path("/") if device.simulated else None,
+        host=host,
+    )
+
+
+def _settle_mode(offer: MechanismOffer, device: Device) -> MechanismOffer:
+    """Say what an offer needs whose mode is another than the card's."""
+    if offer.availability is not OfferAvailability.NOW or offer.mode is current_mode(device):
+        return offer
+    switches = {mode: switch for mode, switch in _list_modes(device) if switch is not None}
+    switch = switches.get(offer.mode)
+    if switch is None:
+        why = f"this node cannot switch the card to {offer.mode}"
+        return replace(offer, availability=OfferAvailability.NEVER, why=why)
+    if switch.blocked_by:
+        return replace(
+            offer, availability=OfferAvailability.NEVER, why=switch.blocked_by, switch=switch
+        )
+    return replace(offer, availability=OfferAvailability.AFTER_SWITCH, switch=switch)
+
+
+def _limit_own_pool(offer: MechanismOffer, host: HostFacts) -> MechanismOffer:
+    """Lower what software holds to advisory in a user's own pool."""
+    if not host.own_pool:
+        return offer
+    lowered = {}
+    for field in fields(EnforcementLevels):
+        level = getattr(offer.levels, field.name)
+        lowered[field.name] = FenceLevel.ADVISORY if level is FenceLevel.SOFT else level
+    levels = EnforcementLevels(**lowered)
+    if levels == offer.levels:
+        return offer
+    return replace(offer, levels=levels, why=offer.why or _OWN_POOL)
+
+
+def _limit_hosts(offer: MechanismOffer, host: HostFacts) -> MechanismOffer:
+    """Leave the hosts that this node has; an offer without any is never available."""
+    hosts = tuple(kind for kind in offer.hosts if kind in host.hosts)
+    if hosts or offer.availability is OfferAvailability.NEVER:
+        return replace(offer, hosts=hosts or offer.hosts)
+    wanted = " or ".join(map(str, offer.hosts))
+    why = f"it needs a {wanted} as host, which this node does not run"
+    return replace(offer, availability=OfferAvailability.NEVER, why=why)

@@ -1,0 +1,66 @@
+"""Reads what this node has that decides which mechanisms it can offer. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from gpupool.model.host_facts import HostFacts
+from gpupool.model.host_kind import HostKind
+
+#: Programs that some mechanism or host of allocations needs.
+TOOLS = (
+    "nvidia-smi",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+    "podman",
+    "qemu-system-x86_64",
+    "amd-smi",
+    "xpu-smi",
+)
+
+
+def read_host_facts(
+    *,
+    own_pool: bool,
+    cgroups: str,
+    hosts: tuple[HostKind, ...] = (HostKind.PROCESS,),
+    root: Path = Path("/"),
+) -> HostFacts:
+    """Read the facts of a node.
+
+    Args:
+        own_pool: agent and jobs are one user.
+        cgroups: the hierarchy of device rules.
+        hosts: what the agent can hand an allocation to.
+        root: where the node's root is seen.
+    """
+    groups = root / "sys/kernel/iommu_groups"
+    return HostFacts(
+        root=os.geteuid() == 0,
+        own_pool=own_pool,
+        cgroups=cgroups,
+        cgroup_version=_read_cgroup_version(root),
+        kernel=os.uname().release,
+        kernel_modules=_read_modules(root),
+        iommu=groups.is_dir() and any(groups.iterdir()),
+        tools=frozenset(tool for tool in TOOLS if shutil.which(tool)),
+        hosts=hosts,
+    )
+
+
+def _read_cgroup_version(root: Path) -> int:
+    place = root / "sys/fs/cgroup"
+    # A hybrid node mounts v2 at `unified`, without the controllers, which v1 has.
+    if (place / "cgroup.controllers").is_file():
+        return 2
+    return 1 if place.is_dir() and any(place.iterdir()) else 0
+
+
+def _read_modules(root: Path) -> frozenset[str]:
+    try:
+        text = (root / "proc/modules").read_text(encoding="utf-8")
+    except FileNotFoundError:  # a kernel without loadable modules
+        return frozenset()
+    return frozenset(line.split(" ", 1)[0] for line in text.splitlines())

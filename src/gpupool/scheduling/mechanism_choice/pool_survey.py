@@ -1,0 +1,109 @@
+"""What a claim would get on the cards of a pool: one answer for all cards that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpupool.model.claim import Shape
+from gpupool.model.claim_needs import ClaimNeeds
+from gpupool.scheduling.mechanism_choice.choice import (
+    MechanismChoice,
+    MechanismOption,
+    OfferedCard,
+    choose_mechanisms,
+)
+from gpupool.scheduling.mechanism_choice.sentences import format_switch
+from gpupool.scheduling.mechanism_choice.sizes import format_amounts
+
+#: Groups of cards that a refusal describes; `explain` has all.
+DESCRIBED_GROUPS = 3
+
+#: Model, memory, identity of the offers, other owners.
+_Key = tuple[str, int, int, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class CardGroup:
+    """Cards with the same answer.
+
+    Attributes:
+        model: of the first one.
+        cards: their names, in the order of the pool.
+    """
+
+    model: str
+    cards: tuple[str, ...]
+    choice: MechanismChoice
+
+
+def survey_cards(
+    shape: Shape, needs: ClaimNeeds, cards: Iterable[OfferedCard], tenant: str = ""
+) -> tuple[CardGroup, ...]:
+    """Return the answer for each kind of card, in the order of their first cards.
+
+    Cards are alike if model, memory and other tenants on them are equal, and their offers are one
+    object.
+    """
+    names = dict[_Key, list[str]]()
+    first = dict[_Key, OfferedCard]()
+    for card in cards:
+        others = tuple(sorted(owner for owner in card.owners if owner != tenant))
+        is_owned = any(offer.one_owner for offer in card.offers.mechanisms)
+        # By identity: to compare the offers of ten thousand cards takes longer than all the rest.
+        key: _Key = (card.model, card.memory_bytes, id(card.offers), others if is_owned else ())
+        first.setdefault(key, card)
+        names.setdefault(key, []).append(card.name)
+    groups = []
+    for key, card in first.items():
+        choice = choose_mechanisms(shape, needs, card, tenant)
+        groups.append(CardGroup(card.model, tuple(names[key]), choice))
+    return tuple(groups)
+
+
+def find_best_group(groups: Iterable[CardGroup]) -> CardGroup | None:
+    """Return the first group that serves the claim now; None where none does."""
+    for group in groups:
+        if group.choice.now is not None:
+            return group
+    return None
+
+
+def describe_refusal(
+    shape: Shape, needs: ClaimNeeds, groups: tuple[CardGroup, ...]
+) -> tuple[str, str]:
+    """Return why no card serves the claim, with the rejected mechanisms, and the next step."""
+    asked = " ".join(f"--{name} {value}" for name, value in needs.write().items())
+    least = shape.memory_bytes
+    amounts = shape.profile or (format_amounts(shape, least) if least is not None else str(shape))
+    parts = []
+    for group in groups[:DESCRIBED_GROUPS]:
+        rows = [f"{row.mechanism}: {row.reason}" for row in group.choice.rejected]
+        for option in group.choice.options:
+            rows.append(_describe_switched(option))
+        kind = f"{len(group.cards)} × {group.model}"
+        parts.append(f"{kind} ({'; '.join(rows) or 'the agent publishes no mechanisms'})")
+    more = len(groups) - DESCRIBED_GROUPS
+    if more > 0:
+        parts.append(f"and {more} more kinds of cards")
+    return f"no card gives {asked} to {amounts}: {', '.join(parts)}", _find_next_step(groups)
+
+
+def _describe_switched(option: MechanismOption) -> str:
+    return f"{option.mechanism}: {option.why}"
+
+
+def _find_next_step(groups: tuple[CardGroup, ...]) -> str:
+    """Return what the user can ask for instead, and what an admin can switch."""
+    sizes = list[str]()
+    switches = list[str]()
+    for group in groups:
+        for row in group.choice.rejected:
+            if row.advice:
+                sizes.append(f"ask for  {row.advice}  ({row.mechanism})")
+        for option in group.choice.options:
+            if option.switch is not None:
+                command = f"gpupool mode {group.cards[0]} {option.switch.mode}"
+                switches.append(f"an admin can run  {command}  ({format_switch(option.switch)})")
+    steps = (*sizes[:1], *switches[:1], "gpupool mechanisms  shows what each card can do")
+    return "; ".join(steps)

@@ -1,0 +1,102 @@
+"""Which mechanism a claim would get: refused, placed by offers, planned and explained."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpupool.base.errors import BadOption, IsolationNotOffered
+from gpupool.base.units import GIB
+from gpupool.model.claim_needs import ClaimNeeds, IsolationKind
+from gpupool.model.mechanism_offer import CardOffers, write_offers
+from gpupool.wire.fleet import DeviceIn, NodeIn
+from gpupool.wire.submissions import JobIn, LaunchIn, NeedsIn, ShapeIn
+from tests.support.house import House
+from tests.support.offered_nodes import NODES
+
+OFFERS = {card.name: card.offers for card in NODES}
+HARD = NeedsIn(isolation="hard")
+
+
+def add_node(house: House, name: str, offers: CardOffers) -> None:
+    card = DeviceIn(
+        uuid=f"GPU-{name}",
+        index=0,
+        vendor="nvidia",
+        product="NVIDIA H200",
+        model="H200",
+        memory_bytes=140 * GIB,
+        simulated=True,
+        health="ok",
+        facts={"mechanisms": write_offers(offers)},
+    )
+    node = NodeIn(devices=[card], simulated=True, adopt=True)
+    house.fleet.register_node(name, node, house.admin)
+
+
+def test_a_claim_that_no_card_isolates_is_refused_with_rows_and_next_step(house: House) -> None:
+    add_node(house, "old", OFFERS["h200-cgroup-v1:0"])
+    with pytest.raises(IsolationNotOffered) as refused:
+        house.submit(needs=HARD)
+    message = refused.value.message
+    assert "no card gives --isolation hard to 0.30 GPU (30 % compute) + 8192 MiB" in message
+    assert "memory is soft, hard is asked" in message
+    assert "gpupool mechanisms" in (refused.value.hint or "")
+    assert refused.value.details["cards"] == {"does not isolate as asked": 3}
+
+
+def test_a_claim_goes_to_the_node_that_isolates_it_and_keeps_its_needs(house: House) -> None:
+    add_node(house, "old", OFFERS["h200-cgroup-v1:0"])
+    add_node(house, "new", OFFERS["h200-r615:0"])
+    for _ in range(3):
+        job = house.submit(needs=HARD)
+        assert [seat.device for seat in job.seats] == ["new:0"]
+    assert house.work(node="new")[0].needs == {"isolation": "hard"}
+    answer = house.allocations.jobs.explain_job(job.name, house.admin)
+    assert answer.needs == {"isolation": "hard"}
+    assert answer.mechanism == "fence+memgroup"
+    assert answer.holds == {
+        "memory": "hard",
+        "compute": "soft",
+        "bandwidth": "none",
+        "fault": "none",
+    }
+    assert {row.mechanism for row in answer.rejected} >= {"whole", "mig", "share"}
+
+
+def test_a_waiting_claim_waits_for_cards_that_isolate_it_also_after_a_restart(
+    house: House,
+) -> None:
+    add_node(house, "new", OFFERS["h200-r615:0"])
+    assert house.submit(1000, None, needs=HARD).seats
+    waiting = house.submit(1000, None, needs=HARD)
+    assert waiting.state == "pending"
+    house.restart()
+    house.allocations.placer.run_cycle()
+    assert house.job(waiting.name).state == "pending"
+    answer = house.allocations.jobs.explain_job(waiting.name, house.admin)
+    assert answer.cards == {"does not isolate as asked": 2, "not a whole card free": 1}
+    assert answer.mechanism == "whole"
+    assert [(row.mechanism, row.cards) for row in answer.rejected][:1] == [("mig", 1)]
+
+
+def test_a_plan_writes_nothing(house: House) -> None:
+    add_node(house, "new", OFFERS["h200-r615:0"])
+    body = JobIn(
+        shape=ShapeIn(gpu_milli=300, memory_bytes=8 * GIB, needs=HARD),
+        launch=LaunchIn(argv=["true"]),
+        array=3,
+    )
+    plan = house.allocations.jobs.plan_job(body, house.admin, None)
+    assert (plan.count, plan.mechanism) == (3, "fence+memgroup")
+    assert plan.share == "0.30 GPU (30 % compute) + 8192 MiB"
+    assert house.work(node="new") == []
+
+
+def test_isolation_without_a_fence_is_refused(house: House) -> None:
+    with pytest.raises(BadOption, match="--isolation soft without a fence"):
+        house.submit(fence=False, needs=NeedsIn(isolation="soft"))
+
+
+def test_the_wire_has_the_words_of_the_model() -> None:
+    for kind in IsolationKind:
+        assert NeedsIn(isolation=kind.value).isolation == ClaimNeeds(kind).write()["isolation"]
