@@ -13,7 +13,7 @@ from pathlib import Path
 
 import gpupool_native
 from bench.rows import Row
-from gpupool.mechanisms.standin import make_standin
+from gpupool.mechanisms.driver.standin import make_standin
 from gpupool.probes.simgpu import SimulatedMachine, create_machine
 from gpupool.probes.simulated import parse_sim
 from tests.unit.native.fence_house import House, make_house

@@ -25,7 +25,7 @@ from gpupool.mechanisms.contract import (
     Layer,
     PreparedAllocation,
 )
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from gpupool.mechanisms.preparation import (
     prepare_allocation,
     read_enforcement_levels,

@@ -25,7 +25,7 @@ from gpupool.mechanisms.contract import (
     PreparationStep,
     PreparedAllocation,
 )
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from gpupool.mechanisms.registry import MECHANISMS, choose_mechanism, find_on_record
 from gpupool.probes.simulated import parse_sim
 from tests.support.mps_host import build_automatic, describe_share

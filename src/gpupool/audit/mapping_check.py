@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpupool.audit import proc_reader
 from gpupool.audit.findings import AuditFinding
-from gpupool.mechanisms.driver_files import list_known_drivers
+from gpupool.mechanisms.driver.driver_files import list_known_drivers
 from gpupool.mechanisms.fenced_files import FencedFiles
 from gpupool.mechanisms.regions import GRANTS_MAGIC, LIMITS_MAGIC
 

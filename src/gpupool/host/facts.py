@@ -13,8 +13,8 @@ from gpupool.agent.supervisor.cgroups import detect_cgroups
 from gpupool.agent.supervisor.pool_cgroups import find_abandoned
 from gpupool.host.settings.options import HostOptions
 from gpupool.mechanisms.contract import FenceLevel
+from gpupool.mechanisms.driver.installed_driver import find_installed_driver
 from gpupool.mechanisms.fence_survey import FenceSurvey, survey_fence
-from gpupool.mechanisms.installed_driver import find_installed_driver
 from gpupool.probes.accounting import explain_accounting_off
 from gpupool.probes.contract import Probe
 from gpupool.probes.pci import scan_pci

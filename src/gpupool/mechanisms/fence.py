@@ -7,8 +7,7 @@ layouts; the agent divides the cards' time and audits the counters. This module 
 compares and removes the files.
 
 The level is `soft` in a pool of root, where the job can change neither limits nor stand-in, and
-`advisory` in a user's own pool, where job and agent are one user. The fence alone is never `hard`; the
-layer `memgroup` makes the memory so.
+`advisory` in a user's own pool, where job and agent are one user. It is never `hard` by itself.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ from gpupool.mechanisms.contract import (
     PreparedAllocation,
 )
 from gpupool.mechanisms.device_limits import build_device_limit
-from gpupool.mechanisms.driver_files import (
+from gpupool.mechanisms.driver.driver_files import (
     DriverLibraries,
     LibraryMounts,
     find_simulated_libraries,
     find_templates,
 )
+from gpupool.mechanisms.driver.image_check import build_image_check
+from gpupool.mechanisms.driver.installed_driver import find_installed_driver
 from gpupool.mechanisms.fenced_files import (
     FENCE,
     format_devices,
     list_usage_mounts,
     parse_limits,
 )
-from gpupool.mechanisms.image_check import build_image_check
-from gpupool.mechanisms.installed_driver import find_installed_driver
 from gpupool.mechanisms.notes import (
     PASSED_THROUGH,
     NoteBook,

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.mechanisms.contract import FenceLevel
-from gpupool.mechanisms.driver_files import LDCONFIG, find_simulated_libraries, find_templates
-from gpupool.mechanisms.installed_driver import (
+from gpupool.mechanisms.driver.driver_files import (
+    LDCONFIG,
+    find_simulated_libraries,
+    find_templates,
+)
+from gpupool.mechanisms.driver.installed_driver import (
     CUDA,
     LOADER_CACHE,
     NVML,
     DriverFiles,
     find_installed_driver,
 )
-from gpupool.mechanisms.standin import NotAStandIn, list_unclassified
+from gpupool.mechanisms.driver.standin import NotAStandIn, list_unclassified
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpupool.mechanisms.container_files import list_mounts
 from gpupool.mechanisms.contract import AllocationView, HostMount
-from gpupool.mechanisms.driver_files import DriverLibraries, LibraryMounts, find_simulated_libraries
-from gpupool.mechanisms.installed_driver import DriverFiles, find_installed_driver
+from gpupool.mechanisms.driver.container_files import list_mounts
+from gpupool.mechanisms.driver.driver_files import (
+    DriverLibraries,
+    LibraryMounts,
+    find_simulated_libraries,
+)
+from gpupool.mechanisms.driver.installed_driver import DriverFiles, find_installed_driver
 
 #: Environment variable by which the simulated driver finds the cards' file without a mount.
 VARIABLE = "GPUPOOL_SIMGPU"

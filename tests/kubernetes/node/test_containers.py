@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gpupool.base.units import GIB, MIB
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
-from gpupool.mechanisms.installed_driver import CUDA, NVML
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.installed_driver import CUDA, NVML
 from tests.support.cluster.api import Api
 from tests.support.cluster.images import SHELL, Image
 from tests.support.cluster.node import RealNode

@@ -11,7 +11,7 @@ import pytest
 
 from gpupool.base.errors import ImageRejection
 from gpupool.base.units import GIB
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.images import SHELL, Image

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpupool.base.units import GIB, MIB
 from gpupool.kubernetes.manifests import install
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.images import SHELL
 from tests.support.cluster.node import NAME, RealNode

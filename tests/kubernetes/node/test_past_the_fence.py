@@ -9,7 +9,7 @@ import pytest
 
 from gpupool.base.units import GIB
 from gpupool.kubernetes.node.audit import REASON
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from tests.support.cluster.api import Api, Object
 from tests.support.cluster.images import Image
 from tests.support.cluster.node import RealNode

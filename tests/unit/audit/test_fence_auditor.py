@@ -24,7 +24,7 @@ from gpupool.audit.reactions import FindingReactions
 from gpupool.base.errors import BadMachine
 from gpupool.mechanisms.arbiter import ShareStatus
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.regions import CDeviceLimit, CLimits
 from gpupool.model.device import DeviceProcess, DeviceUsage

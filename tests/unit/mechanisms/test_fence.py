@@ -12,7 +12,7 @@ import pytest
 
 from gpupool.base.errors import NotFound, StaleGeneration
 from gpupool.mechanisms.contract import AllocationView, FenceLevel, GrantedDevice, JobSeat
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import find_fenced_files, read_allocation_usage
 from gpupool.mechanisms.regions import USAGE_FILE_BYTES, read_limits

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpupool.mechanisms.contract import FenceLevel
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.installed_driver import CUDA, DriverFiles
 from gpupool.mechanisms.fence_survey import can_mount, survey_fence
-from gpupool.mechanisms.installed_driver import CUDA, DriverFiles
 
 pytestmark = pytest.mark.skipif(
     find_templates() is None or find_simulated_libraries() is None,

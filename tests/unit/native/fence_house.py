@@ -14,7 +14,7 @@ from typing import Any
 
 import gpupool_native
 from gpupool.mechanisms import regions
-from gpupool.mechanisms.standin import make_standin
+from gpupool.mechanisms.driver.standin import make_standin
 from gpupool.probes.simgpu import SimulatedMachine, create_machine
 from gpupool.probes.simgpu_file import SimulatedCard
 from gpupool.probes.simulated import parse_sim

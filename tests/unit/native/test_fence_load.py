@@ -13,7 +13,7 @@ import pytest
 
 import gpupool_native
 from gpupool.mechanisms import regions
-from gpupool.mechanisms.standin import (
+from gpupool.mechanisms.driver.standin import (
     ElfFile,
     NotAStandIn,
     fill_placeholders,

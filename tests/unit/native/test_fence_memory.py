@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import gpupool_native
 from gpupool.mechanisms import regions
-from gpupool.mechanisms.standin import make_standin
+from gpupool.mechanisms.driver.standin import make_standin
 from tests.unit.native.fence_house import (
     CONTEXT,
     DEVICE_UNAVAILABLE,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import gpupool_native
-from gpupool.mechanisms.standin import make_standin
+from gpupool.mechanisms.driver.standin import make_standin
 from tests.unit.native.fence_build import (
     LIBRARIES,
     SONAMES,

@@ -13,7 +13,7 @@ import pytest
 
 import gpupool_native
 from gpupool.mechanisms import regions
-from gpupool.mechanisms.standin import make_standin
+from gpupool.mechanisms.driver.standin import make_standin
 from gpupool.probes.simgpu import SimulatedMachine, create_machine
 from gpupool.probes.simulated import parse_sim
 from tests.unit.native.fence_build import LIBRARIES, SONAMES, Headers, Routes, StandIn, build_probe

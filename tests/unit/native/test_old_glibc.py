@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 import gpupool_native
-from gpupool.mechanisms.container_files import list_mounts
-from gpupool.mechanisms.driver_files import (
+from gpupool.mechanisms.driver.container_files import list_mounts
+from gpupool.mechanisms.driver.driver_files import (
     DriverLibraries,
     find_simulated_libraries,
     find_templates,
 )
-from gpupool.mechanisms.installed_driver import DriverFiles
+from gpupool.mechanisms.driver.installed_driver import DriverFiles
 from tests.unit.native.fence_house import MIB, OUT_OF_MEMORY, House
 from tests.unit.native.front_pool import SECONDS, compiler
 

@@ -4,7 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Filled in a copy of the library by gpupool/mechanisms/standin.py. */
+/* Filled in a copy of the library by gpupool/mechanisms/driver/standin.py. */
 #define BASE_ROOM 256
 __attribute__((used)) static const char base_placeholder[BASE_ROOM] = "@GPUPOOL-FENCE-BASE@";
 

@@ -300,9 +300,7 @@ allocations = sa.Table(
     sa.Column("fence", sa.String(16), nullable=False, server_default="none"),
     sa.Column("fence_why", sa.String(200), nullable=False, server_default=""),
     sa.Column("mechanism", sa.String(32), nullable=True, comment="null: its node has not said"),
-    sa.Column(
-        "holds", sa.JSON, nullable=True, comment="enforcement level by dimension; null: unknown"
-    ),
+    sa.Column("holds", sa.JSON, nullable=True, comment="level by dimension; null: unknown"),
     sa.Column("attach_socket", sa.String(4096), nullable=True),
     sa.Column(
         "work_seq", sa.BigInteger, nullable=False, comment="when its node last had news of it"

@@ -209,7 +209,7 @@ def _find_runtimes(simulated: bool) -> list[str]:
     Simulated cards do not answer the self-test of the vendor's runtime, so there our own is asked.
     """
     from gpupool.burn.runtime import NAMES, find_runtimes
-    from gpupool.mechanisms.driver_files import find_simulated_libraries
+    from gpupool.mechanisms.driver.driver_files import find_simulated_libraries
 
     if not simulated:
         return find_runtimes(os.environ, site.getsitepackages())

@@ -13,7 +13,6 @@ from gpupool.base.units import WHOLE
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.mechanisms import registry
 from gpupool.mechanisms.arbiter import ArbiterProcess
-from gpupool.mechanisms.container_files import list_control_nodes
 from gpupool.mechanisms.contract import (
     AllocationView,
     GrantedDevice,
@@ -22,6 +21,7 @@ from gpupool.mechanisms.contract import (
     NotYet,
     PreparedAllocation,
 )
+from gpupool.mechanisms.driver.container_files import list_control_nodes
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import locate_directories, read_allocation_usage
 from gpupool.mechanisms.notes import NoteBook, PreparationNote

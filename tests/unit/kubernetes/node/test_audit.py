@@ -19,7 +19,7 @@ from gpupool.kubernetes.reporting.events import Event
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.contract import JobSeat
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from gpupool.model.allocation import Seat
 from gpupool.model.device import DeviceProcess, DeviceUsage
 from gpupool.probes.simulated import SimulatedProbe, parse_sim

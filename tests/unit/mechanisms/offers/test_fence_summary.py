@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from gpupool.mechanisms.fence_survey import survey_fence
 from gpupool.mechanisms.offers.fence_summary import find_fence_levels
 from gpupool.model.enforcement import FenceLevel, spread_level

@@ -15,9 +15,7 @@ depends_on = None
 _MECHANISM = sa.Column(
     "mechanism", sa.String(32), nullable=True, comment="null: its node has not said"
 )
-_HOLDS = sa.Column(
-    "holds", sa.JSON(), nullable=True, comment="enforcement level by dimension; null: unknown"
-)
+_HOLDS = sa.Column("holds", sa.JSON(), nullable=True, comment="level by dimension; null: unknown")
 
 
 def upgrade() -> None:

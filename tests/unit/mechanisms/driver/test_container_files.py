@@ -10,13 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.mechanisms.container_files import FOLDERS, list_control_nodes, list_mounts
-from gpupool.mechanisms.driver_files import (
+from gpupool.mechanisms.driver.container_files import FOLDERS, list_control_nodes, list_mounts
+from gpupool.mechanisms.driver.driver_files import (
     DriverLibraries,
     find_simulated_libraries,
     find_templates,
 )
-from gpupool.mechanisms.installed_driver import CUDA, NVML, DriverFiles, find_installed_driver
+from gpupool.mechanisms.driver.installed_driver import (
+    CUDA,
+    NVML,
+    DriverFiles,
+    find_installed_driver,
+)
 
 pytestmark = pytest.mark.skipif(
     find_templates() is None or find_simulated_libraries() is None,

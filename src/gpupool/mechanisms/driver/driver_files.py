@@ -29,14 +29,14 @@ from typing import Final
 
 from gpupool.base.errors import NativeMissing
 from gpupool.mechanisms.contract import HostMount
-from gpupool.mechanisms.installed_driver import (
+from gpupool.mechanisms.driver.installed_driver import (
     CUDA,
     LOADER_CACHE,
     NAMES,
     DriverFiles,
     find_installed_driver,
 )
-from gpupool.mechanisms.standin import list_unclassified, make_standin
+from gpupool.mechanisms.driver.standin import list_unclassified, make_standin
 
 _VERSION: Final = 1
 LDCONFIG: Final = ("/sbin/ldconfig", "/usr/sbin/ldconfig")

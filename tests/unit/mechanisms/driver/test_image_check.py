@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.errors import NativeMissing
-from gpupool.mechanisms import image_check
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver import image_check
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 
 pytestmark = pytest.mark.skipif(
     find_templates() is None or find_simulated_libraries() is None,

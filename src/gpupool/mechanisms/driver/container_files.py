@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.mechanisms.contract import HostMount
-from gpupool.mechanisms.driver_files import DriverLibraries
-from gpupool.mechanisms.installed_driver import CUDA, DriverFiles
+from gpupool.mechanisms.driver.driver_files import DriverLibraries
+from gpupool.mechanisms.driver.installed_driver import CUDA, DriverFiles
 
 #: Default library directories of Debian and Ubuntu, and of Red Hat.
 FOLDERS: Final = (f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64")

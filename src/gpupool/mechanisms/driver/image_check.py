@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.base.errors import ImageRejection, NativeMissing
-from gpupool.mechanisms.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 
 #: The program's file below the agent's state.
 PLACE: Final = Path("hook") / "gpupool-hook"

@@ -12,14 +12,19 @@ from pathlib import Path
 import pytest
 
 from gpupool.agent.supervisor.client import BindMount
-from gpupool.mechanisms import driver_files
-from gpupool.mechanisms.driver_files import (
+from gpupool.mechanisms.driver import driver_files
+from gpupool.mechanisms.driver.driver_files import (
     DriverLibraries,
     find_simulated_libraries,
     find_templates,
 )
-from gpupool.mechanisms.installed_driver import CUDA, NVML, DriverFiles, find_installed_driver
-from gpupool.mechanisms.standin import ElfFile
+from gpupool.mechanisms.driver.installed_driver import (
+    CUDA,
+    NVML,
+    DriverFiles,
+    find_installed_driver,
+)
+from gpupool.mechanisms.driver.standin import ElfFile
 from tests.support.supervised import Jobs, supervised_jobs
 
 pytestmark = pytest.mark.skipif(
