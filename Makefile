@@ -17,7 +17,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-adversary test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site wheels image image-wheels clean
+.PHONY: help setup demo test test-adversary test-hosts test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site wheels image image-wheels clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -35,10 +35,13 @@ demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a 
 	@sh tools/demo.sh
 
 test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
-	@$(BIN)/python -m pytest -n auto --dist worksteal --durations=40 --durations-min=5 -m 'not slow and not kubernetes and not adversary' $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal --durations=40 --durations-min=5 -m 'not slow and not kubernetes and not adversary and not hosts' $(ARGS)
 
 test-adversary: setup  ## attacks and failures on real pools, with the outcome that the documents promise
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m 'adversary and not slow' tests/adversary $(ARGS)
+
+test-hosts: setup  ## containers, virtual machines and MPS with the real programs; as root; each skips where its program lacks
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs --durations=10 --durations-min=5 -m 'hosts and not slow' tests/hosts $(ARGS)
 
 test-kubernetes: setup  ## the tests on a real Kubernetes, built from source the first time (15 min, Go); as root with a real node
 	@$(BIN)/python -m tests.support.cluster build
