@@ -268,6 +268,26 @@ def test_a_link_to_the_machine_does_not_undo_its_limits(
     assert int(run(elsewhere / "machine", text)) == (GIB - CONTEXT) // BLOCK
 
 
+def test_a_program_that_may_open_no_file_gets_nothing(nvml: Any, path: Path, group: Path) -> None:
+    set_limit(nvml, group, GIB)
+    text = f"""{FILL}
+import resource
+enter("{group}")
+cu.start()
+held = []
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    while True:
+        held.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+assert cu.code("MemAlloc_v2", byref(c_uint64()), {BLOCK}) == 304  # CUDA_ERROR_OPERATING_SYSTEM
+os.close(held.pop())
+print(len(fill()))
+"""
+    assert int(run(path, text)) == (GIB - CONTEXT) // BLOCK
+
+
 def test_memory_of_a_killed_process_is_free_again(nvml: Any, path: Path, group: Path) -> None:
     set_limit(nvml, group, GIB)
     text = f'{FILL}\nenter("{group}")\ncu.start()\nprint(len(fill()), flush=True)\n'
