@@ -270,6 +270,24 @@ def test_a_cgroup_that_the_supervisor_removed_is_no_error(
     assert layer.observe(tmp_path) == {}
 
 
+def test_a_limit_that_cannot_be_restored_is_logged_and_keeps_no_card(
+    layer: DriverMemoryLimits,
+    driver: ScriptedDriver,
+    view: AllocationView,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    group = group_of(view)
+    group.mkdir(parents=True)
+    (group.parent / "cgroup.controllers").touch()
+    driver.limits[CARD.uuid, group] = MemoryLimit(GIB, 20 * GIB)
+    prepare(layer, view, tmp_path)
+    driver.refusal = "GPU is lost"
+    layer.unprepare("al-1", 5, tmp_path)
+    assert layer.observe(tmp_path) == {}
+    assert "allocation al-1: its memory limit stays: GPU is lost" in caplog.text
+
+
 def test_another_size_is_another_limit(
     layer: DriverMemoryLimits, driver: ScriptedDriver, view: AllocationView, tmp_path: Path
 ) -> None:
