@@ -193,6 +193,16 @@ def test_a_limit_holds_what_runs_in_a_cgroup_below(nvml: Any, path: Path, group:
     assert int(run(path, text)) == (LIMIT - CONTEXT) // BLOCK
 
 
+def test_a_cgroup_of_version_1_has_limits_too(nvml: Any, path: Path) -> None:
+    with open_pool_group(versions=(1,)) as pool:
+        group = make_group(pool, "job")
+        set_limit(nvml, group, GIB)
+        uuid = card_of(path)
+        assert SimulatedLimits(path.parent).read_limit(uuid, group) == MemoryLimit(0, GIB)
+        text = f'{FILL}\nenter("{group}")\ncu.start()\nprint(len(fill()))'
+        assert int(run(path, text)) == (GIB - CONTEXT) // BLOCK
+
+
 def test_the_tighter_of_two_limits_above_one_another_counts(
     nvml: Any, path: Path, group: Path
 ) -> None:

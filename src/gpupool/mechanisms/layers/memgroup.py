@@ -86,6 +86,9 @@ class DriverMemoryLimits:
             return "the agent is not root, and only root sets the driver's limits"
         if not view.cgroups:
             return "the job has no cgroup of its own"
+        if view.machine is not None and (view.seat.container or view.host is HostKind.CONTAINER):
+            # A runtime may give it a cgroup namespace, which a kernel sees through.
+            return "the simulated driver does not know the cgroup of a container's process"
         older = [group for group in view.cgroups if not is_version_2(Path(group))]
         if older and view.machine is None:
             return f"cgroup v1: the driver's limits need version 2 alone, and {older[0]} is of v1"

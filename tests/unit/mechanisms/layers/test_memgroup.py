@@ -135,6 +135,14 @@ def test_a_job_with_one_whole_card_of_two_has_a_limit(
     assert layer.explain_absence(replace(view, granted=(whole, GRANT))) == ""
 
 
+def test_a_container_has_a_limit_on_real_cards_alone(
+    layer: DriverMemoryLimits, view: AllocationView, tmp_path: Path
+) -> None:
+    container = replace(view, host=HostKind.CONTAINER, seat=JobSeat(container=True))
+    assert layer.explain_absence(container) == ""
+    assert "a container's process" in layer.explain_absence(replace(container, machine=tmp_path))
+
+
 def test_an_agent_that_is_not_root_adds_nothing(
     driver: ScriptedDriver, view: AllocationView
 ) -> None:
