@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,14 +13,15 @@ from gpupool.agent.supervisor.cgroups import detect_cgroups, kill_members
 
 
 @contextmanager
-def open_pool_group() -> Iterator[Path]:
+def open_pool_group(versions: Collection[int] = (1, 2)) -> Iterator[Path]:
     """A pool's cgroup for one test, of version 2 where this host has it; skips where it has none.
 
     What is in it at the end is killed.
     """
-    usable = detect_cgroups().job_hierarchies if os.geteuid() == 0 else ()
+    found = detect_cgroups().job_hierarchies if os.geteuid() == 0 else ()
+    usable = [hierarchy for hierarchy in found if hierarchy.version in versions]
     if not usable:
-        pytest.skip("root and a writable cgroup hierarchy are needed")
+        pytest.skip(f"root and a writable cgroup hierarchy of version {versions} are needed")
     first = min(usable, key=lambda hierarchy: -hierarchy.version)
     group = first.base / f"gpupool-test-{os.getpid()}"
     group.mkdir()

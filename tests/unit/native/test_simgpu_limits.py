@@ -193,6 +193,16 @@ def test_a_limit_holds_what_runs_in_a_cgroup_below(nvml: Any, path: Path, group:
     assert int(run(path, text)) == (LIMIT - CONTEXT) // BLOCK
 
 
+def test_a_cgroup_of_version_1_has_limits_too(nvml: Any, path: Path) -> None:
+    with open_pool_group(versions=(1,)) as pool:
+        group = make_group(pool, "job")
+        set_limit(nvml, group, GIB)
+        uuid = card_of(path)
+        assert SimulatedLimits(path.parent).read_limit(uuid, group) == MemoryLimit(0, GIB)
+        text = f'{FILL}\nenter("{group}")\ncu.start()\nprint(len(fill()))'
+        assert int(run(path, text)) == (GIB - CONTEXT) // BLOCK
+
+
 def test_the_tighter_of_two_limits_above_one_another_counts(
     nvml: Any, path: Path, group: Path
 ) -> None:
@@ -266,6 +276,26 @@ def test_a_link_to_the_machine_does_not_undo_its_limits(
     (elsewhere / "machine").symlink_to(path)
     text = f'{FILL}\nenter("{group}")\ncu.start()\nprint(len(fill()))'
     assert int(run(elsewhere / "machine", text)) == (GIB - CONTEXT) // BLOCK
+
+
+def test_a_program_that_may_open_no_file_gets_nothing(nvml: Any, path: Path, group: Path) -> None:
+    set_limit(nvml, group, GIB)
+    text = f"""{FILL}
+import resource
+enter("{group}")
+cu.start()
+held = []
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    while True:
+        held.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+assert cu.code("MemAlloc_v2", byref(c_uint64()), {BLOCK}) == 304  # CUDA_ERROR_OPERATING_SYSTEM
+os.close(held.pop())
+print(len(fill()))
+"""
+    assert int(run(path, text)) == (GIB - CONTEXT) // BLOCK
 
 
 def test_memory_of_a_killed_process_is_free_again(nvml: Any, path: Path, group: Path) -> None:

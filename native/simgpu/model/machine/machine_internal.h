@@ -33,8 +33,9 @@ struct sim_own_limits {
     uint64_t name[SIM_NESTED]; /* 0: none */
     uint64_t hard[SIM_NESTED];
 };
-/* Reads files: not under the lock. */
-void sim_find_limits(const struct sim *sim, uint32_t card, struct sim_own_limits *limits);
+/* Reads files: not under the lock. -errno where limits are there and cannot be read, as in a process that may open no more
+   files: then nothing must be granted. */
+int sim_find_limits(const struct sim *sim, uint32_t card, struct sim_own_limits *limits);
 /* What is left to a process by these limits, SIM_UNLIMITED where there are none; the card may have less. */
 uint64_t sim_left_of_limits(const struct sim *sim, uint32_t card, const struct sim_own_limits *limits);
 

@@ -61,12 +61,13 @@ static bool is_in_group(char *const lines[], int count, const char *name)
 
 enum { HIERARCHIES = 32 };
 
+/* How many, or -errno. */
 static int read_own_groups(char *lines[HIERARCHIES])
 {
     int count = 0;
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (!file)
-        return 0;
+        return -errno;
     for (size_t room = 0; count < HIERARCHIES; count++, room = 0) {
         lines[count] = NULL;
         if (getline(&lines[count], &room, file) <= 0) {
@@ -106,11 +107,33 @@ static void look_up(const uint64_t names[SIM_NESTED], struct sim_own_limits *lim
             limits->hard[i] = entry->hard;
 }
 
-void sim_find_limits(const struct sim *sim, uint32_t card, struct sim_own_limits *limits)
+/* Of the limits in the file, those of the process; `met` are the names of the limits that it belongs to already, if any. */
+static int collect_limits(const struct sim *sim, uint32_t card, FILE *file, const uint64_t *met, struct sim_own_limits *limits)
 {
     char uuid[33], *line = NULL, *groups[HIERARCHIES];
     size_t room = 0, lengths[SIM_NESTED] = {0};
     struct entry entry;
+    int count = met ? 0 : read_own_groups(groups);
+    if (count < 0)
+        return count;
+    write_uuid(sim, card, uuid);
+    while (getline(&line, &room, file) > 0) {
+        if (!parse_entry(line, &entry) || strcmp(entry.uuid, uuid))
+            continue;
+        if (met)
+            look_up(met, limits, &entry);
+        else if (is_in_group(groups, count, entry.name))
+            keep_limit(limits, lengths, &entry);
+    }
+    int problem = feof(file) ? 0 : -EIO;
+    while (count > 0)
+        free(groups[--count]);
+    free(line);
+    return problem;
+}
+
+int sim_find_limits(const struct sim *sim, uint32_t card, struct sim_own_limits *limits)
+{
     const uint64_t *met = sim->self ? sim->self->limits : NULL;
     bool known = met && met[0];
     for (uint32_t i = 0; i < SIM_NESTED; i++) {
@@ -119,21 +142,10 @@ void sim_find_limits(const struct sim *sim, uint32_t card, struct sim_own_limits
     }
     FILE *file = fopen(sim->limits_path, "re");
     if (!file)
-        return;
-    int count = known ? 0 : read_own_groups(groups);
-    write_uuid(sim, card, uuid);
-    while (getline(&line, &room, file) > 0) {
-        if (!parse_entry(line, &entry) || strcmp(entry.uuid, uuid))
-            continue;
-        if (known)
-            look_up(met, limits, &entry);
-        else if (is_in_group(groups, count, entry.name))
-            keep_limit(limits, lengths, &entry);
-    }
-    while (count > 0)
-        free(groups[--count]);
-    free(line);
+        return errno == ENOENT ? 0 : -errno;
+    int problem = collect_limits(sim, card, file, known ? met : NULL, limits);
     fclose(file);
+    return problem;
 }
 
 static uint64_t used_by_group(const struct sim *sim, uint32_t card, uint64_t name)
@@ -170,7 +182,8 @@ uint64_t sim_left(struct sim *sim, uint32_t card, uint64_t *total)
 {
     struct sim_own_limits limits;
     uint64_t free_bytes = sim_free(sim, card);
-    sim_find_limits(sim, card, &limits);
+    if (sim_find_limits(sim, card, &limits))
+        return 0;
     uint64_t left = sim_left_of_limits(sim, card, &limits);
     for (uint32_t i = 0; i < SIM_NESTED; i++)
         if (limits.name[i] && limits.hard[i] < *total)

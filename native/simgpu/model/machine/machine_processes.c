@@ -198,7 +198,9 @@ int sim_charge(struct sim *sim, uint32_t card, uint32_t kind, uint64_t bytes)
     bool charged, again;
     do {
         struct sim_own_limits limits;
-        sim_find_limits(sim, card, &limits);
+        int problem = sim_find_limits(sim, card, &limits);
+        if (problem)
+            return problem;
         sim_lock(sim);
         charged = charge_locked(sim, card, kind, bytes, &limits);
         sim_unlock(sim);
@@ -255,7 +257,8 @@ int sim_context(struct sim *sim, uint32_t card, uint32_t *context)
         return problem;
     do {
         struct sim_own_limits limits;
-        sim_find_limits(sim, card, &limits);
+        if ((problem = sim_find_limits(sim, card, &limits)))
+            return problem;
         sim_lock(sim);
         problem = find_or_make(sim, card, &limits, context);
         sim_unlock(sim);

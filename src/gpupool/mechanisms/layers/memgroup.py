@@ -15,6 +15,7 @@ boundary: every job can write the file in which the simulated card counts what i
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -50,6 +51,8 @@ from gpupool.probes.memory_limits import (
     SimulatedLimits,
 )
 
+log = logging.getLogger(__name__)
+
 #: Opens the limits of a node: of the simulated cards in that directory, else of the real driver.
 LimiterFactory = Callable[[Path | None], MemoryLimiter]
 
@@ -83,6 +86,9 @@ class DriverMemoryLimits:
             return "the agent is not root, and only root sets the driver's limits"
         if not view.cgroups:
             return "the job has no cgroup of its own"
+        if view.machine is not None and (view.seat.container or view.host is HostKind.CONTAINER):
+            # A runtime may give it a cgroup namespace, which a kernel sees through.
+            return "the simulated driver does not know the cgroup of a container's process"
         older = [group for group in view.cgroups if not is_version_2(Path(group))]
         if older and view.machine is None:
             return f"cgroup v1: the driver's limits need version 2 alone, and {older[0]} is of v1"
@@ -262,9 +268,12 @@ def _restore_limits(limiter: MemoryLimiter, group: Path, note: LayerNote) -> Non
     for uuid in note.made["limits"]:
         limit = note.before["limits"].get(uuid)
         if limit is not None and group.is_dir():
-            limiter.set_limit(uuid, group, MemoryLimit(*limit))
+            problem = limiter.set_limit(uuid, group, MemoryLimit(*limit))
         else:
-            limiter.clear_limit(uuid, group)
+            problem = limiter.clear_limit(uuid, group)
+        if problem:
+            # It holds a cgroup that no other job gets, so the card can be given on.
+            log.warning("allocation %s: its memory limit stays: %s", note.allocation, problem)
 
 
 def _has_other_note(book: LayerNoteBook, note: LayerNote) -> bool:

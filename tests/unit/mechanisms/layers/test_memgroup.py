@@ -135,6 +135,14 @@ def test_a_job_with_one_whole_card_of_two_has_a_limit(
     assert layer.explain_absence(replace(view, granted=(whole, GRANT))) == ""
 
 
+def test_a_container_has_a_limit_on_real_cards_alone(
+    layer: DriverMemoryLimits, view: AllocationView, tmp_path: Path
+) -> None:
+    container = replace(view, host=HostKind.CONTAINER, seat=JobSeat(container=True))
+    assert layer.explain_absence(container) == ""
+    assert "a container's process" in layer.explain_absence(replace(container, machine=tmp_path))
+
+
 def test_an_agent_that_is_not_root_adds_nothing(
     driver: ScriptedDriver, view: AllocationView
 ) -> None:
@@ -268,6 +276,24 @@ def test_a_cgroup_that_the_supervisor_removed_is_no_error(
     layer.unprepare("al-1", 5, tmp_path)
     assert driver.limits == {}
     assert layer.observe(tmp_path) == {}
+
+
+def test_a_limit_that_cannot_be_restored_is_logged_and_keeps_no_card(
+    layer: DriverMemoryLimits,
+    driver: ScriptedDriver,
+    view: AllocationView,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    group = group_of(view)
+    group.mkdir(parents=True)
+    (group.parent / "cgroup.controllers").touch()
+    driver.limits[CARD.uuid, group] = MemoryLimit(GIB, 20 * GIB)
+    prepare(layer, view, tmp_path)
+    driver.refusal = "GPU is lost"
+    layer.unprepare("al-1", 5, tmp_path)
+    assert layer.observe(tmp_path) == {}
+    assert "allocation al-1: its memory limit stays: GPU is lost" in caplog.text
 
 
 def test_another_size_is_another_limit(

@@ -5,10 +5,15 @@ The job's program calls the simulated driver by its own path, past the fence, as
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +35,9 @@ pytestmark = [
 ]
 
 MIB = 1 << 20
+NOBODY = 65534
+NO_PERMISSION = 4  # NVML_ERROR_NO_PERMISSION
+TENANT = Path(__file__).with_name("memgroup_tenant.c")
 SHARE = 2048 * MIB
 PROGRAM = """
 import os, sys
@@ -91,20 +99,27 @@ def jobs(tmp_path: Path) -> Iterator[Jobs]:
     yield from supervised_jobs(tmp_path / "jobs")
 
 
-def run(jobs: Jobs, view: AllocationView, prepared: PreparedAllocation, *words: str) -> int:
-    """Run a Python program as the allocation's job; the number that it prints last."""
+def run(
+    jobs: Jobs, view: AllocationView, prepared: PreparedAllocation, *words: str, **fields: Any
+) -> list[str]:
+    """Run a program as the allocation's job; the lines that it prints."""
     binds = [BindMount(str(one.source), one.target, one.writable) for one in prepared.mounts]
     record, output = jobs.run(
-        sys.executable,
         *words,
         environment={**ENVIRONMENT, **prepared.env},
         share_directory=str(prepared.share_dir),
         share_mount="/run/gpupool/share",
         binds=tuple(binds),
         cgroups=view.cgroups,
+        **fields,
     )
     assert record.exit_code == 0, output.decode()
-    return int(output.split()[-1])
+    return output.decode().splitlines()
+
+
+def fill(jobs: Jobs, view: AllocationView, prepared: PreparedAllocation, *words: str) -> int:
+    """Run a Python program as the allocation's job; the number that it prints last."""
+    return int(run(jobs, view, prepared, sys.executable, "-c", *words)[-1])
 
 
 def test_a_job_past_the_fence_gets_not_a_byte_above_the_limit(
@@ -121,18 +136,76 @@ def test_a_job_past_the_fence_gets_not_a_byte_above_the_limit(
     without = replace(view, allocation="al-0", cgroups=(f"{view.cgroups[0]}-without",))
     bare = fence.prepare(without, tmp_path / "state")
     assert isinstance(bare, PreparedAllocation)
-    assert run(jobs, without, bare, "-c", ALONE, driver) > 10 * hard
+    assert fill(jobs, without, bare, ALONE, driver) > 10 * hard
 
-    honest = run(jobs, view, prepared, "-c", ALONE, "libcuda.so.1")
+    honest = fill(jobs, view, prepared, ALONE, "libcuda.so.1")
     assert honest == SHARE - context
     # The supervisor removes the job's cgroup at its end, and the limit goes with it.
     assert not Path(view.cgroups[0]).exists()
 
     prepared_again = prepare_allocation(fence, view, tmp_path / "state")
     assert prepared_again == prepared
-    around = run(jobs, view, prepared, "-c", BESIDE, driver, "-c", ALONE, driver)
+    around = fill(jobs, view, prepared, BESIDE, driver, "-c", ALONE, driver)
     assert around == hard - context == SHARE
 
     unprepare_allocation(fence, "al-1", 1, tmp_path / "state")
     assert not (tmp_path / "state/prepared/al-1").exists()
     assert (tmp_path / "cards/machine.limits").read_text() == "gpupool memory limits 1\n"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A directory of the tenant's own, which it can reach, with its copies of the libraries."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        for library in ("libcuda.so.1", "libnvidia-ml.so.1"):
+            shutil.copy(simgpu_dir() / library, place / library)
+            (place / library).chmod(0o755)
+        subprocess.run(
+            [
+                "cc",
+                "-std=gnu11",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                str(TENANT),
+                "-o",
+                place / "tenant",
+                "-ldl",
+            ],
+            check=True,
+        )
+        os.chown(place, NOBODY, NOBODY)
+        yield place
+
+
+def test_a_tenant_without_rights_cannot_undo_its_limit(
+    jobs: Jobs, view: AllocationView, tmp_path: Path, folder: Path
+) -> None:
+    fence = MECHANISMS["fence"]
+    owned = replace(view, seat=JobSeat(uid=NOBODY, gid=NOBODY))
+    prepared = prepare_allocation(fence, owned, tmp_path / "state")
+    assert isinstance(prepared, PreparedAllocation)
+    limits = tmp_path / "cards/machine.limits"
+    before = limits.read_text()
+    lines = run(
+        jobs,
+        owned,
+        prepared,
+        str(folder / "tenant"),
+        str(folder),
+        owned.cgroups[0],
+        uid=NOBODY,
+        gid=NOBODY,
+    )
+    denied = "Permission denied"
+    assert lines == [
+        f"leave {denied}",
+        f"leave {denied}",
+        f"set {NO_PERMISSION}",
+        f"remove {denied}",
+        f"write {denied}",
+        f"create {denied}",
+        str(SHARE),
+    ]
+    assert limits.read_text() == before
