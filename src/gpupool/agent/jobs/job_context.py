@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpupool.agent.jobs.checkpoint import JobDirectories
@@ -69,7 +69,8 @@ class JobContext:
 
     def make_view(self, work: WorkOut) -> AllocationView:
         """Make what a mechanism needs to know. Raises NotFound if a card is not on the nodes."""
-        return make_allocation_view(work, self.settings, self.nodes, self.probes)
+        view = make_allocation_view(work, self.settings, self.nodes, self.probes)
+        return replace(view, cgroups=self.find_cgroups(work.job))
 
     def get_mechanism(self, allocation: LocalAllocation) -> Mechanism:
         """Return the mechanism that prepared the allocation."""

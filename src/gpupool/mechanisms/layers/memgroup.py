@@ -9,8 +9,9 @@ The hard limit is the share and one context, so that an honest program meets the
 first. The soft limit is 0: a soft limit would be added to every cgroup above, and would stay there
 when the supervisor removes the job's.
 
-On simulated cards the simulated driver plays the same part. That is a model of the hardware and no
-boundary: every job can write the file in which the simulated card counts what is used.
+On simulated cards whose driver version is R615 or later the simulated driver plays the same part.
+That is a model of the hardware and no boundary: every job can write the file in which the simulated
+card counts what is used.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ from gpupool.probes.memory_limits import (
     MemoryLimiter,
     SimulatedLimits,
 )
+
+#: The first driver release with memory limits by cgroup (docs.nvidia.com/deploy/mps, CUDA 13.4).
+FIRST_RELEASE = 615
 
 log = logging.getLogger(__name__)
 
@@ -209,9 +213,17 @@ def _explain_allocation(view: AllocationView) -> str:
             return f"cards of {device.vendor} have no limits by cgroup"
         if grant.profile or device.partitioned or device.mode is CardMode.MIG:
             return "the card is in MIG mode, in which its driver has no limits by cgroup"
+        if _is_older(device.driver_version):
+            return f"driver {device.driver_version} has no limits by cgroup; R{FIRST_RELEASE} has"
     if all(grant.memory_bytes >= grant.device.memory_bytes for grant in view.granted):
         return "the job has all memory of its cards"
     return ""
+
+
+def _is_older(driver_version: str | None) -> bool:
+    """Whether a driver is known to be of a release without limits; also of a simulated one."""
+    release = (driver_version or "").partition(".")[0]
+    return release.isdecimal() and int(release) < FIRST_RELEASE
 
 
 def _find_machine(note: LayerNote) -> Path | None:

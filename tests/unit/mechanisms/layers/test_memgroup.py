@@ -24,7 +24,9 @@ from gpupool.probes.simulated import parse_sim
 
 GIB = 1 << 30
 MIB = 1 << 20
-CARD: Device = replace(parse_sim("1xL40S")[0].devices[0], simulated=False)
+CARD: Device = replace(
+    parse_sim("1xL40S")[0].devices[0], simulated=False, driver_version="615.71.09"
+)
 GRANT = GrantedDevice(CARD, 300, 8 * GIB, context_bytes=400 * MIB)
 HARD = 8 * GIB + 400 * MIB
 
@@ -304,3 +306,12 @@ def test_another_size_is_another_limit(
     layer.resize(replace(view, generation=6, granted=(smaller,)), tmp_path)
     assert driver.limits[CARD.uuid, group_of(view)].hard_bytes == 2 * GIB + 400 * MIB
     assert layer.observe(tmp_path)["al-1"].generation == 6
+
+
+@pytest.mark.parametrize("version", ["580.95.05", "535.261.03"])
+def test_a_driver_older_than_its_limits_is_named(
+    layer: DriverMemoryLimits, view: AllocationView, version: str
+) -> None:
+    old = replace(GRANT, device=replace(CARD, driver_version=version))
+    reason = layer.explain_absence(replace(view, granted=(old,)))
+    assert reason == f"driver {version} has no limits by cgroup; R615 has"

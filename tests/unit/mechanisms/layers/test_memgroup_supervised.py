@@ -75,7 +75,7 @@ def view(tmp_path: Path) -> Iterator[AllocationView]:
     create_machine(tmp_path / "cards/machine", parse_sim("1xL40S")[0])
     with SimulatedMachine(tmp_path / "cards/machine") as machine:
         card = machine.cards[0]
-    device = parse_sim("1xL40S")[0].devices[0]
+    device = replace(parse_sim("1xL40S")[0].devices[0], driver_version="615.71.09")
     grant = GrantedDevice(device, 300, SHARE, card.context_bytes, card.granule_bytes)
     with open_pool_group() as pool:
         yield AllocationView(
