@@ -270,6 +270,6 @@ def test_the_words_of_demands_are_those_of_the_model() -> None:
     from gpupool.model.claim_needs import ClaimGoal, IsolationKind
     from gpupool.model.host_kind import HostKind
 
-    assert submission.ISOLATION == tuple(IsolationKind)
-    assert submission.GOALS == tuple(ClaimGoal)
-    assert submission.HOSTS == tuple(HostKind)
+    assert tuple(IsolationKind) == submission.ISOLATION
+    assert tuple(ClaimGoal) == submission.GOALS
+    assert tuple(HostKind) == submission.HOSTS

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
-from pathlib import Path
 
-from gpupool.base.units import WHOLE
 from gpupool.mechanisms.card_modes import list_mode_offers
-from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Layer, Mechanism
+from gpupool.mechanisms.contract import Layer, Mechanism
+from gpupool.mechanisms.offers.probe_views import MechanismProbe, build_probe_view
 from gpupool.mechanisms.offers.summaries import summarize_layer, summarize_mechanism
 from gpupool.mechanisms.registry import LAYERS, MECHANISMS
-from gpupool.model.claim import SharingKind
 from gpupool.model.device import CardMode, Device, DeviceHealth, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel
 from gpupool.model.host_facts import HostFacts
-from gpupool.model.host_kind import HostKind
 from gpupool.model.mechanism_offer import (
     CardOffers,
     LayerOffer,
@@ -29,7 +26,6 @@ from gpupool.model.mechanism_offer import (
     OfferedProfile,
     SizeClass,
 )
-from gpupool.model.partition import PartitionProfile
 
 _OWN_POOL = "job and pool are one user, so a program can lift the limits"
 
@@ -95,7 +91,7 @@ def describe_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
     summary = summarize_layer(layer)
     absence = ""
     for kind in host.hosts:
-        absence = layer.explain_absence(_build_view(device, SizeClass.ANY, kind))
+        absence = layer.explain_absence(build_probe_view(device, host, SizeClass.ANY, kind))
         if not absence:
             break
     reached = summary.find_reached(device, host)
@@ -115,28 +111,21 @@ def _derive_offers(
 ) -> tuple[MechanismOffer, ...]:
     found = list[MechanismOffer]()
     for mode, switch in _list_modes(device):
-        changed = _as_in_mode(device, mode)
-        sizes = _find_sizes(mechanism, changed, host)
+        probe = MechanismProbe(mechanism, _as_in_mode(device, mode), host)
+        sizes = probe.find_sizes()
         if sizes is not None:
-            found.append(_build_offer(mechanism, changed, host, sizes, switch))
+            found.append(_build_offer(probe, sizes, switch))
     if found:
         return tuple(found)
     summary = summarize_mechanism(mechanism)
     sizes = summary.sizes or SizeClass.ANY
-    profile = next(iter(mechanism.list_profiles(device)), None)
-    if sizes is SizeClass.PROFILES and profile is None:
-        reason = "no profile of this card is known"
-    else:
-        reason = mechanism.explain_refusal(
-            _build_view(device, sizes, _first_host(summary.hosts), profile)
-        )
     return (
         MechanismOffer(
             mechanism.name,
             hosts=summary.hosts,
             sizes=sizes,
             availability=OfferAvailability.NEVER,
-            why=reason or "no host of this node can be given the card in this way",
+            why=MechanismProbe(mechanism, device, host).explain_refusal(sizes),
             mode=device.mode,
         ),
     )
@@ -169,30 +158,11 @@ def _as_in_mode(device: Device, mode: CardMode) -> Device:
     return replace(device, mode=mode, partitioned=partitioned)
 
 
-def _find_sizes(mechanism: Mechanism, device: Device, host: HostFacts) -> SizeClass | None:
-    """Return the widest class of sizes that is not refused; None where all are."""
-    summary = summarize_mechanism(mechanism)
-    kinds = [kind for kind in summary.hosts if kind in host.hosts] or list(summary.hosts)
-    for kind in kinds:
-        for sizes in (SizeClass.ANY, SizeClass.WHOLE):
-            if not mechanism.explain_refusal(_build_view(device, sizes, kind)):
-                return sizes
-        for profile in mechanism.list_profiles(device):
-            view = _build_view(device, SizeClass.PROFILES, kind, profile)
-            if not mechanism.explain_refusal(view):
-                return SizeClass.PROFILES
-    return None
-
-
 def _build_offer(
-    mechanism: Mechanism,
-    device: Device,
-    host: HostFacts,
-    sizes: SizeClass,
-    switch: ModeOffer | None,
+    probe: MechanismProbe, sizes: SizeClass, switch: ModeOffer | None
 ) -> MechanismOffer:
-    summary = summarize_mechanism(mechanism)
-    reached = summary.find_reached(device, host)
+    summary = probe.summary
+    reached = summary.find_reached(probe.device, probe.host)
     availability = OfferAvailability.NOW
     why = reached.why
     if switch is not None:
@@ -202,64 +172,21 @@ def _build_offer(
             why = switch.blocked_by
     profiles = list[OfferedProfile]()
     if sizes is SizeClass.PROFILES:
-        for one in mechanism.list_profiles(device):
+        for one in probe.mechanism.list_profiles(probe.device):
             profiles.append(OfferedProfile(one.name, one.gpu_milli, one.memory_bytes))
     return MechanismOffer(
-        mechanism.name,
+        probe.mechanism.name,
         reached.levels,
         summary.hosts,
         sizes,
         availability,
         why,
-        current_mode(device),
+        current_mode(probe.device),
         switch,
         tuple(profiles),
         summary.one_owner,
-        _list_sharing(mechanism, device, sizes),
+        probe.list_sharing(sizes),
         summary.favours,
-    )
-
-
-def _list_sharing(mechanism: Mechanism, device: Device, sizes: SizeClass) -> tuple[str, ...]:
-    """Return the kinds of sharing that are served; empty for all."""
-    if sizes is SizeClass.PROFILES:
-        return ()
-    kind = _first_host(summarize_mechanism(mechanism).hosts)
-    served = list[str]()
-    for sharing in SharingKind:
-        view = replace(_build_view(device, sizes, kind), sharing=str(sharing))
-        if not mechanism.explain_refusal(view):
-            served.append(str(sharing))
-    return () if len(served) == len(SharingKind) else tuple(served)
-
-
-def _first_host(hosts: tuple[HostKind, ...]) -> HostKind:
-    return hosts[0] if hosts else HostKind.PROCESS
-
-
-def _build_view(
-    device: Device, sizes: SizeClass, host: HostKind, profile: PartitionProfile | None = None
-) -> AllocationView:
-    """Build an allocation of that size that no job asked for."""
-    milli = WHOLE if sizes is SizeClass.WHOLE else WHOLE // 2
-    # Shares are counted in whole MiB.
-    size = device.memory_bytes if sizes is SizeClass.WHOLE else device.memory_bytes // 2 >> 20 << 20
-    grant = GrantedDevice(device, milli, size)
-    if sizes is SizeClass.PROFILES and profile is not None:
-        grant = GrantedDevice(device, profile.gpu_milli, profile.memory_bytes, profile=profile.name)
-    return AllocationView(
-        pool="",
-        allocation="probe",
-        generation=1,
-        job="probe",
-        tenant="probe",
-        sharing=str(SharingKind.FIXED),
-        granted=(grant,),
-        node_devices=(device,),
-        seat=JobSeat(container=host is HostKind.CONTAINER),
-        # Every simulated card has a file; a mechanism asks only whether it is given one.
-        machine=Path("/") if device.simulated else None,
-        host=host,
     )
 
 

@@ -172,6 +172,18 @@ def test_a_mechanism_may_describe_its_offer_itself() -> None:
     )
 
 
+def test_a_mechanism_may_serve_a_word_of_sharing_that_claims_of_today_lack() -> None:
+    class Together(Partitions):
+        summary = MechanismSummary(spread_level(FenceLevel.SOFT), sharing=("mps",), one_owner=True)
+
+        def explain_refusal(self, view: AllocationView) -> str:
+            return "" if view.sharing == "mps" else f"sharing {view.sharing}"
+
+    (offer,) = describe_mechanism(Together(), REAL, ROOT)
+    assert (offer.availability, offer.sharing) == (OfferAvailability.NOW, ("mps",))
+    assert offer.one_owner
+
+
 class MemoryLayer:
     """A layer that is added to processes alone."""
 
@@ -192,7 +204,10 @@ def test_a_layer_is_asked_for_each_host_of_the_node() -> None:
 
 def test_offers_come_in_the_order_of_the_registry_and_alike_cards_are_asked_once() -> None:
     offers = list_card_offers(SIMULATED, ROOT)
-    assert [one.name for one in offers.mechanisms] == list(card_offers.MECHANISMS)
+    names = [one.name for one in offers.mechanisms]
+    order = list(card_offers.MECHANISMS)
+    assert names == sorted(names, key=order.index)
+    assert {"whole", "fence", "share"} <= set(names)
     devices = parse_sim("2xH200")[0].devices
     both = list_node_offers(devices, ROOT)
     assert both[devices[0].uuid] is both[devices[1].uuid]
