@@ -27,6 +27,8 @@ from gpupool.model.mechanism_offer import (
     SizeClass,
 )
 
+#: Stands for the uuid of a card in reasons.
+_THE_CARD = "the card"
 _OWN_POOL = "job and pool are one user, so a program can lift the limits"
 
 
@@ -79,7 +81,12 @@ def describe_mechanism(
     else:
         offer = describe(device, host)
         offers = () if offer is None else (_settle_mode(offer, device),)
-    return tuple(_limit_hosts(_limit_own_pool(offer, host), host) for offer in offers)
+    settled = []
+    for offer in offers:
+        limited = _limit_hosts(_limit_own_pool(offer, host), host)
+        # Without the card's own name, so that cards that are alike have equal offers.
+        settled.append(replace(limited, why=limited.why.replace(device.uuid, _THE_CARD)))
+    return tuple(settled)
 
 
 def describe_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
@@ -95,6 +102,7 @@ def describe_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
         if not absence:
             break
     reached = summary.find_reached(device, host)
+    absence = absence.replace(device.uuid, _THE_CARD)
     return LayerOffer(layer.name, reached.levels, summary.mechanisms, absence)
 
 
@@ -142,7 +150,7 @@ def _list_modes(device: Device) -> Iterator[tuple[CardMode, ModeOffer | None]]:
     # A mode that this node can set it can leave as well.
     leaves = switches.get(current)
     if current is not CardMode.PLAIN and CardMode.PLAIN not in switches and leaves is not None:
-        yield CardMode.PLAIN, ModeOffer(CardMode.PLAIN, leaves.needs, leaves.seconds)
+        yield CardMode.PLAIN, replace(leaves, mode=CardMode.PLAIN)
 
 
 def current_mode(device: Device) -> CardMode:

@@ -49,7 +49,11 @@ class MechanismProbe:
         for sharing in self._list_words():
             if not self._find_refusal(sizes, sharing):
                 served.append(sharing)
-        return () if set(served) >= set(SharingKind) else tuple(served)
+        if set(served) >= set(SharingKind):
+            return ()
+        # Its own name counts only for a mechanism that claims must ask for by name.
+        known = tuple(word for word in served if word in set(SharingKind))
+        return known or tuple(served)
 
     def explain_refusal(self, sizes: SizeClass) -> str:
         """Return why no claim of that size is served; empty if one is."""
@@ -62,7 +66,7 @@ class MechanismProbe:
         return first
 
     def _list_words(self) -> tuple[str, ...]:
-        return self.summary.sharing or tuple(map(str, SharingKind))
+        return self.summary.sharing or (*map(str, SharingKind), self.mechanism.name)
 
     def _find_refusal(self, sizes: SizeClass, sharing: str) -> str:
         first = ""

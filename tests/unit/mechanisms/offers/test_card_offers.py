@@ -89,6 +89,22 @@ def test_it_is_available_after_a_switch_that_the_node_has(switch: SwitchToMig) -
     assert [one.name for one in offer.profiles][:1] == ["1g.18gb"]
 
 
+def test_reasons_name_no_card_so_that_cards_that_are_alike_have_equal_offers() -> None:
+    class Picky(Partitions):
+        def explain_refusal(self, view: AllocationView) -> str:
+            return f"{view.granted[0].device.uuid} is in use"
+
+    (offer,) = describe_mechanism(Picky(), REAL, ROOT)
+    assert offer.why == "the card is in use"
+
+
+def test_a_mode_that_cannot_be_entered_cannot_be_left(switch: SwitchToMig) -> None:
+    switch.blocked_by = "the driver is gone"
+    (whole,) = describe_mechanism(WholeCards(), replace(REAL, partitioned=True), ROOT)
+    assert whole.availability is OfferAvailability.NEVER
+    assert whole.why == "the driver is gone"
+
+
 def test_a_blocked_switch_makes_it_unavailable_with_the_reason(switch: SwitchToMig) -> None:
     switch.blocked_by = "process 812 holds the card"
     (offer,) = describe_mechanism(Partitions(), REAL, ROOT)
@@ -174,7 +190,8 @@ def test_a_mechanism_may_describe_its_offer_itself() -> None:
 
 def test_a_mechanism_may_serve_a_word_of_sharing_that_claims_of_today_lack() -> None:
     class Together(Partitions):
-        summary = MechanismSummary(spread_level(FenceLevel.SOFT), sharing=("mps",), one_owner=True)
+        name = "mps"
+        summary = MechanismSummary(spread_level(FenceLevel.SOFT), one_owner=True)
 
         def explain_refusal(self, view: AllocationView) -> str:
             return "" if view.sharing == "mps" else f"sharing {view.sharing}"
