@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 
+from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.card_modes import list_mode_offers
 from gpupool.mechanisms.contract import Layer, Mechanism
 from gpupool.mechanisms.offers.probe_views import MechanismProbe, build_probe_view
@@ -55,7 +56,7 @@ def list_node_offers(devices: Iterable[Device], host: HostFacts) -> dict[str, Ca
             continue
         kind = replace(
             device,
-            uuid="",
+            uuid=_THE_CARD,
             index=0,
             pci_address=None,
             numa_node=None,
@@ -74,13 +75,15 @@ def list_node_offers(devices: Iterable[Device], host: HostFacts) -> dict[str, Ca
 def describe_mechanism(
     mechanism: Mechanism, device: Device, host: HostFacts
 ) -> tuple[MechanismOffer, ...]:
-    """Return what a mechanism offers for a card: several offers if it serves several modes."""
-    describe = getattr(mechanism, "describe_offer", None)
-    if describe is None:
-        offers = _derive_offers(mechanism, device, host)
-    else:
-        offer = describe(device, host)
-        offers = () if offer is None else (_settle_mode(offer, device),)
+    """Return what a mechanism offers for a card: several offers if it serves several modes.
+
+    A mechanism that fails to answer is not available, and does not keep its agent from registering.
+    """
+    try:
+        offers = _ask_mechanism(mechanism, device, host)
+    except (GpupoolError, OSError) as error:
+        why = f"it could not be asked: {error}"
+        offers = (MechanismOffer(mechanism.name, availability=OfferAvailability.NEVER, why=why),)
     settled = []
     for offer in offers:
         limited = _limit_hosts(_limit_own_pool(offer, host), host)
@@ -89,8 +92,25 @@ def describe_mechanism(
     return tuple(settled)
 
 
+def _ask_mechanism(
+    mechanism: Mechanism, device: Device, host: HostFacts
+) -> tuple[MechanismOffer, ...]:
+    describe = getattr(mechanism, "describe_offer", None)
+    if describe is None:
+        return _derive_offers(mechanism, device, host)
+    offer = describe(device, host)
+    return () if offer is None else (_settle_mode(offer, device),)
+
+
 def describe_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
     """Return what a layer adds on a card, or why it is not added."""
+    try:
+        return _ask_layer(layer, device, host)
+    except (GpupoolError, OSError) as error:
+        return LayerOffer(layer.name, absence=f"it could not be asked: {error}")
+
+
+def _ask_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
     describe = getattr(layer, "describe_offer", None)
     if describe is not None:
         offer: LayerOffer = describe(device, host)

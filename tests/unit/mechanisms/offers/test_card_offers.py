@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
+from gpupool.base.errors import ServiceUnavailable
 from gpupool.mechanisms import card_modes
 from gpupool.mechanisms.bookkeeping import BookkeepingMechanism
 from gpupool.mechanisms.contract import AllocationView
@@ -229,3 +230,22 @@ def test_offers_come_in_the_order_of_the_registry_and_alike_cards_are_asked_once
     both = list_node_offers(devices, ROOT)
     assert both[devices[0].uuid] is both[devices[1].uuid]
     assert both[devices[0].uuid] == offers
+    (whole,) = (one for one in offers.mechanisms if one.name == "whole")
+    assert whole.why.startswith("a simulated card is shown to its job alone")
+
+
+def test_a_mechanism_that_fails_to_answer_is_not_available() -> None:
+    class Broken(Partitions):
+        def explain_refusal(self, view: AllocationView) -> str:
+            raise ServiceUnavailable("the driver does not answer")
+
+    (offer,) = describe_mechanism(Broken(), REAL, ROOT)
+    assert offer.availability is OfferAvailability.NEVER
+    assert "the driver does not answer" in offer.why
+
+    class BrokenLayer(MemoryLayer):
+        def explain_absence(self, view: AllocationView) -> str:
+            raise OSError("no such file")
+
+    layer: card_offers.Layer = BrokenLayer()  # type: ignore[assignment]
+    assert describe_layer(layer, REAL, ROOT).absence == "it could not be asked: no such file"
