@@ -47,6 +47,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/devices/release": {"devices": ["some-1"]},
     "PUT /api/v1/cluster/nodes/{node}": {"born_ns": 1, "generation": 1, "cards": []},
     "POST /api/v1/jobs": JOB,
+    "POST /api/v1/jobs/plan": JOB,
     "POST /api/v1/jobs/{job}/stop": {},
     "POST /api/v1/jobs/{job}/resize": {"gpu_milli": 20},
     "POST /api/v1/whatif": {"remove": ["some-1"]},
@@ -326,7 +327,7 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         return {"body": {"remove": [], "nominal_milli": {tenant: 1000}, "horizon_seconds": 60}}
     if path == "/api/v1/tokens":
         return {"body": {"user": owner}}
-    if path in ("/api/v1/jobs", "/api/v1/users", "/api/v1/reservations"):
+    if path in ("/api/v1/jobs", "/api/v1/jobs/plan", "/api/v1/users", "/api/v1/reservations"):
         return {"body": {"tenant": tenant, "name": f"made-{next(world.numbers)}"}}
     if "{job}" in path:
         return {"job": world.job(runner)}

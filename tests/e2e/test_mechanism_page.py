@@ -54,13 +54,13 @@ def test_commands_of_the_page_do_what_it_says(pool: RealPool, tmp_path: os.PathL
 
 
 def test_the_plan_and_the_explanation_of_a_job_agree(pool: RealPool) -> None:
-    share = ["--gpu", "0.3", "--memory", "8GiB", "--goal", "density"]
+    share = ["--gpu", "0.3", "--memory", "8GiB", "--goal", "latency"]
     plan = json.loads(pool.do("submit", "--dry-run", "-o", "json", *share, "--", "/bin/true"))
-    assert plan["mechanism"] == "fence"
+    assert plan["mechanism"].startswith("fence")
     assert plan["holds"]["memory"] == find_fence_level(pool)
     assert "whole" in {row["mechanism"] for row in plan["rejected"]}
     job = pool.do("submit", *share, "--", "/bin/sleep", "60").strip()
     answer = json.loads(pool.do("explain", job, "-o", "json"))
     assert (answer["mechanism"], answer["holds"]) == (plan["mechanism"], plan["holds"])
-    assert "mechanism: fence: " in pool.do("explain", job)
+    assert "mechanism: fence" in pool.do("explain", job)
     pool.do("stop", job)

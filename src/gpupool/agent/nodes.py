@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -14,8 +15,10 @@ from gpupool.agent.reports import Api
 from gpupool.mechanisms.fence_survey import survey_fence
 from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.model.device import Device
+from gpupool.model.host_facts import HostFacts
 from gpupool.probes.accounting import explain_accounting_off
 from gpupool.probes.contract import Machine, Probe
+from gpupool.probes.simulated import SimulatedProbe
 
 
 class AgentNodes:
@@ -84,10 +87,19 @@ class AgentNodes:
         for name, machine in self._machines.items():
             facts = self._collect_facts(name, machine)
             labels = self._config.labels.get(name, {})
-            body = describe_node(machine, self._config.name, labels, facts, host)
+            body = describe_node(
+                machine, self._config.name, labels, facts, self._place_cards(name, host)
+            )
             api.request(
                 "PUT", f"nodes/{quote(name)}", body.model_dump(mode="json"), whole_state=True
             )
+
+    def _place_cards(self, name: str, host: HostFacts) -> HostFacts:
+        """Add where the file of a simulated node's cards is."""
+        probe = self._probes[name]
+        if not isinstance(probe, SimulatedProbe) or probe.machine_file is None:
+            return host
+        return replace(host, machine=str(probe.machine_file.parent))
 
     def _collect_facts(self, name: str, machine: Machine) -> dict[str, Any]:
         own_pool = self._config.owner_uid != 0

@@ -21,6 +21,7 @@ class HostFacts:
         iommu: the kernel has IOMMU groups.
         tools: programs of `host_facts.TOOLS` that are in the path.
         hosts: what this agent can hand an allocation to.
+        machine: directory with the file of a simulated node's cards; empty on a real one.
     """
 
     root: bool = False
@@ -32,6 +33,7 @@ class HostFacts:
     iommu: bool = False
     tools: frozenset[str] = frozenset()
     hosts: tuple[HostKind, ...] = (HostKind.PROCESS,)
+    machine: str = ""
 
     @property
     def closes_devices(self) -> bool:

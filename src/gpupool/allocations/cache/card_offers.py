@@ -44,6 +44,10 @@ class PublishedOffers(Mapping[int, CardOffers]):
     def __len__(self) -> int:
         return len(self._documents)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a plain dict: the process that forecasts imports no package of the server."""
+        return dict, (dict(self),)
+
     def __eq__(self, other: object) -> bool:
         """Whether both have the same documents; reads no offer."""
         if isinstance(other, PublishedOffers):

@@ -30,6 +30,7 @@ from gpupool.base.ids import check_name, new_id
 from gpupool.model.claim import PRIORITIES, Rejection, RejectionReason, Shape
 from gpupool.model.claim_needs import IsolationKind
 from gpupool.model.gang import Gang, GangGroup
+from gpupool.model.host_kind import HostKind
 from gpupool.model.job_limits import JobLimits, Pair
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
 from gpupool.scheduling import (
@@ -43,7 +44,7 @@ from gpupool.scheduling import (
 )
 from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.submissions import JobIn
+from gpupool.wire.submissions import JobIn, LaunchIn
 
 _REFUSALS: Mapping[RejectionReason, type[BadInput] | type[RequestRejection]] = {
     RejectionReason.MODEL: UnknownModel,
@@ -93,6 +94,7 @@ def check_submission(
     check_level(shape, view.cards)
     _check_exclusive_options(body)
     _check_fence_option(body, parts)
+    _check_host(body.launch, parts)
     at_once = 1 if body.array is not None else parts[-1].first + parts[-1].count
     public_ids = tuple(new_id("j") for _ in range(at_once))
     # Judged before anything is written: what this pool can never place is refused at once.
@@ -181,6 +183,22 @@ def _check_fence_option(body: JobIn, parts: Sequence[SubmissionPart]) -> None:
         isolation = part.shape.needs.isolation
         if isolation not in (None, IsolationKind.NONE):
             raise BadOption(f"--isolation {isolation} without a fence", hint="leave out --no-fence")
+
+
+def _check_host(launch: LaunchIn, parts: Sequence[SubmissionPart]) -> None:
+    """Raise BadOption for a demanded host that is not what the command runs in."""
+    runs_in = HostKind.PROCESS
+    # Fields of launches that name an image; a version without them starts processes alone.
+    for kind, name in ((HostKind.CONTAINER, "container"), (HostKind.VM, "vm")):
+        if getattr(launch, name, None) is not None:
+            runs_in = kind
+    for part in parts:
+        asked = part.shape.needs.host
+        if asked not in (None, runs_in):
+            raise BadOption(
+                f"--host {asked}: this command runs as a {runs_in}",
+                hint=f"write --host {runs_in}, or leave it out",
+            )
 
 
 def _build_parts(

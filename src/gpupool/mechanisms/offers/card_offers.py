@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
-from pathlib import Path
 
-from gpupool.base.units import WHOLE
+from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.card_modes import list_mode_offers
-from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Layer, Mechanism
+from gpupool.mechanisms.contract import Layer, Mechanism
+from gpupool.mechanisms.offers.probe_views import MechanismProbe, build_probe_view
 from gpupool.mechanisms.offers.summaries import summarize_layer, summarize_mechanism
 from gpupool.mechanisms.registry import LAYERS, MECHANISMS
-from gpupool.model.claim import SharingKind
 from gpupool.model.device import CardMode, Device, DeviceHealth, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel
 from gpupool.model.host_facts import HostFacts
-from gpupool.model.host_kind import HostKind
 from gpupool.model.mechanism_offer import (
     CardOffers,
     LayerOffer,
@@ -29,8 +27,9 @@ from gpupool.model.mechanism_offer import (
     OfferedProfile,
     SizeClass,
 )
-from gpupool.model.partition import PartitionProfile
 
+#: Stands for the uuid of a card in reasons.
+_THE_CARD = "the card"
 _OWN_POOL = "job and pool are one user, so a program can lift the limits"
 
 
@@ -57,7 +56,7 @@ def list_node_offers(devices: Iterable[Device], host: HostFacts) -> dict[str, Ca
             continue
         kind = replace(
             device,
-            uuid="",
+            uuid=_THE_CARD,
             index=0,
             pci_address=None,
             numa_node=None,
@@ -76,18 +75,42 @@ def list_node_offers(devices: Iterable[Device], host: HostFacts) -> dict[str, Ca
 def describe_mechanism(
     mechanism: Mechanism, device: Device, host: HostFacts
 ) -> tuple[MechanismOffer, ...]:
-    """Return what a mechanism offers for a card: several offers if it serves several modes."""
+    """Return what a mechanism offers for a card: several offers if it serves several modes.
+
+    A mechanism that fails to answer is not available, and does not keep its agent from registering.
+    """
+    try:
+        offers = _ask_mechanism(mechanism, device, host)
+    except (GpupoolError, OSError) as error:
+        why = f"it could not be asked: {error}"
+        offers = (MechanismOffer(mechanism.name, availability=OfferAvailability.NEVER, why=why),)
+    settled = []
+    for offer in offers:
+        limited = _limit_hosts(_limit_own_pool(offer, host), host)
+        # Without the card's own name, so that cards that are alike have equal offers.
+        settled.append(replace(limited, why=limited.why.replace(device.uuid, _THE_CARD)))
+    return tuple(settled)
+
+
+def _ask_mechanism(
+    mechanism: Mechanism, device: Device, host: HostFacts
+) -> tuple[MechanismOffer, ...]:
     describe = getattr(mechanism, "describe_offer", None)
     if describe is None:
-        offers = _derive_offers(mechanism, device, host)
-    else:
-        offer = describe(device, host)
-        offers = () if offer is None else (_settle_mode(offer, device),)
-    return tuple(_limit_hosts(_limit_own_pool(offer, host), host) for offer in offers)
+        return _derive_offers(mechanism, device, host)
+    offer = describe(device, host)
+    return () if offer is None else (_settle_mode(offer, device),)
 
 
 def describe_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
     """Return what a layer adds on a card, or why it is not added."""
+    try:
+        return _ask_layer(layer, device, host)
+    except (GpupoolError, OSError) as error:
+        return LayerOffer(layer.name, absence=f"it could not be asked: {error}")
+
+
+def _ask_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
     describe = getattr(layer, "describe_offer", None)
     if describe is not None:
         offer: LayerOffer = describe(device, host)
@@ -95,10 +118,11 @@ def describe_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
     summary = summarize_layer(layer)
     absence = ""
     for kind in host.hosts:
-        absence = layer.explain_absence(_build_view(device, SizeClass.ANY, kind))
+        absence = layer.explain_absence(build_probe_view(device, host, SizeClass.ANY, kind))
         if not absence:
             break
     reached = summary.find_reached(device, host)
+    absence = absence.replace(device.uuid, _THE_CARD)
     return LayerOffer(layer.name, reached.levels, summary.mechanisms, absence)
 
 
@@ -115,28 +139,21 @@ def _derive_offers(
 ) -> tuple[MechanismOffer, ...]:
     found = list[MechanismOffer]()
     for mode, switch in _list_modes(device):
-        changed = _as_in_mode(device, mode)
-        sizes = _find_sizes(mechanism, changed, host)
+        probe = MechanismProbe(mechanism, _as_in_mode(device, mode), host)
+        sizes = probe.find_sizes()
         if sizes is not None:
-            found.append(_build_offer(mechanism, changed, host, sizes, switch))
+            found.append(_build_offer(probe, sizes, switch))
     if found:
         return tuple(found)
     summary = summarize_mechanism(mechanism)
     sizes = summary.sizes or SizeClass.ANY
-    profile = next(iter(mechanism.list_profiles(device)), None)
-    if sizes is SizeClass.PROFILES and profile is None:
-        reason = "no profile of this card is known"
-    else:
-        reason = mechanism.explain_refusal(
-            _build_view(device, sizes, _first_host(summary.hosts), profile)
-        )
     return (
         MechanismOffer(
             mechanism.name,
             hosts=summary.hosts,
             sizes=sizes,
             availability=OfferAvailability.NEVER,
-            why=reason or "no host of this node can be given the card in this way",
+            why=MechanismProbe(mechanism, device, host).explain_refusal(sizes),
             mode=device.mode,
         ),
     )
@@ -153,7 +170,7 @@ def _list_modes(device: Device) -> Iterator[tuple[CardMode, ModeOffer | None]]:
     # A mode that this node can set it can leave as well.
     leaves = switches.get(current)
     if current is not CardMode.PLAIN and CardMode.PLAIN not in switches and leaves is not None:
-        yield CardMode.PLAIN, ModeOffer(CardMode.PLAIN, leaves.needs, leaves.seconds)
+        yield CardMode.PLAIN, replace(leaves, mode=CardMode.PLAIN)
 
 
 def current_mode(device: Device) -> CardMode:
@@ -169,30 +186,11 @@ def _as_in_mode(device: Device, mode: CardMode) -> Device:
     return replace(device, mode=mode, partitioned=partitioned)
 
 
-def _find_sizes(mechanism: Mechanism, device: Device, host: HostFacts) -> SizeClass | None:
-    """Return the widest class of sizes that is not refused; None where all are."""
-    summary = summarize_mechanism(mechanism)
-    kinds = [kind for kind in summary.hosts if kind in host.hosts] or list(summary.hosts)
-    for kind in kinds:
-        for sizes in (SizeClass.ANY, SizeClass.WHOLE):
-            if not mechanism.explain_refusal(_build_view(device, sizes, kind)):
-                return sizes
-        for profile in mechanism.list_profiles(device):
-            view = _build_view(device, SizeClass.PROFILES, kind, profile)
-            if not mechanism.explain_refusal(view):
-                return SizeClass.PROFILES
-    return None
-
-
 def _build_offer(
-    mechanism: Mechanism,
-    device: Device,
-    host: HostFacts,
-    sizes: SizeClass,
-    switch: ModeOffer | None,
+    probe: MechanismProbe, sizes: SizeClass, switch: ModeOffer | None
 ) -> MechanismOffer:
-    summary = summarize_mechanism(mechanism)
-    reached = summary.find_reached(device, host)
+    summary = probe.summary
+    reached = summary.find_reached(probe.device, probe.host)
     availability = OfferAvailability.NOW
     why = reached.why
     if switch is not None:
@@ -202,64 +200,21 @@ def _build_offer(
             why = switch.blocked_by
     profiles = list[OfferedProfile]()
     if sizes is SizeClass.PROFILES:
-        for one in mechanism.list_profiles(device):
+        for one in probe.mechanism.list_profiles(probe.device):
             profiles.append(OfferedProfile(one.name, one.gpu_milli, one.memory_bytes))
     return MechanismOffer(
-        mechanism.name,
+        probe.mechanism.name,
         reached.levels,
         summary.hosts,
         sizes,
         availability,
         why,
-        current_mode(device),
+        current_mode(probe.device),
         switch,
         tuple(profiles),
         summary.one_owner,
-        _list_sharing(mechanism, device, sizes),
+        probe.list_sharing(sizes),
         summary.favours,
-    )
-
-
-def _list_sharing(mechanism: Mechanism, device: Device, sizes: SizeClass) -> tuple[str, ...]:
-    """Return the kinds of sharing that are served; empty for all."""
-    if sizes is SizeClass.PROFILES:
-        return ()
-    kind = _first_host(summarize_mechanism(mechanism).hosts)
-    served = list[str]()
-    for sharing in SharingKind:
-        view = replace(_build_view(device, sizes, kind), sharing=str(sharing))
-        if not mechanism.explain_refusal(view):
-            served.append(str(sharing))
-    return () if len(served) == len(SharingKind) else tuple(served)
-
-
-def _first_host(hosts: tuple[HostKind, ...]) -> HostKind:
-    return hosts[0] if hosts else HostKind.PROCESS
-
-
-def _build_view(
-    device: Device, sizes: SizeClass, host: HostKind, profile: PartitionProfile | None = None
-) -> AllocationView:
-    """Build an allocation of that size that no job asked for."""
-    milli = WHOLE if sizes is SizeClass.WHOLE else WHOLE // 2
-    # Shares are counted in whole MiB.
-    size = device.memory_bytes if sizes is SizeClass.WHOLE else device.memory_bytes // 2 >> 20 << 20
-    grant = GrantedDevice(device, milli, size)
-    if sizes is SizeClass.PROFILES and profile is not None:
-        grant = GrantedDevice(device, profile.gpu_milli, profile.memory_bytes, profile=profile.name)
-    return AllocationView(
-        pool="",
-        allocation="probe",
-        generation=1,
-        job="probe",
-        tenant="probe",
-        sharing=str(SharingKind.FIXED),
-        granted=(grant,),
-        node_devices=(device,),
-        seat=JobSeat(container=host is HostKind.CONTAINER),
-        # Every simulated card has a file; a mechanism asks only whether it is given one.
-        machine=Path("/") if device.simulated else None,
-        host=host,
     )
 
 

@@ -41,6 +41,7 @@ class MechanismSummary:
         tested: how it was tested, for people.
         one_owner: all shares of a card must be one tenant's.
         favours: goals that it suits best.
+        sharing: the words of sharing that it serves; empty where its refusals say that.
         mechanisms: of a layer, the mechanisms that it is added to; empty for all.
         find_levels: returns what is enforced on one card of one node; None: `levels` everywhere.
     """
@@ -53,6 +54,7 @@ class MechanismSummary:
     one_owner: bool = False
     favours: tuple[ClaimGoal, ...] = ()
     mechanisms: tuple[str, ...] = ()
+    sharing: tuple[str, ...] = ()
     find_levels: Callable[[Device, HostFacts], ReachedLevels] | None = None
 
     def find_reached(self, device: Device, host: HostFacts) -> ReachedLevels:

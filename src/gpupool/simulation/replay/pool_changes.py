@@ -84,6 +84,8 @@ def _keep_nodes(cards: CardTable, keep: Bools, rows: Bools) -> CardTable:
     for row, layout in cards.layouts.items():
         if rows[row]:
             layouts[int(np.count_nonzero(rows[:row]))] = layout
+    place = np.cumsum(rows) - 1
+    offers = {int(place[row]): one for row, one in cards.offers.items() if rows[row]}
     return replace(
         cards,
         uuids=_select_names(cards.uuids, np.flatnonzero(rows).tolist()),
@@ -100,6 +102,7 @@ def _keep_nodes(cards: CardTable, keep: Bools, rows: Bools) -> CardTable:
         levels=tuple(replace(level, of_node=level.of_node[keep]) for level in cards.levels),
         links=links,
         layouts=layouts,
+        offers=offers,
     )
 
 

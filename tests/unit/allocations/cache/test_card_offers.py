@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,3 +42,11 @@ def test_offers_are_compared_by_what_was_published() -> None:
     assert published(first, {}) == published(first)
     assert published(first) != published({}, first)
     assert published(first) != published({"mechanisms": write_offers(SECOND)})
+
+
+def test_offers_are_pickled_as_a_plain_dict_that_shares_objects() -> None:
+    first = {"mechanisms": write_offers(FIRST)}
+    sent = pickle.loads(pickle.dumps(published(first, dict(first))))
+    assert type(sent) is dict
+    assert sent == {0: FIRST, 1: FIRST}
+    assert sent[0] is sent[1]

@@ -97,6 +97,12 @@ def test_isolation_without_a_fence_is_refused(house: House) -> None:
         house.submit(fence=False, needs=NeedsIn(isolation="soft"))
 
 
+@pytest.mark.parametrize("host", ["container", "vm"])
+def test_a_host_that_the_command_does_not_run_in_is_refused(house: House, host: str) -> None:
+    with pytest.raises(BadOption, match=f"--host {host}: this command runs as a process"):
+        house.submit(needs=NeedsIn.model_validate({"host": host}))
+
+
 def test_the_wire_has_the_words_of_the_model() -> None:
     for kind in IsolationKind:
         assert NeedsIn(isolation=kind.value).isolation == ClaimNeeds(kind).write()["isolation"]

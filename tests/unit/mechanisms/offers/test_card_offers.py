@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
+from gpupool.base.errors import ServiceUnavailable
 from gpupool.mechanisms import card_modes
 from gpupool.mechanisms.bookkeeping import BookkeepingMechanism
 from gpupool.mechanisms.contract import AllocationView
@@ -87,6 +88,22 @@ def test_it_is_available_after_a_switch_that_the_node_has(switch: SwitchToMig) -
     assert offer.sizes is SizeClass.PROFILES
     assert offer.levels == spread_level(FenceLevel.HARD)
     assert [one.name for one in offer.profiles][:1] == ["1g.18gb"]
+
+
+def test_reasons_name_no_card_so_that_cards_that_are_alike_have_equal_offers() -> None:
+    class Picky(Partitions):
+        def explain_refusal(self, view: AllocationView) -> str:
+            return f"{view.granted[0].device.uuid} is in use"
+
+    (offer,) = describe_mechanism(Picky(), REAL, ROOT)
+    assert offer.why == "the card is in use"
+
+
+def test_a_mode_that_cannot_be_entered_cannot_be_left(switch: SwitchToMig) -> None:
+    switch.blocked_by = "the driver is gone"
+    (whole,) = describe_mechanism(WholeCards(), replace(REAL, partitioned=True), ROOT)
+    assert whole.availability is OfferAvailability.NEVER
+    assert whole.why == "the driver is gone"
 
 
 def test_a_blocked_switch_makes_it_unavailable_with_the_reason(switch: SwitchToMig) -> None:
@@ -172,6 +189,19 @@ def test_a_mechanism_may_describe_its_offer_itself() -> None:
     )
 
 
+def test_a_mechanism_may_serve_a_word_of_sharing_that_claims_of_today_lack() -> None:
+    class Together(Partitions):
+        name = "mps"
+        summary = MechanismSummary(spread_level(FenceLevel.SOFT), one_owner=True)
+
+        def explain_refusal(self, view: AllocationView) -> str:
+            return "" if view.sharing == "mps" else f"sharing {view.sharing}"
+
+    (offer,) = describe_mechanism(Together(), REAL, ROOT)
+    assert (offer.availability, offer.sharing) == (OfferAvailability.NOW, ("mps",))
+    assert offer.one_owner
+
+
 class MemoryLayer:
     """A layer that is added to processes alone."""
 
@@ -192,8 +222,30 @@ def test_a_layer_is_asked_for_each_host_of_the_node() -> None:
 
 def test_offers_come_in_the_order_of_the_registry_and_alike_cards_are_asked_once() -> None:
     offers = list_card_offers(SIMULATED, ROOT)
-    assert [one.name for one in offers.mechanisms] == list(card_offers.MECHANISMS)
+    names = [one.name for one in offers.mechanisms]
+    order = list(card_offers.MECHANISMS)
+    assert names == sorted(names, key=order.index)
+    assert {"whole", "fence", "share"} <= set(names)
     devices = parse_sim("2xH200")[0].devices
     both = list_node_offers(devices, ROOT)
     assert both[devices[0].uuid] is both[devices[1].uuid]
     assert both[devices[0].uuid] == offers
+    (whole,) = (one for one in offers.mechanisms if one.name == "whole")
+    assert whole.why.startswith("a simulated card is shown to its job alone")
+
+
+def test_a_mechanism_that_fails_to_answer_is_not_available() -> None:
+    class Broken(Partitions):
+        def explain_refusal(self, view: AllocationView) -> str:
+            raise ServiceUnavailable("the driver does not answer")
+
+    (offer,) = describe_mechanism(Broken(), REAL, ROOT)
+    assert offer.availability is OfferAvailability.NEVER
+    assert "the driver does not answer" in offer.why
+
+    class BrokenLayer(MemoryLayer):
+        def explain_absence(self, view: AllocationView) -> str:
+            raise OSError("no such file")
+
+    layer: card_offers.Layer = BrokenLayer()  # type: ignore[assignment]
+    assert describe_layer(layer, REAL, ROOT).absence == "it could not be asked: no such file"

@@ -1,11 +1,14 @@
 """A pool with nodes less and more: what is known of NUMA nodes stays with the nodes and cards that
 it is about."""
 
+from dataclasses import replace
+
 from gpupool.base.units import GIB
 from gpupool.model.numa import NumaPart
 from gpupool.scheduling.snapshot.cards import CardTable
 from gpupool.simulation.replay.pool_changes import alter_pool
 from gpupool.simulation.traces.trace import TraceNode
+from tests.support.offered_nodes import NODES
 from tests.support.scheduling_builders import cards, snapshot
 
 
@@ -38,3 +41,11 @@ def test_numa_nodes_go_and_stay_with_their_nodes() -> None:
         ("node-3", 0, 4000, ["node-3/0"]),
         ("node-3", 1, 2500, ["node-3/1"]),
     ]
+
+
+def test_offers_stay_with_their_cards() -> None:
+    offers = {0: NODES[0].offers, 2: NODES[1].offers}
+    pool = replace(cards("3x1xT4"), offers=offers)
+    after = alter_pool(snapshot(pool), (), {"node-2"}).snapshot.cards
+    assert after.uuids == ("node-1/0", "node-3/0")
+    assert after.offers == {0: NODES[0].offers, 1: NODES[1].offers}

@@ -17,6 +17,11 @@ def test_a_shape_in_an_event_is_the_shape_that_was_asked_for() -> None:
     assert parse_shape(given) == Shape(1000, None, 2, labels=(("zone", "a"),))
 
 
+def test_a_demand_of_isolation_is_not_simulated() -> None:
+    given = {"gpu_milli": 1000, "needs": {"isolation": "hard"}}
+    assert parse_shape(given) == Shape(1000)
+
+
 def draft(placed_ns: int | None = None, run_ns: int | None = None) -> JobDraft:
     return JobDraft("a", 5, Shape(500), "nlp", 0, None, placed_ns=placed_ns, run_ns=run_ns)
 

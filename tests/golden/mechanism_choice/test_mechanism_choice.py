@@ -1,6 +1,6 @@
 """What sixty claims get on twelve nodes, with the printed reasons.
 
-After an intended change: `GPUPOOL_UPDATE_GOLDEN=1 python -m pytest tests/golden/scheduling`, and
+After an intended change: `GPUPOOL_UPDATE_GOLDEN=1 python -m pytest tests/golden/mechanism_choice`, and
 read the difference.
 """
 
