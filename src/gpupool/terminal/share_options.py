@@ -9,6 +9,7 @@ is plainly right is read from this table by `read_plain`; anything it does not k
 from __future__ import annotations
 
 from gpupool.terminal.commands import GLOBAL_OPTIONS
+from gpupool.terminal.container_options import CONTAINER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +143,10 @@ SUBMIT: tuple[Option, ...] = (
     (("-o", "--output"), "output", "value", "FORMAT", "text or json (default: text)"),
 )  # fmt: skip
 
-OF = {"run": (*SHARE, *JOB, *RUN), "submit": (*SHARE, *JOB, *SUBMIT)}
+OF = {
+    "run": (*SHARE, *JOB, *CONTAINER, *RUN),
+    "submit": (*SHARE, *JOB, *CONTAINER, *SUBMIT),
+}
 
 
 class ShareOptions:
@@ -236,6 +240,12 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
     """
     from gpupool.client.submission import job_body
 
+    container = None
+    environ = None
+    if any(getattr(options, option[1]) for option in CONTAINER):
+        from gpupool.terminal.container_options import make_container
+
+        container, environ = make_container(options, attached=attached, local=local)
     return job_body(
         options.command,
         gpu=options.gpu,
@@ -264,4 +274,6 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         fence=not options.no_fence,
         attached=attached,
         local=local,
+        container=container,
+        environ=environ,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpupool.agent.jobs.checkpoint import JobDirectories
+from gpupool.agent.jobs.container_start import contain_view
 from gpupool.agent.jobs.faults import StepHook
 from gpupool.agent.jobs.launch import LaunchSettings, make_allocation_view
 from gpupool.agent.jobs.local_allocation import LocalAllocation
@@ -16,6 +17,7 @@ from gpupool.mechanisms.contract import AllocationView, Mechanism
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import locate_directories
 from gpupool.mechanisms.registry import MECHANISMS
+from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.device import Device
 from gpupool.probes.contract import Probe
 from gpupool.wire.fleet import JobSample, ReportIn, WorkOut
@@ -46,6 +48,7 @@ class JobContext:
         probes: The probe of each node.
         arbiter: Divides the time of the cards among fenced jobs.
         nodes: The devices of each node, as the last scan found them.
+        container_policy: What containers may have.
     """
 
     directories: JobDirectories
@@ -59,10 +62,12 @@ class JobContext:
     probes: Mapping[str, Probe] = field(default_factory=dict)
     arbiter: ArbiterProcess = field(default_factory=_make_absent_arbiter)
     nodes: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    container_policy: ContainerPolicy = USUAL_POLICY
 
     def make_view(self, work: WorkOut) -> AllocationView:
         """Make what a mechanism needs to know. Raises NotFound if a card is not on the nodes."""
-        return make_allocation_view(work, self.settings, self.nodes, self.probes)
+        view = make_allocation_view(work, self.settings, self.nodes, self.probes)
+        return view if work.container is None else contain_view(view)
 
     def get_mechanism(self, allocation: LocalAllocation) -> Mechanism:
         """Return the mechanism that prepared the allocation."""

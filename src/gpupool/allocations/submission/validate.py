@@ -16,6 +16,7 @@ from gpupool.base.errors import (
     BadInput,
     BadOption,
     BeyondQuota,
+    ContainerNotAllowed,
     GangTooLarge,
     GuaranteedToOthers,
     LargerThanAnyCard,
@@ -27,6 +28,7 @@ from gpupool.base.errors import (
 )
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.claim import PRIORITIES, Rejection, RejectionReason, Shape
+from gpupool.model.container import ContainerPolicy
 from gpupool.model.gang import Gang, GangGroup
 from gpupool.model.job_limits import JobLimits, Pair
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
@@ -209,6 +211,19 @@ def _check_launch(
     if any("=" in name for name in body.launch.env):
         raise BadInput("an environment variable's name holds '='", hint="rename the variable")
     return {**launch, "fence": body.fence, "run_as": run_as.model_dump() if run_as else None}
+
+
+def check_container(body: JobIn, policy: ContainerPolicy) -> JobIn:
+    """Return the request if the pool allows its image. Raises ContainerNotAllowed."""
+    container = body.launch.container
+    if container is None:
+        return body
+    refusal = policy.explain_image_refusal(container.image, container.pull)
+    if refusal:
+        raise ContainerNotAllowed(
+            refusal, hint="an admin allows it: gpupool up --allow-image local --allow-image NAME"
+        )
+    return body
 
 
 def apply_job_limits(body: JobIn, most: JobLimits, own: Mapping[str, Pair] | None) -> JobIn:
