@@ -84,7 +84,9 @@ def run(*words: str) -> str:
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
-def build_archive(podman: AccountPodman, place: Path, *, musl: bool = False) -> Path:
+def build_archive(
+    podman: AccountPodman, place: Path, name: str = IMAGE, *, musl: bool = False
+) -> Path:
     """An archive as `podman save` writes it: a shell, the probe, and the C library of this machine.
 
     With `musl` an image that has musl's loader and no glibc.
@@ -105,9 +107,9 @@ def build_archive(podman: AccountPodman, place: Path, *, musl: bool = False) -> 
     for path in (place, place / "root.tar"):
         os.chown(path, podman.account.uid, podman.account.gid)
     for words in (
-        ("import", "--quiet", str(place / "root.tar"), IMAGE),
-        ("save", "--quiet", f"--output={archive}", IMAGE),
-        ("rmi", "--force", IMAGE),
+        ("import", "--quiet", str(place / "root.tar"), name),
+        ("save", "--quiet", f"--output={archive}", name),
+        ("rmi", "--force", name),
     ):
         answer = podman.call(*words)
         assert answer.code == 0, answer
@@ -155,6 +157,11 @@ class AccountPool(RealPool):
                 **settings,
             },
         )
+
+    def submit(self, *words: str) -> None:
+        """A job of the account that is accepted."""
+        done = self.type("submit", *words)
+        assert done.returncode == 0, done.stderr
 
     def make_words(self, *words: str) -> list[str]:
         """The account may read the files of the Python that runs the tests, and no more."""

@@ -64,7 +64,8 @@ def nothing_stays(pool: AccountPool, podman: AccountPodman) -> Iterator[None]:
     yield
     pool.do("stop", "--all", "--yes", "--grace", "0")
     pool.until(lambda: not list_processes(podman.account.uid), "the end of its processes")
-    assert json.loads(podman.call("ps", "--all", "--format=json").output) == []
+    log = (pool.state_dir / "server.log").read_text()
+    assert json.loads(podman.call("ps", "--all", "--format=json").output) == [], log
     assert podman.account.home not in Path("/proc/mounts").read_text()
     assert not list((pool.state_dir / "agent/jobs").glob("*/container*"))
     assert not list((pool.state_dir / "agent/prepared").iterdir())
@@ -143,7 +144,11 @@ def test_an_image_that_went_is_the_reason_of_the_end(pool: AccountPool) -> None:
         "name": "gone",
         "launch": {"argv": ["true"], "container": {"image": "localhost/gone:1"}},
     }
-    words = f"from gpupool.client.transport import Api; Api().request('POST', 'jobs', {body!r})"
+    words = (
+        "from gpupool.base.client_settings import client_settings as read\n"
+        "from gpupool.client.transport import Api\n"
+        f"Api(read()).request('POST', 'jobs', {body!r})"
+    )
     typed = pool.make_words()
     subprocess.run(
         [*typed[: typed.index("-c")], "-c", words],
@@ -153,7 +158,9 @@ def test_an_image_that_went_is_the_reason_of_the_end(pool: AccountPool) -> None:
     )
     job = pool.until_state("gone", "failed")
     assert job["exit_code"] == 125
-    assert "Podman could not start the container: localhost/gone:1: image not known" in job["reason"]
+    assert (
+        "Podman could not start the container: localhost/gone:1: image not known" in job["reason"]
+    )
 
 
 def test_only_allowed_mounts_are_made_and_the_kernel_checks_them(
@@ -178,16 +185,15 @@ def test_a_musl_image_is_refused_for_a_share(
     pool: AccountPool, podman: AccountPodman, place: Path
 ) -> None:
     (place / "musl").mkdir()
-    build_archive(podman, place / "musl", musl=True)
-    answer = podman.call("import", "--quiet", str(place / "musl/root.tar"), "localhost/musl:1")
-    assert answer.code == 0, answer
+    archive = build_archive(podman, place / "musl", "localhost/musl:1", musl=True)
+    assert podman.load_image(archive).code == 0
     done = pool.type("run", "--gpu", "0.3", "--image", "localhost/musl:1", "--", "true")
     assert done.returncode == 126
     assert "GP-2018: the image has musl and no glibc" in done.stderr
 
 
 def test_a_job_outlives_the_killed_server_and_is_stopped(pool: AccountPool) -> None:
-    pool.type("submit", *SHARE, "--name", "lasting", "--", "probe", "300")
+    pool.submit(*SHARE, "--name", "lasting", "--", "probe", "300")
     pool.until_state("lasting", "running")
     pool.until(lambda: pool.type("logs", "lasting").stdout == "2048 2\n", "the program's look")
     os.kill(pool.server_pid(), signal.SIGKILL)
@@ -199,10 +205,8 @@ def test_a_job_outlives_the_killed_server_and_is_stopped(pool: AccountPool) -> N
     assert time.monotonic() - began < 15, "SIGTERM did not reach the command"
 
 
-def test_a_container_goes_with_its_killed_podman(
-    pool: AccountPool, podman: AccountPodman
-) -> None:
-    pool.type("submit", *SHARE, "--name", "orphan", "--", "sleep", "300")
+def test_a_container_goes_with_its_killed_podman(pool: AccountPool, podman: AccountPodman) -> None:
+    pool.submit(*SHARE, "--name", "orphan", "--", "sleep", "300")
     pool.until_state("orphan", "running")
     job = pool.job("orphan")["id"]
     wait_for_container(pool, podman, job)
@@ -213,7 +217,7 @@ def test_a_container_goes_with_its_killed_podman(
 def test_a_container_goes_with_its_killed_supervisor(
     pool: AccountPool, podman: AccountPodman
 ) -> None:
-    pool.type("submit", *SHARE, "--name", "lost", "--", "sleep", "300")
+    pool.submit(*SHARE, "--name", "lost", "--", "sleep", "300")
     pool.until_state("lost", "running")
     job = pool.job("lost")["id"]
     wait_for_container(pool, podman, job)
@@ -224,7 +228,8 @@ def test_a_container_goes_with_its_killed_supervisor(
 def wait_for_container(pool: AccountPool, podman: AccountPodman, job: str) -> None:
     """The container's first process is there, and Podman's record has the job's label."""
     pool.until(
-        lambda: (pool.state_dir / "agent/jobs" / job / "container/pid").exists(), "its first process"
+        lambda: (pool.state_dir / "agent/jobs" / job / "container/pid").exists(),
+        "its first process",
     )
     filters = f"--filter=label=gpupool.job={job}"
     assert len(json.loads(podman.call("ps", filters, "--format=json").output)) == 1

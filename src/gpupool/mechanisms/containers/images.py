@@ -20,6 +20,9 @@ from gpupool.mechanisms.containers.podman import PodmanInstallation
 
 #: Seconds for a look at the account's storage, which may be on a slow disk.
 _SECONDS: Final = 60
+#: Calls to remove a container: the first one fails where Podman's monitor was killed too, since it
+#: finds no process to end, and records only then that the container has ended (Podman 4.3.1).
+_REMOVALS: Final = 3
 #: Seconds for an archive of tens of gigabytes.
 _LOAD_SECONDS: Final = 3600
 
@@ -126,7 +129,11 @@ class AccountPodman:
 
     def remove_container(self, name: str) -> PodmanAnswer:
         """End and remove a container. Idempotent."""
-        return self.call("rm", "--force", "--ignore", "--time=0", name)
+        for _ in range(_REMOVALS):
+            answer = self.call("rm", "--force", "--ignore", "--time=0", name)
+            if answer.code == 0:
+                break
+        return answer
 
     def _build_environment(self) -> Mapping[str, str]:
         environment = build_podman_environment(self.account)
