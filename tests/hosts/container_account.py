@@ -95,7 +95,7 @@ def build_archive(
     (root / "bin").mkdir(parents=True)
     (root / "tmp").mkdir(mode=0o1777)
     shutil.copy2("/bin/busybox", root / "bin/busybox")
-    for tool in ("cat", "id", "sh", "sleep", "env", "head"):
+    for tool in ("cat", "env", "head", "id", "ls", "sh", "sleep", "true"):
         (root / "bin" / tool).symlink_to("busybox")
     if musl:
         (root / "lib").mkdir()

@@ -22,6 +22,8 @@ from tests.hosts.container_account import (
     find_missing_part,
     make_account,
 )
+from tests.support.pages import PAGES
+from tests.support.typed_commands import commands
 
 pytestmark = [
     pytest.mark.hosts,
@@ -179,6 +181,27 @@ def test_only_allowed_mounts_are_made_and_the_kernel_checks_them(
         done = pool.type("run", *SHARE, "--name", "etc", "--volume", f"{source}:/x", "--", "true")
         assert done.returncode == 126
         assert f"{source} may not be mounted; allowed here: {home}" in done.stderr
+
+
+def test_the_commands_of_the_page_work_in_their_order(
+    pool: AccountPool, podman: AccountPodman, place: Path
+) -> None:
+    (place / "page").mkdir()
+    archive = build_archive(podman, place / "page", "localhost/train:1")
+    home = Path(pool.account.home)
+    shutil.copy(archive, home / "train.tar")
+    (home / "data").mkdir(exist_ok=True)
+    (home / "data/in").write_text("mine\n")
+    printed = []
+    for words in commands(PAGES / "containers.md"):
+        if words[0] == "up":  # the pool runs already
+            continue
+        done = pool.type(*words, cwd=str(home))
+        assert done.returncode == 0, f"gpupool {words}: {done.stdout}{done.stderr}"
+        printed.append(done.stdout)
+    assert printed[0] == "localhost/train:1\n"
+    assert "localhost/train:1" in printed[1]
+    assert (printed[2], printed[-1]) == ("soft\n", "in\n")
 
 
 def test_a_musl_image_is_refused_for_a_share(

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from gpupool.mechanisms.containers.image_store import StoredImage
+    from gpupool.mechanisms.containers.images import LocalImage
     from gpupool.terminal.share_options import Option, ShareOptions
 
 CONTAINER: tuple[Option, ...] = (
@@ -158,10 +160,19 @@ def _read_variables(texts: Sequence[str]) -> dict[bytes, bytes]:
 
 def _find_local_image(image: str, pull: str) -> dict[str, str]:
     """Find the image by its name: the job gets that one, whatever the name means later."""
-    from gpupool.base.errors import ImageNotFound
-    from gpupool.terminal.account_podman import open_podman
+    import pwd
+    from pathlib import Path
 
-    found = open_podman(os.geteuid(), os.getegid()).find_image(image)
+    from gpupool.base.errors import ImageNotFound
+    from gpupool.mechanisms.containers.image_store import find_stored_image
+
+    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    found: StoredImage | LocalImage | None = find_stored_image(home, image)
+    if found is None:
+        # Imported late: with subprocess it costs 20 ms before every job.
+        from gpupool.terminal.account_podman import open_podman
+
+        found = open_podman(os.geteuid(), os.getegid()).find_image(image)
     if found is None and pull == "never":
         raise ImageNotFound(
             f"this account has no image {image}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from typing import Any
 
 import pytest
@@ -97,7 +98,7 @@ class FakeAccountPodman:
 
 
 def local(monkeypatch: pytest.MonkeyPatch, image: LocalImage | None, **given: Any) -> Any:
-    monkeypatch.setattr("os.geteuid", lambda: 1001)
+    monkeypatch.setattr("os.geteuid", lambda: pwd.getpwnam("nobody").pw_uid)
     monkeypatch.setattr(account_podman, "open_podman", lambda *_: FakeAccountPodman(image))
     return make_container(options(image="a:1", **given), attached=False, local=True)[0]
 

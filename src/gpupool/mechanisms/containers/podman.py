@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from shutil import which
 from typing import Final
@@ -104,6 +105,12 @@ def _describe_missing_podman(find: FindProgram, ask: Callable[[str], str]) -> Mi
 
 
 def _ask_version(program: str) -> str:
+    return _read_version(program, Path(program).stat().st_mtime_ns)
+
+
+@cache
+def _read_version(program: str, _modified_ns: int) -> str:
+    """Ask a program once, and again when its file is another one: an agent lives for months."""
     done = subprocess.run(
         [program, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False
     )
