@@ -170,3 +170,10 @@ class AccountPool(RealPool):
         gid = str(self.account.gid)
         identity = ("--reuid", uid, "--regid", gid, "--clear-groups")
         return ["setpriv", *identity, *readable, *GPUPOOL, *words]
+
+
+class OwnAccountPool(AccountPool):
+    """A pool of the account itself."""
+
+    def run(self, *words: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+        return self.type(*words, **settings)

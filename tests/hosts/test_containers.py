@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from gpupool.mechanisms.containers.images import AccountPodman
+from tests.e2e.pool_fixture import Terminal
 from tests.hosts.container_account import (
     IMAGE,
     AccountPool,
+    OwnAccountPool,
     build_archive,
     find_missing_part,
     make_account,
@@ -267,3 +269,48 @@ def find_process(uid: int, name: str) -> int:
 
 def find_parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_a_terminal_and_ctrl_c_reach_the_command(pool: AccountPool) -> None:
+    script = "trap 'echo caught; exit 3' INT; test -t 0 && test -t 1 && echo ready; while :; do sleep 0.1; done"
+    with Terminal() as terminal:
+        words = pool.make_words("run", *SHARE, "--", "sh", "-c", script)
+        process = subprocess.Popen(
+            words,
+            stdin=terminal.side,
+            stdout=terminal.side,
+            stderr=terminal.side,
+            cwd="/",
+            env={**pool.environ, "HOME": pool.account.home},
+            start_new_session=True,
+        )
+        terminal.until(b"ready")
+        terminal.type(b"\x03")
+        assert terminal.until_ended(process) == 3
+        assert b"caught" in terminal.seen
+
+
+def test_a_running_share_gets_another_size(pool: AccountPool) -> None:
+    script = "probe; until [ $(probe | head -c 4) = 4096 ]; do sleep 0.1; done; probe"
+    pool.submit(*SHARE, "--name", "sized", "--", "sh", "-c", script)
+    pool.until(lambda: pool.type("logs", "sized").stdout == "2048 2\n", "the first look")
+    pool.do("resize", "sized", "--memory", "4GiB")
+    pool.until_state("sized", "done")
+    assert pool.type("logs", "sized").stdout == "2048 2\n4096 0\n"
+
+
+def test_in_an_accounts_own_pool_a_container_runs_and_goes_with_its_supervisor(
+    podman: AccountPodman, pool: AccountPool
+) -> None:
+    with OwnAccountPool(Path(podman.account.home) / "own", podman) as own:
+        done = own.type("run", *SHARE, "--name", "mine", "--", "probe")
+        assert done.stdout == "2048 2\n", done.stderr
+        assert own.job("mine")["fence"] == "advisory"
+        assert own.type("run", *SHARE, "--volume", "/etc:/host:ro", "--", "true").returncode == 0
+        own.submit(*SHARE, "--name", "lost", "--", "sleep", "300")
+        own.until_state("lost", "running")
+        wait_for_container(own, podman, own.job("lost")["id"])
+        os.kill(find_parent(find_process(podman.account.uid, "podman")), signal.SIGKILL)
+        own.until_state("lost", "lost")
+        assert json.loads(podman.call("ps", "--all", "--format=json").output) == []
+        assert not list((own.state_dir / "agent/jobs").glob("*/container*"))
