@@ -224,6 +224,7 @@ def test_a_job_outlives_the_killed_server_and_is_stopped(pool: AccountPool) -> N
     os.kill(pool.server_pid(), signal.SIGKILL)
     pool.up()
     assert pool.until_state("lasting", "running")["fence"] == "soft"
+    assert "fence." not in pool.do("events", "--last", "500")
     began = time.monotonic()
     pool.type("stop", "lasting", "--grace", "30s")
     pool.until_state("lasting", "stopped")
@@ -306,6 +307,8 @@ def test_in_an_accounts_own_pool_a_container_runs_and_goes_with_its_supervisor(
         done = own.type("run", *SHARE, "--name", "mine", "--", "probe")
         assert done.stdout == "2048 2\n", done.stderr
         assert own.job("mine")["fence"] == "advisory"
+        own.type("run", *SHARE, "--name", "long", "--", "probe", "3")
+        assert "fence." not in own.do("events", "--last", "500")
         assert own.type("run", *SHARE, "--volume", "/etc:/host:ro", "--", "true").returncode == 0
         own.submit(*SHARE, "--name", "lost", "--", "sleep", "300")
         own.until_state("lost", "running")
@@ -314,3 +317,26 @@ def test_in_an_accounts_own_pool_a_container_runs_and_goes_with_its_supervisor(
         own.until_state("lost", "lost")
         assert json.loads(podman.call("ps", "--all", "--format=json").output) == []
         assert not list((own.state_dir / "agent/jobs").glob("*/container*"))
+
+
+def test_a_program_that_brings_its_own_driver_is_found_and_ended(pool: AccountPool) -> None:
+    pool.type("run", *SHARE, "--", "true")
+    (driver,) = (pool.state_dir / "agent/fence").glob("*/driver/libcuda.so.1")
+    home = Path(pool.account.home)
+    shutil.copy(driver, home / "libcuda.so.1")
+    (home / "libcuda.so.1").chmod(0o644)
+    volume = f"{home}:/own:ro"
+    pool.submit(
+        *SHARE,
+        "--name",
+        "cheat",
+        "--volume",
+        volume,
+        "--env",
+        "LD_LIBRARY_PATH=/own",
+        "--",
+        "probe",
+        "60",
+    )
+    job = pool.until_state("cheat", "stopped", "failed")
+    assert "ended by its fence" in job["reason"]
