@@ -108,6 +108,13 @@ def test_a_share_is_enforced_in_the_container(pool: AccountPool) -> None:
     assert done.stdout == "2048 2\n", done.stderr
     job = pool.job("held")
     assert job["fence"] == "soft"
+    (submitted,) = [
+        event
+        for event in map(json.loads, pool.do("events", "--after", "0", "-o", "json").splitlines())
+        if event["kind"] == "job.submitted" and event["subject"] == job["id"]
+    ]
+    assert submitted["data"]["image"] == IMAGE
+    assert submitted["data"]["image_id"].startswith("sha256:")
     assert pool.type("run", "--image", IMAGE, "--gpu", "1", "--", "probe").stdout == "46068 0\n"
 
 

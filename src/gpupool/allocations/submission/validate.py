@@ -198,7 +198,7 @@ def _build_parts(
 def _check_launch(
     body: JobIn, run_as: RunAs | None, parts: Sequence[SubmissionPart]
 ) -> dict[str, Any]:
-    launch = body.launch.model_dump()
+    launch = body.launch.model_dump(exclude_none=True)
     words = list[str]()
     for part in parts:
         words += part.command
