@@ -20,6 +20,11 @@ def hook_path() -> Path:
     return Path(__file__).parent / "bin" / "gpupool-hook"
 
 
+def init_path() -> Path:
+    """The first process of a job's container."""
+    return Path(__file__).parent / "bin" / "gpupool-init"
+
+
 def kernel_path() -> Path:
     """The library of the compiled placement policies."""
     return Path(__file__).parent / "lib" / "gpupool_kernel.so"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpupool.agent.supervisor.log_quota import LogQuota
+from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits
 
 #: Seconds of one long poll for work, which is the agent's heartbeat.
@@ -30,6 +31,7 @@ class AgentConfig:
         fence_reaction: What happens to a job that bypasses its fence: warn, freeze or kill; None
             is `get_default_reaction`.
         job_limits: Limits of jobs that ask for none.
+        container_policy: What containers may have.
         log_quota: Bytes of output that the node keeps.
     """
 
@@ -44,6 +46,7 @@ class AgentConfig:
     log_files: int = 4
     fence_reaction: str | None = None
     job_limits: JobLimits = USUAL
+    container_policy: ContainerPolicy = USUAL_POLICY
     log_quota: LogQuota = field(default_factory=LogQuota)
 
 

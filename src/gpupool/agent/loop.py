@@ -154,6 +154,7 @@ class Agent:
             self._paths.agent,
             settings,
             self._reporter.put,
+            container_policy=config.container_policy,
             find_cgroups=self._cgroups.find_job_groups,
             reach_step=fault,
             announce_change=self._announce_change,

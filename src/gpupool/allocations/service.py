@@ -30,6 +30,7 @@ from gpupool.allocations.submission.unsettled_gangs import UnsettledGangs
 from gpupool.allocations.views.event_feed import EventFeed
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
+from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.scheduling import (
     DEFAULT_POLICY,
@@ -57,6 +58,7 @@ class Allocations:
         policy: str = DEFAULT_POLICY,
         rules: PreemptionRules = DEFAULT_PREEMPTION_RULES,
         job_limits: JobLimits = USUAL,
+        container_policy: ContainerPolicy = USUAL_POLICY,
         pending_limits: PendingLimits = PENDING_LIMITS,
         quiet_budget: DefragmentBudget | None = None,
         on_error: Callable[[BaseException], None] = lambda _error: None,
@@ -66,6 +68,7 @@ class Allocations:
         self.fleet = fleet
         self.metering = metering
         self.job_limits = job_limits
+        self.container_policy = container_policy
         self.cache = LedgerCache(policy, store.clock.now_ns)
         self.placer = Placer(store, self.cache, metering, on_error, rules)
         self.quiet_moves = AutomaticDefragmentation(store, self.cache, self.placer, quiet_budget)

@@ -65,10 +65,13 @@ def job_body(
     local: bool = True,
     cwd: str | None = None,
     environ: Mapping[bytes, bytes] | None = None,
+    container: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The body of POST /jobs. Raises subclasses of BadInput; sends nothing and writes nothing.
 
     `local` says that the job will see this machine's files, so the command can be looked for.
+    `container` is the image and its mounts, as `wire.containers.ContainerIn` has them; the command
+    then runs in it, with no variables but those of `environ`.
     """
     shape = share_shape(gpu, memory, count, model, labels, sharing, profile) | host_shape(
         cpus, host_memory
@@ -106,7 +109,11 @@ def job_body(
         shape["within"] = within
     if not argv and gang_file is not None:
         argv = first_command(body["gang"])
-    body["launch"] = capture(argv, cwd=cwd, environ=environ, local=local)
+    if container is None:
+        body["launch"] = capture(argv, cwd=cwd, environ=environ, local=local)
+    else:
+        launch = capture(argv, cwd=cwd, environ=environ or {}, local=False)
+        body["launch"] = {**launch, "container": dict(container)}
     return body
 
 

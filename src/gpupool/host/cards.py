@@ -18,6 +18,7 @@ from gpupool.base.errors import BadMachine
 from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
 from gpupool.host.state.directory import PoolMarker
+from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits, parse_job_limits
 from gpupool.probes.contract import Machine, Probe
 from gpupool.probes.registry import find_first_available
@@ -39,6 +40,7 @@ class PoolCards:
     #: Of nodes, by name.
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     job_limits: JobLimits = USUAL
+    container_policy: ContainerPolicy = USUAL_POLICY
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -70,6 +72,7 @@ class PoolCards:
             fence_reaction=self.fence_reaction,
             labels=self.labels,
             job_limits=self.job_limits,
+            container_policy=self.container_policy,
             log_quota=read_log_quota(os.environ),
         )
         settings = ClientSettings(state_dir=str(paths.root))
@@ -90,6 +93,7 @@ def find_cards(marker: PoolMarker, paths: PoolPaths) -> PoolCards:
         BadOption: a label names no node of the pool.
     """
     limits = parse_job_limits(marker.job_limits)
+    policy = marker.read_container_policy(own_pool=os.geteuid() != 0)
     if marker.sim is not None:
         machines = parse_sim(marker.sim, marker.pool_id)
         control = paths.root / "simulated"
@@ -101,7 +105,7 @@ def find_cards(marker: PoolMarker, paths: PoolPaths) -> PoolCards:
         for made in list(probes.values())[:MADE_AT_ONCE]:
             made.machine_cards()
         labels = parse_labels(marker.labels, tuple(probes))
-        return PoolCards(probes, machines, True, marker.fence_reaction, labels, limits)
+        return PoolCards(probes, machines, True, marker.fence_reaction, labels, limits, policy)
     probe, answers = find_first_available()
     if probe is None:
         said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())
@@ -110,6 +114,6 @@ def find_cards(marker: PoolMarker, paths: PoolPaths) -> PoolCards:
             hint="try it with simulated ones:  gpupool up --sim 4xL40S",
         )
     labels = parse_labels(marker.labels, (marker.node_name,))
-    return PoolCards(
-        {marker.node_name: probe}, (probe.scan(),), False, marker.fence_reaction, labels, limits
-    )
+    machines = (probe.scan(),)
+    found = {marker.node_name: probe}
+    return PoolCards(found, machines, False, marker.fence_reaction, labels, limits, policy)

@@ -14,6 +14,7 @@ from gpupool.base.health import CheckFinding, HealthChecks, fail, well
 from gpupool.base.supervision import register
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
+from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job import LIVE
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.scheduling import (
@@ -38,6 +39,7 @@ def compose_services(
     rules: PreemptionRules = DEFAULT_PREEMPTION_RULES,
     policy: str = DEFAULT_POLICY,
     job_limits: JobLimits = USUAL,
+    container_policy: ContainerPolicy = USUAL_POLICY,
     pending_limits: PendingLimits = PENDING_LIMITS,
     quiet_budget: DefragmentBudget | None = None,
 ) -> ServiceSet:
@@ -55,6 +57,7 @@ def compose_services(
         policy=policy,
         rules=rules,
         job_limits=job_limits,
+        container_policy=container_policy,
         pending_limits=pending_limits,
         quiet_budget=quiet_budget,
     )

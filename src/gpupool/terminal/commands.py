@@ -19,6 +19,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("resize", "change the share of a running job"),
             ("stop", "end jobs and free their shares"),
             ("queue", "waiting jobs, in queue order"),
+            ("image", "load and list the container images of this machine"),
             ("explain", "why a job waits, or why it runs where it runs"),
             ("import", "what manifests and job scripts of other systems mean here"),
             ("top", "live view of cards, tenants and jobs"),

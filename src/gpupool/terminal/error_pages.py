@@ -38,6 +38,7 @@ GUIDES: Mapping[str, str] = {
     **dict.fromkeys(("GP-2002", "GP-2014", "GP-2048", "GP-3009"), _QUOTAS),
     "GP-2015": "docs/how-to/gangs.md",
     "GP-2045": "docs/how-to/arrays.md",
+    **dict.fromkeys(("GP-2060", "GP-2061", "GP-2062"), "docs/how-to/containers.md"),
     **dict.fromkeys(("GP-2017", "GP-2018", "GP-2030", "GP-2032", "GP-2033"), _KUBERNETES),
     **dict.fromkeys(("GP-2005", "GP-2053", "GP-3001"), _PEOPLE),
     **dict.fromkeys(("GP-3002", "GP-3010", "GP-3011", "GP-3012"), _RIGHTS),

@@ -9,6 +9,7 @@ is plainly right is read from this table by `read_plain`; anything it does not k
 from __future__ import annotations
 
 from gpupool.terminal.commands import GLOBAL_OPTIONS
+from gpupool.terminal.container_options import CONTAINER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,7 +161,10 @@ SUBMIT: tuple[Option, ...] = (
     (("-o", "--output"), "output", "value", "FORMAT", "text or json (default: text)"),
 )  # fmt: skip
 
-OF = {"run": (*SHARE, *NEEDS, *JOB, *RUN), "submit": (*SHARE, *NEEDS, *JOB, *SUBMIT)}
+OF = {
+    "run": (*SHARE, *NEEDS, *JOB, *CONTAINER, *RUN),
+    "submit": (*SHARE, *NEEDS, *JOB, *CONTAINER, *SUBMIT),
+}
 
 
 class ShareOptions:
@@ -254,6 +258,12 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
     """
     from gpupool.client.submission import job_body
 
+    container = None
+    environ = None
+    if any(getattr(options, option[1]) for option in CONTAINER):
+        from gpupool.terminal.container_options import make_container
+
+        container, environ = make_container(options, attached=attached, local=local)
     return job_body(
         options.command,
         gpu=options.gpu,
@@ -285,4 +295,6 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         fence=not options.no_fence,
         attached=attached,
         local=local,
+        container=container,
+        environ=environ,
     )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, WireModel
+from gpupool.wire.containers import ContainerIn
 from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
 
 #: The words of `model.enforcement.FenceLevel`.
@@ -203,6 +204,7 @@ class WorkOut(WireModel):
     limits: dict[str, tuple[int, int]]
     run_as: RunAs | None
     attached: bool
+    container: ContainerIn | None = None
     max_seconds: int | None
     cpu_milli: int = Field(
         0, description="processors that its cgroup lets it use, in thousandths; 0: any"

@@ -15,6 +15,7 @@ from gpupool.model.launch import (
     check_size,
 )
 from gpupool.wire.common import BIG, Name, WireModel
+from gpupool.wire.containers import ContainerIn
 
 Sharing = Literal["fixed", "burst", "best-effort"]
 # MAX_ARG_STRLEN of Linux: execve(2) refuses a longer argument or variable.
@@ -85,6 +86,9 @@ class LaunchIn(WireModel):
         default_factory=dict,
         max_length=32,
         description="name of setrlimit(2) in lower case, as nofile, to (soft, hard); -1 is no limit",
+    )
+    container: ContainerIn | None = Field(
+        None, description="null: the command runs on the node itself"
     )
 
     @field_validator("argv")

@@ -106,6 +106,9 @@ run --gpu 0.3001 true
 run --gpu 1e-1 true
 run --gpu 200000 true
 run --gpu 4 --count 2 true
+run --image a:1 --pull always --user u --workdir /w --env A=b --registry-auth f --volume /a:/b true
+run --volume /a:/b true
+submit --image a.yaml --pull never --user u --workdir /w --env A=b --registry-auth f --volume /a:/b true
 run --memory 1GiB true
 run --gpu 1 --memory 8 true
 run --gpu 1 --memory 8G true

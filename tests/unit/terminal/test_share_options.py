@@ -15,6 +15,7 @@ from gpupool.terminal.commands import GLOBAL_OPTIONS
 from gpupool.terminal.parser import HelpShown, parse_command
 from gpupool.terminal.share_options import OF, read_plain, split_command
 
+REPEATED = ("label", "volume", "env")
 WORDS = sorted({flag for table in OF.values() for flags, *_ in table for flag in flags})
 
 
@@ -25,7 +26,7 @@ def read(name: str, words: list[str]) -> dict[str, Any] | None:
 
 def parsed(name: str, words: list[str]) -> dict[str, Any]:
     found = dict(vars(parse_command(name, words)))
-    return {key: [] if key == "label" and value is None else value for key, value in found.items()}
+    return {key: [] if key in REPEATED and value is None else value for key, value in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,8 @@ def test_the_command_begins_after_two_dashes_or_at_the_first_word_that_is_no_opt
 EVERYTHING = """
 --gpu 0.3 --mem 8GiB --count 2 --model H200 --label a=b --label c=d --sharing burst --name n --priority high
 --max-time=2h --tenant t --project p --no-wait --no-fence -q --cpus 4 --host-memory 8GiB --topology rack --preemptible
---requeue --reservation r --profile 1g --isolation hard --goal latency --host vm --dry-run -- x y
+--requeue --reservation r --profile 1g --isolation hard --goal latency --host vm --dry-run --image a:1
+--volume /a:/b --volume /c:/d:ro --pull never --user u --workdir /w --env A=b --env C --registry-auth f -- x y
 """
 
 
@@ -63,6 +65,8 @@ def test_every_option_is_read_plainly() -> None:
         "no_fence": True, "quiet": True, "verbose": False, "state_dir": None, "no_color": False, "command": ["x", "y"],
         "cpus": "4", "host_memory": "8GiB", "topology": "rack", "preemptible": True, "requeue": True,
         "reservation": "r", "profile": "1g", "isolation": "hard", "goal": "latency", "host": "vm", "dry_run": True,
+        "image": "a:1", "volume": ["/a:/b", "/c:/d:ro"], "pull": "never",
+        "user": "u", "workdir": "/w", "env": ["A=b", "C"], "registry_auth": "f",
     }  # fmt: skip
 
 

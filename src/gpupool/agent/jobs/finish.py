@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpupool.agent.jobs.container_end import clear_container, explain_container_end
 from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.launch import make_end_report
 from gpupool.agent.jobs.local_allocation import (
@@ -57,6 +58,7 @@ class JobFinisher:
         if allocation.reported_state == "prepared" and record.state == "ended":
             self._report_missed_start(allocation, record)
         generation = allocation.checkpoint.generation
+        record = explain_container_end(record, allocation.directory)
         report = make_end_report(allocation.key, generation, record)
         if allocation.violation:
             reason = allocation.violation[:REASON_LENGTH]
@@ -123,6 +125,9 @@ class JobFinisher:
         # A job whose description was never written has its groups by their names alone.
         cgroups = context.find_cgroups(allocation.checkpoint.job)
         self._try_step(allocation, "its cgroups stay behind", remove_groups, cgroups)
+        job = allocation.checkpoint.job
+        directory = allocation.directory
+        self._try_step(allocation, "its container stays behind", clear_container, directory, job)
         self._try_step(allocation, "its last sample is lost", self._queue_last_sample, allocation)
         context.arbiter.remove_share(allocation.key)
         # A mechanism restores the card after the processes that use it.

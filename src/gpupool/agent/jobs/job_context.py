@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpupool.agent.jobs.checkpoint import JobDirectories
+from gpupool.agent.jobs.container_start import contain_view
 from gpupool.agent.jobs.faults import StepHook
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.jobs.launch import LaunchSettings, make_allocation_view
@@ -17,6 +18,7 @@ from gpupool.mechanisms.contract import AllocationView, Mechanism
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import locate_directories
 from gpupool.mechanisms.registry import MECHANISMS
+from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.device import Device
 from gpupool.probes.contract import Probe
 from gpupool.wire.fleet import JobSample, ReportIn, WorkOut
@@ -48,6 +50,7 @@ class JobContext:
         arbiter: Divides the time of the cards among fenced jobs.
         nodes: The devices of each node, as the last scan found them.
         helpers: The processes that allocations need beside their jobs.
+        container_policy: What containers may have.
     """
 
     directories: JobDirectories
@@ -61,6 +64,7 @@ class JobContext:
     probes: Mapping[str, Probe] = field(default_factory=dict)
     arbiter: ArbiterProcess = field(default_factory=_make_absent_arbiter)
     nodes: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    container_policy: ContainerPolicy = USUAL_POLICY
     helpers: HelperProcesses = field(init=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +74,8 @@ class JobContext:
     def make_view(self, work: WorkOut) -> AllocationView:
         """Make what a mechanism needs to know. Raises NotFound if a card is not on the nodes."""
         view = make_allocation_view(work, self.settings, self.nodes, self.probes)
-        return replace(view, cgroups=self.find_cgroups(work.job))
+        view = replace(view, cgroups=self.find_cgroups(work.job))
+        return view if work.container is None else contain_view(view)
 
     def get_mechanism(self, allocation: LocalAllocation) -> Mechanism:
         """Return the mechanism that prepared the allocation."""

@@ -209,7 +209,8 @@ class JobMonitor:
         """Return what enforces the share: as prepared, or less where the mounts were refused."""
         mechanism = self._context.get_mechanism(allocation)
         state_dir = self._context.state_dir
-        allocation.has_mounts = not live.share_refused
+        # "none": a container of a user's own pool, which has its share in its own root.
+        allocation.has_mounts = not live.share_refused and live.share != "none"
         if live.share_refused and isinstance(mechanism, FenceMechanism):
             reason = f"its private mounts were refused ({live.share_refused})"
             mechanism.weaken_level(allocation.key, reason, state_dir)

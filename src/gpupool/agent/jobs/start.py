@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from gpupool.agent.jobs.container_start import ContainerHost, contain_job
 from gpupool.agent.jobs.finish import STOP_GRACE_SECONDS, JobFinisher
 from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.launch import (
@@ -187,6 +188,8 @@ class JobStarter:
             cgroups = context.find_cgroups(work.job)
             binding = bind_to_numa_nodes(work.numa, list_usable_cpus())
             spec = make_job_spec(work, prepared, context.settings, cgroups, binding)
+            if work.container is not None:
+                spec = contain_job(spec, work, prepared, directory, self._describe_host())
             self._limit_host(allocation, work, cgroups, binding)
             write_spec(allocation.directory, spec)
             context.reach_step("spec-written")
@@ -210,6 +213,12 @@ class JobStarter:
         self._workers.submit_after(
             answer.again_in_seconds, self._start_with_retries, allocation, work
         )
+
+    def _describe_host(self) -> ContainerHost:
+        context = self._context
+        own_pool = context.settings.uid != 0
+        pid_max = int(Path("/proc/sys/kernel/pid_max").read_text())
+        return ContainerHost(context.container_policy, own_pool, read_memory_bytes(), pid_max)
 
     def _limit_host(
         self,

@@ -237,6 +237,7 @@ def _build_work(row: Row, taken: Sequence[Row], variables: dict[str, str]) -> Wo
         limits=spec["limits"],
         run_as=RunAs(**spec["run_as"]) if spec["run_as"] else None,
         attached=row.attached,
+        container=spec.get("container"),
         max_seconds=row.max_seconds,
         cpu_milli=row.cpu_milli,
         host_bytes=row.host_bytes,

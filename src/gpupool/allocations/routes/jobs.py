@@ -22,7 +22,7 @@ from gpupool.allocations.routes.dependencies import (
 from gpupool.allocations.routes.unknown_cards import judge_with_cards
 from gpupool.allocations.services.jobs import is_settled
 from gpupool.allocations.submission.user_queue import UserQueue
-from gpupool.allocations.submission.validate import apply_job_limits
+from gpupool.allocations.submission.validate import apply_job_limits, check_container
 from gpupool.allocations.views.job_pages import JobFilter
 from gpupool.model.job import ENDED, JobState
 from gpupool.tenancy.access import peer_of
@@ -70,8 +70,9 @@ async def submit(
         peer = peer_of(request)
         run_as = allocations.tenancy.run_as(caller, peer)
         own = read_peer_limits(peer, run_as.uid if run_as else None)
+        allowed = check_container(body, allocations.container_policy)
         return allocations.jobs.submit_job(
-            apply_job_limits(body, allocations.job_limits, own), caller, run_as
+            apply_job_limits(allowed, allocations.job_limits, own), caller, run_as
         )
 
     if body.gang is None:

@@ -142,9 +142,17 @@ def write_submitted_event(write: WriteTransaction, submission: Submission) -> No
     }
     data |= {"gang": submission.gang.id} if submission.gang else {}
     data |= {"array": submission.array_id} if submission.array_id else {}
+    data |= _describe_image(submission)
     write.event(
         "job.submitted", submission.public_ids[0], tenant_id=submission.tenant_id, data=data
     )
+
+
+def _describe_image(submission: Submission) -> dict[str, str]:
+    """Which image runs: the launch is deleted with the job's end, the event stays."""
+    container = submission.launch.get("container") or {}
+    names = ("image", "image_id", "digest")
+    return {name: container[name] for name in names if container.get(name)}
 
 
 def _build_launch(submission: Submission) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from gpupool.base.errors import (
     BadInput,
     BadOption,
     BeyondQuota,
+    ContainerNotAllowed,
     GangTooLarge,
     GuaranteedToOthers,
     IsolationNotOffered,
@@ -29,6 +30,7 @@ from gpupool.base.errors import (
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.claim import PRIORITIES, Rejection, RejectionReason, Shape
 from gpupool.model.claim_needs import IsolationKind
+from gpupool.model.container import ContainerPolicy
 from gpupool.model.gang import Gang, GangGroup
 from gpupool.model.host_kind import HostKind
 from gpupool.model.job_limits import JobLimits, Pair
@@ -220,7 +222,7 @@ def _build_parts(
 def _check_launch(
     body: JobIn, run_as: RunAs | None, parts: Sequence[SubmissionPart]
 ) -> dict[str, Any]:
-    launch = body.launch.model_dump()
+    launch = body.launch.model_dump(exclude_none=True)
     words = list[str]()
     for part in parts:
         words += part.command
@@ -233,6 +235,19 @@ def _check_launch(
     if any("=" in name for name in body.launch.env):
         raise BadInput("an environment variable's name holds '='", hint="rename the variable")
     return {**launch, "fence": body.fence, "run_as": run_as.model_dump() if run_as else None}
+
+
+def check_container(body: JobIn, policy: ContainerPolicy) -> JobIn:
+    """Return the request if the pool allows its image. Raises ContainerNotAllowed."""
+    container = body.launch.container
+    if container is None:
+        return body
+    refusal = policy.explain_image_refusal(container.image, container.pull)
+    if refusal:
+        raise ContainerNotAllowed(
+            refusal, hint="an admin allows it: gpupool up --allow-image local --allow-image NAME"
+        )
+    return body
 
 
 def apply_job_limits(body: JobIn, most: JobLimits, own: Mapping[str, Pair] | None) -> JobIn:

@@ -240,6 +240,22 @@ class ImageRejection(
     """Said by a program on the node (native/hook)."""
 
 
+class ImageNotFound(RequestRejection, code="GP-2060", title="No such image on this machine"):
+    """No such image on this machine."""
+
+
+class ContainerNotAllowed(
+    RequestRejection, code="GP-2061", title="An image that the pool does not allow"
+):
+    """An image that the pool does not allow."""
+
+
+class ContainersUnavailable(
+    RequestRejection, code="GP-2062", title="Containers cannot run on this machine"
+):
+    """Podman, or what it needs, is missing."""
+
+
 class UnknownProject(RequestRejection, code="GP-2052", title="Unknown project"):
     """`details` has the tenant's `projects`."""
 

@@ -112,6 +112,21 @@ def register(parser: CommandParser) -> None:
         "repeated",
     )
     parser.add_argument(
+        "--allow-image",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="containers may have images of this registry or repository; `local` for all on this "
+        "machine; may be repeated (default: local)",
+    )
+    parser.add_argument(
+        "--allow-volume",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="containers may mount this directory, beside their user's home; may be repeated",
+    )
+    parser.add_argument(
         "--fence-reaction",
         choices=("warn", "freeze", "kill"),
         help="reaction when a job exceeds its share (default: kill as root, else warn)",
@@ -145,6 +160,10 @@ def make_host_words(options: argparse.Namespace) -> list[str]:
         words += ["--label", label]
     for limit in options.job_limit:
         words += ["--job-limit", limit]
+    for image in options.allow_image:
+        words += ["--allow-image", image]
+    for place in options.allow_volume:
+        words += ["--allow-volume", os.path.abspath(place)]
     if options.standby is not None:
         words.append("--standby" if options.standby else "--no-standby")
     return [*words, "--insecure-http"] if options.insecure_http else words

@@ -122,7 +122,8 @@ class _RunNotices:
                 "back"
             )
         elif job["state"] in ("stopped", "lost") or (
-            job["state"] == "failed" and job["exit_code"] is None
+            # A job that its node refused has an exit code and never started.
+            job["state"] == "failed" and (job["exit_code"] is None or not job["started_ns"])
         ):
             if not self.quiet:
                 print_notice(

@@ -172,6 +172,7 @@ def _compose_services(
         rules=read_rules(os.environ),
         policy=read_policy(os.environ),
         job_limits=limits,
+        container_policy=marker.read_container_policy(own_pool=os.geteuid() != 0),
         pending_limits=read_limits(os.environ),
         quiet_budget=read_budget(os.environ),
     )

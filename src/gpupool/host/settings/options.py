@@ -30,6 +30,8 @@ class HostOptions:
     fence_reaction: str | None = None
     label: tuple[str, ...] = ()
     job_limit: tuple[str, ...] = ()
+    allow_image: tuple[str, ...] = ()
+    allow_volume: tuple[str, ...] = ()
     standby: bool | None = None
 
 
@@ -90,8 +92,10 @@ def parse_options(argv: Sequence[str]) -> tuple[str, HostOptions]:
     parser.add_argument(
         "--job-limit", action="append", default=[], metavar="NAME=[SOFT:]HARD", help="of every job"
     )
+    for flag in ("--allow-image", "--allow-volume"):
+        parser.add_argument(flag, action="append", default=[], metavar="NAME", help="of containers")
     given = vars(parser.parse_args(argv))
-    for name in ("listen", "label", "job_limit"):
+    for name in ("listen", "label", "job_limit", "allow_image", "allow_volume"):
         given[name] = tuple(given[name])
     given["state_dir"] = given["state_dir"].absolute()
     what_else = {"backup": given.pop("backup"), "restore": given.pop("restore")}

@@ -16,9 +16,10 @@ from typing import Any
 
 from gpupool.base import instance
 from gpupool.base.durable import write_durably
-from gpupool.base.errors import PoolAlreadyRunning, StateNewer, StateUnusable
+from gpupool.base.errors import BadOption, PoolAlreadyRunning, StateNewer, StateUnusable
 from gpupool.base.room import check_room_for_new_pool, state_error
 from gpupool.base.settings import PoolPaths
+from gpupool.model.container import ContainerPolicy, parse_container_policy
 
 #: 2 since 0.2.0: 0.1.0 would write the marker again without what it does not know, so without TLS.
 LAYOUT = 2
@@ -47,12 +48,25 @@ class PoolMarker:
     labels: tuple[str, ...] = ()
     #: What jobs may have of their nodes beside cards, as it was given: `nofile=1024:65536`.
     job_limits: tuple[str, ...] = ()
+    #: Images and directories that containers may have, as they were given.
+    allow_images: tuple[str, ...] = ()
+    allow_volumes: tuple[str, ...] = ()
     #: One of two servers on a PostgreSQL database: it waits while another leads, and has no agent
     #: of its own.
     standby: bool = False
     pid: int | None = None
     #: The database was there once: one that is missing is a loss, never a fresh start.
     begun: bool = False
+
+    def read_container_policy(self, *, own_pool: bool) -> ContainerPolicy:
+        """Return what containers may have. Raises BadOption."""
+        try:
+            return parse_container_policy(self.allow_images, self.allow_volumes, own_pool=own_pool)
+        except ValueError as error:
+            raise BadOption(f"--allow-image or --allow-volume: {error}") from None
+
+
+_LISTS = ("listeners", "labels", "job_limits", "allow_images", "allow_volumes")
 
 
 class StateDir:
@@ -221,7 +235,7 @@ def read_marker(paths: PoolPaths) -> PoolMarker | None:
 def parse_marker(known: dict[str, Any]) -> PoolMarker:
     """Return a marker from its fields; fields that a later version has added are ignored."""
     fields = {name: known[name] for name in PoolMarker.__dataclass_fields__ if name in known}
-    lists = {name: tuple(known.get(name, ())) for name in ("listeners", "labels", "job_limits")}
+    lists = {name: tuple(known.get(name, ())) for name in _LISTS}
     return PoolMarker(**{**fields, **lists})
 
 

@@ -38,6 +38,8 @@ def choose_marker(known: PoolMarker | None, options: HostOptions) -> PoolMarker:
         **_choose_listeners(known, options),
         labels=options.label or known.labels,
         job_limits=options.job_limit or known.job_limits,
+        allow_images=options.allow_image or known.allow_images,
+        allow_volumes=options.allow_volume or known.allow_volumes,
         standby=known.standby if options.standby is None else options.standby,
         pid=os.getpid(),
     )

@@ -5,17 +5,21 @@ from __future__ import annotations
 import pytest
 
 from gpupool.allocations.submission import validate
+from gpupool.allocations.submission.validate import check_container
 from gpupool.allocations.views.job_pages import JobFilter
 from gpupool.base.errors import (
     BadFraction,
     BadOption,
     BeyondQuota,
+    ContainerNotAllowed,
     LargerThanAnyCard,
     NoPermission,
     TooManyCards,
     UnknownModel,
 )
+from gpupool.model.container import ContainerPolicy
 from gpupool.wire.people import QuotaIn
+from gpupool.wire.submissions import JobIn
 from tests.support.house import House
 
 
@@ -74,3 +78,16 @@ def test_only_who_manages_a_tenant_asks_for_more_than_normal_priority(house: Hou
     with pytest.raises(NoPermission):
         house.submit(priority="high", principal=ann)
     assert house.submit(priority="low", principal=ann).priority == -100
+
+
+def test_an_image_that_the_pool_does_not_allow_is_refused_with_what_it_allows() -> None:
+    launch = {"argv": ["true"], "container": {"image": "r.example/a:1", "pull": "missing"}}
+    body = JobIn.model_validate({"shape": {"gpu_milli": 100}, "launch": launch})
+    with pytest.raises(ContainerNotAllowed, match="may not be pulled; allowed here: local"):
+        check_container(body, ContainerPolicy())
+    assert check_container(body, ContainerPolicy(images=("r.example",))) is body
+
+
+def test_a_job_without_a_container_asks_no_policy() -> None:
+    body = JobIn.model_validate({"shape": {"gpu_milli": 100}, "launch": {"argv": ["true"]}})
+    assert check_container(body, ContainerPolicy(images=())) is body

@@ -1,0 +1,117 @@
+"""Finds Podman and the programs that it needs, and chooses the OCI runtime.
+
+A container must stay in the cgroup of its job, where limits and metering are. On cgroup v2 crun
+does that (`--cgroups=disabled`, which runc cannot). On v1 and on both together an account's runc
+does it by itself, and crun 1.8.1 ends with "drop all controllers".
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from shutil import which
+from typing import Final
+
+from gpupool.mechanisms.containers.accounts import MissingPart
+
+#: The first version with all options that `argv` uses.
+LEAST_VERSION: Final = (4, 0)
+#: Present where cgroup v2 is the host's only one.
+_UNIFIED: Final = Path("/sys/fs/cgroup/cgroup.controllers")
+_SECONDS: Final = 20
+
+FindProgram = Callable[[str], str | None]
+
+
+@dataclass(frozen=True)
+class PodmanInstallation:
+    """Podman and its helpers on this machine.
+
+    Attributes:
+        podman: Path of the program.
+        unshare: Path of the program that makes the namespaces.
+        oci_runtime: Path of crun or runc.
+        version: Podman's version, like (4, 3).
+        without_cgroup: The runtime must be told to make no cgroup for the container.
+    """
+
+    podman: str
+    unshare: str
+    oci_runtime: str
+    version: tuple[int, int]
+    without_cgroup: bool
+
+
+def find_podman(
+    *,
+    find: FindProgram = which,
+    unified: bool | None = None,
+    ask: Callable[[str], str] | None = None,
+) -> PodmanInstallation | MissingPart:
+    """Find Podman and its helpers, or what is missing. Blocks for one call of Podman.
+
+    Args:
+        find: Returns the path of a program.
+        unified: Whether the host has cgroup v2 alone; None looks.
+        ask: Returns what a program answers to `--version`.
+    """
+    podman = find("podman")
+    if podman is None:
+        return _describe_missing_podman(find, ask or _ask_version)
+    for program, package in (("newuidmap", "uidmap"), ("unshare", "util-linux")):
+        if find(program) is None:
+            return MissingPart(
+                f"program {program} is not installed, which makes a user namespace",
+                f"apt-get install {package}",
+            )
+    version = parse_version((ask or _ask_version)(podman))
+    if version < LEAST_VERSION:
+        wanted = ".".join(map(str, LEAST_VERSION))
+        found = ".".join(map(str, version))
+        return MissingPart(f"Podman {found} is too old", f"install Podman {wanted} or later")
+    is_unified = _UNIFIED.exists() if unified is None else unified
+    name = "crun" if is_unified else "runc"
+    runtime = find(name)
+    if runtime is None:
+        kind = "cgroup v2" if is_unified else "cgroup v1"
+        return MissingPart(
+            f"{name} is not installed; this host has {kind}", f"apt-get install {name}"
+        )
+    return PodmanInstallation(podman, find("unshare") or "unshare", runtime, version, is_unified)
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """Parse `podman version 4.3.1`; (0, 0) for anything else."""
+    found = re.search(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _describe_missing_podman(find: FindProgram, ask: Callable[[str], str]) -> MissingPart:
+    hint = "apt-get install podman uidmap"
+    docker = find("docker")
+    if docker is None:
+        return MissingPart("Podman is not installed", hint)
+    # Docker's daemon starts containers as root and outside the job's cgroup.
+    found = ".".join(map(str, parse_version(ask(docker))))
+    return MissingPart(
+        f"Podman is not installed; Docker {found} is, whose daemon would run the container outside "
+        "the job's limits",
+        hint,
+    )
+
+
+def _ask_version(program: str) -> str:
+    return _read_version(program, Path(program).stat().st_mtime_ns)
+
+
+@cache
+def _read_version(program: str, _modified_ns: int) -> str:
+    """Ask a program once, and again when its file is another one: an agent lives for months."""
+    done = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    return done.stdout

@@ -1,0 +1,79 @@
+"""Which Podman is found, and what is said where one is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpupool.mechanisms.containers.accounts import MissingPart
+from gpupool.mechanisms.containers.podman import (
+    PodmanInstallation,
+    find_podman,
+    parse_version,
+)
+
+ALL = ("podman", "newuidmap", "unshare", "crun", "runc")
+
+
+def machine(*programs: str) -> Callable[[str], str | None]:
+    return lambda name: f"/bin/{name}" if name in programs else None
+
+
+def find(
+    *programs: str, unified: bool = False, said: str = "podman version 4.3.1"
+) -> PodmanInstallation | MissingPart:
+    return find_podman(find=machine(*programs), unified=unified, ask=lambda _program: said)
+
+
+def test_runc_serves_a_host_with_cgroup_v1() -> None:
+    assert find(*ALL) == PodmanInstallation(
+        "/bin/podman", "/bin/unshare", "/bin/runc", (4, 3), False
+    )
+
+
+def test_crun_serves_a_host_with_cgroup_v2_alone() -> None:
+    assert find(*ALL, unified=True) == PodmanInstallation(
+        "/bin/podman", "/bin/unshare", "/bin/crun", (4, 3), True
+    )
+
+
+@pytest.mark.parametrize(
+    ("programs", "unified", "reason", "hint"),
+    [
+        ((), False, "Podman is not installed", "apt-get install podman uidmap"),
+        (("podman", "unshare", "runc"), False, "newuidmap is not", "apt-get install uidmap"),
+        (("podman", "newuidmap", "runc"), False, "unshare is not", "apt-get install util-linux"),
+        (ALL[:4], False, "runc is not installed; this host has cgroup v1", "apt-get install runc"),
+        (
+            (*ALL[:3], "runc"),
+            True,
+            "crun is not installed; this host has cgroup v2",
+            "apt-get install crun",
+        ),
+    ],
+)
+def test_a_missing_program_is_named_with_its_package(
+    programs: tuple[str, ...], unified: bool, reason: str, hint: str
+) -> None:
+    found = find(*programs, unified=unified)
+    assert isinstance(found, MissingPart)
+    assert reason in found.reason
+    assert found.hint == hint
+
+
+def test_docker_is_named_with_its_version_and_not_used() -> None:
+    found = find("docker", said="Docker version 20.10.24, build 297e128")
+    assert isinstance(found, MissingPart)
+    assert "Docker 20.10 is, whose daemon" in found.reason
+    assert found.hint == "apt-get install podman uidmap"
+
+
+def test_a_podman_that_is_too_old_is_refused_with_both_versions() -> None:
+    found = find(*ALL, said="podman version 3.4.4")
+    assert found == MissingPart("Podman 3.4 is too old", "install Podman 4.0 or later")
+
+
+def test_a_version_is_read_from_what_the_program_says() -> None:
+    assert parse_version("podman version 5.10.0-rc1") == (5, 10)
+    assert parse_version("nothing") == (0, 0)
