@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, WireModel
+from gpupool.wire.vm import VmIn
 
 #: Characters of the sentence that says why a fence is no better than it is.
 FENCE_WHY = 200
@@ -205,6 +206,7 @@ class WorkOut(WireModel):
         0, description="so often the job ran before and was sent back to wait"
     )
     started: bool = Field(description="the server has already heard that this job started")
+    vm: VmIn | None = Field(None, description="the job is this virtual machine")
 
 
 class WorkPage(WireModel):

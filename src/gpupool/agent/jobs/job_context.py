@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpupool.agent.jobs.checkpoint import JobDirectories
@@ -11,8 +11,9 @@ from gpupool.agent.jobs.faults import StepHook
 from gpupool.agent.jobs.launch import LaunchSettings, make_allocation_view
 from gpupool.agent.jobs.local_allocation import LocalAllocation
 from gpupool.agent.monitoring.fence_counters import read_fence_usage, sum_used_bytes
+from gpupool.agent.vm.host import VmHost
 from gpupool.mechanisms.arbiter import ArbiterProcess
-from gpupool.mechanisms.contract import AllocationView, Mechanism
+from gpupool.mechanisms.contract import AllocationView, HostKind, Mechanism
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import locate_directories
 from gpupool.mechanisms.registry import MECHANISMS
@@ -62,7 +63,13 @@ class JobContext:
 
     def make_view(self, work: WorkOut) -> AllocationView:
         """Make what a mechanism needs to know. Raises NotFound if a card is not on the nodes."""
-        return make_allocation_view(work, self.settings, self.nodes, self.probes)
+        view = make_allocation_view(work, self.settings, self.nodes, self.probes)
+        return view if work.vm is None else replace(view, host=HostKind.VM)
+
+    @property
+    def vms(self) -> VmHost:
+        """The VMs of this agent."""
+        return VmHost(self.state_dir / "vms", self.state_dir, self.reach_step)
 
     def get_mechanism(self, allocation: LocalAllocation) -> Mechanism:
         """Return the mechanism that prepared the allocation."""

@@ -56,6 +56,18 @@ class WorkerPool:
         """Queue a step that begins after `RETRY_SECONDS`. It occupies a thread meanwhile."""
         self._queue(self._run_after_pause, step, allocation)
 
+    def submit_after(
+        self, seconds: float, step: Callable[[LocalAllocation], None], allocation: LocalAllocation
+    ) -> None:
+        """Queue a step after some time, in which it occupies no thread of the pool.
+
+        It does not begin once the pool is closing: the next agent asks again.
+        """
+        timer = threading.Timer(seconds, self.submit, (step, allocation))
+        timer.daemon = True
+        timer.name = f"{STEP_NAME}-timer"
+        timer.start()
+
     def run_step(
         self, step: Callable[..., None], allocation: LocalAllocation, *arguments: Any
     ) -> None:

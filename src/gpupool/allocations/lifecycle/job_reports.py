@@ -170,6 +170,8 @@ def _write_notice(write: WriteTransaction, row: Row, report: ReportIn) -> None:
     kind = f"fence.{report.notice or 'noticed'}"
     if report.notice == "host":
         kind = "job.unlimited"
+    elif report.notice == "vm":
+        kind = "job.vm"
     data = {"name": row.name, "found": report.reason}
     write.event(kind, row.job, tenant_id=row.tenant_id, data=data)
 

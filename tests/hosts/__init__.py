@@ -1,0 +1,1 @@
+"""Tests with real parts of a host: QEMU, containers, daemons. Run by `make test-hosts`."""
