@@ -46,7 +46,7 @@ class DiskImage:
     Attributes:
         disk_bytes: Size of the disk that a guest sees.
         file_bytes: Bytes that the file takes.
-        backing: The file below it, empty where it stands alone.
+        backing: Another file that it needs, empty where it stands alone.
     """
 
     format: str
@@ -73,7 +73,7 @@ def inspect_image(path: Path, account: Account = Account()) -> DiskImage:
         format=found["format"],
         disk_bytes=found["virtual-size"],
         file_bytes=found.get("actual-size", 0),
-        backing=found.get("full-backing-filename", found.get("backing-filename", "")),
+        backing=_find_other_file(found),
     )
     if image.format == "raw":
         _check_raw(path, account)
@@ -131,6 +131,13 @@ def find_program(name: str, package: str) -> str:
             hint=f"an admin installs it: apt-get install {package}",
         )
     return path
+
+
+def _find_other_file(found: dict[str, Any]) -> str:
+    """Return the file below an image, or the file that has its data (qcow2 `data-file`)."""
+    specific: dict[str, Any] = found.get("format-specific", {}).get("data", {})
+    other = found.get("full-backing-filename") or found.get("backing-filename")
+    return str(other or specific.get("data-file", ""))
 
 
 def _check_raw(path: Path, account: Account) -> None:

@@ -81,11 +81,7 @@ class ImageStore:
         """
         wanted = check_name(name or source.name.split(".")[0], "image")
         image = inspect_image(source)
-        if image.backing:
-            raise BadImage(
-                f"{source} is an overlay on {image.backing}; an image stands alone",
-                hint=f"qemu-img convert -O qcow2 {source} WHOLE.qcow2",
-            )
+        _check_alone(source, image.backing)
         self._root.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._root.chmod(0o755)  # whatever the umask: VMs of every tenant read the images
         part = self._root / f".import-{os.getpid()}"
@@ -93,6 +89,8 @@ class ImageStore:
             stored_format = image.format
             if image.format in DIRECT_FORMATS:
                 shutil.copyfile(source, part)
+                # The file may have been replaced since it was checked.
+                _check_alone(source, inspect_image(part).backing)
             else:
                 convert_image(source, part)
                 stored_format = "qcow2"
@@ -116,3 +114,11 @@ class ImageStore:
         content = json.dumps(asdict(made), indent=1).encode()
         write_durably(self._root / f"{digest}.json", content, mode=_READ_BY_ALL)
         return made
+
+
+def _check_alone(source: Path, other: str) -> None:
+    if other:
+        raise BadImage(
+            f"{source} is an overlay on {other}; an image stands alone",
+            hint=f"qemu-img convert -O qcow2 {source} WHOLE.qcow2",
+        )

@@ -1,0 +1,235 @@
+"""Virtual machines on a real pool: QEMU boots a kernel of the distribution as a job.
+
+The cards are simulated, so no guest sees them; they are held and metered all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupool.agent.jobs.faults import VM_STEPS
+from tests.e2e.pool_fixture import RealPool
+from tests.hosts import guest
+
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.skipif(bool(guest.find_missing_part()), reason=guest.find_missing_part()),
+]
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The options of a VM that boots: a kernel, an initial file system, a disk image."""
+    folder = tmp_path_factory.mktemp("guest")
+    folder.chmod(0o755)
+    for above in folder.parents[:2]:
+        above.chmod(0o755)  # the VM's account must reach the files
+    guest.write_initramfs(folder / "initrd")
+    image = folder / "disk.qcow2"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", image, "64M"], check=True)
+    kernel = guest.find_kernel()
+    assert isinstance(kernel, guest.TestKernel)
+    return [
+        *("--kernel", str(kernel.image), "--initrd", str(folder / "initrd")),
+        *("--append", guest.APPEND, "--image", str(image), "--ram", "192MiB", "--cpus", "1"),
+    ]
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[RealPool]:
+    made = RealPool(tmp_path / "pool", "2xL40S")
+    with made:
+        yield made
+
+
+def start(pool: RealPool, parts: list[str], name: str) -> str:
+    """Start a VM; its job."""
+    return pool.do("vm", "run", "--gpu", "1", *parts, "--name", name).strip()
+
+
+def vm(pool: RealPool, name: str) -> dict[str, Any]:
+    rows = [row for row in pool.json("vm", "list", "--all") if row["name"] == name]
+    assert len(rows) == 1, rows
+    found: dict[str, Any] = rows[0]
+    return found
+
+
+def files(pool: RealPool) -> list[str]:
+    """Everything below the directory of VMs."""
+    root = pool.state_dir / "agent" / "vms"
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+def qemu_pids(pool: RealPool) -> list[int]:
+    """The QEMUs that run in a directory of this pool."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        try:
+            program = (entry / "exe").readlink().name
+            directory = (entry / "cwd").readlink()
+        except (OSError, ValueError):
+            continue
+        if program.startswith("qemu-system") and directory.is_relative_to(pool.state_dir):
+            found.append(int(entry.name))
+    return found
+
+
+def await_text(pool: RealPool, name: str, text: str) -> None:
+    pool.until(lambda: text in pool.run("logs", name).stdout, f"{text!r} in the log of {name}")
+
+
+def test_a_vm_boots_survives_its_server_powers_off_and_leaves_nothing(
+    pool: RealPool, parts: list[str]
+) -> None:
+    job = start(pool, parts, "dev")
+    await_text(pool, "dev", guest.UP)
+    row = vm(pool, "dev")
+    assert (row["state"], row["devices"], row["simulated"]) == ("running", [], True)
+    assert row["disk"] is True
+    assert row["address"].startswith("127.0.0.1:")
+    assert row["emulated"] is bool(row["emulated_why"])
+    assert pool.held_milli() == 1000
+
+    console = pool.start("vm", "console", "dev", stdin=subprocess.PIPE)
+    assert console.stdin is not None
+    console.stdin.write(b"good day\n")
+    console.stdin.flush()
+    await_text(pool, "dev", "heard: good day")
+
+    before = qemu_pids(pool)
+    os.kill(pool.server_pid(), signal.SIGKILL)
+    assert qemu_pids(pool) == before
+    pool.up("--sim", pool.sim)
+    pool.until(lambda: vm(pool, "dev")["state"] == "running", "the VM is taken back")
+    assert qemu_pids(pool) == before
+    assert vm(pool, "dev")["address"] == row["address"]
+
+    assert pool.do("vm", "stop", "dev") == "dev done\n"
+    assert console.wait(30) == 0
+    assert "powering off" in pool.do("logs", "dev")
+    assert (qemu_pids(pool), pool.held_milli()) == ([], 0)
+    assert vm(pool, "dev")["state"] == "ended"
+    assert f"{job}/run/disk.qcow2" in files(pool)
+    assert "<name>dev</name>" in pool.do("vm", "xml", "dev")
+    assert "kind: VirtualMachine" in pool.do("vm", "xml", "dev", "--for", "kubevirt")
+
+    assert pool.do("vm", "delete", "dev", "--yes").endswith("dev deleted\n")
+    assert files(pool) == []
+    ended = pool.job(job)
+    assert (ended["state"], ended["exit_code"]) == ("done", 0)
+    usage = pool.json("report", "--by", "job")
+    assert [line for line in usage["rows"] if job in json.dumps(line)] or "rows" not in usage
+
+
+def test_a_guest_that_ignores_its_button_is_ended_after_the_grace(
+    pool: RealPool, parts: list[str]
+) -> None:
+    # Without an initial file system the kernel panics and waits: no program hears the button.
+    deaf = [*parts[:2], "--append", "console=ttyS0 panic=0", *parts[6:]]
+    start(pool, deaf, "deaf")
+    await_text(pool, "deaf", "Kernel panic")
+    refused = pool.run("vm", "delete", "deaf", "--yes")
+    assert (refused.returncode, "gpupool vm stop deaf" in refused.stderr) == (3, True)
+    assert pool.do("vm", "reset", "deaf") == "deaf reset\n"
+    assert pool.do("vm", "stop", "deaf", "--grace", "1s") == "deaf stopped\n"
+    assert (qemu_pids(pool), pool.held_milli()) == ([], 0)
+
+
+@pytest.mark.parametrize("step", VM_STEPS)
+def test_killed_at_a_step_of_its_start_a_vm_starts_once_and_keeps_its_disk(
+    tmp_path: Path, parts: list[str], step: str
+) -> None:
+    pool = RealPool(tmp_path / "pool", "1xL40S")
+    plain = dict(pool.environ)
+    pool.environ |= {"GPUPOOL_FAULT": step, "GPUPOOL_FAULTS_ALLOWED": "1"}
+    pool.up("--sim", pool.sim)
+    try:
+        server = pool.server_pid()
+        job = start(pool, parts, "dev")
+        pool.until(lambda: not Path(f"/proc/{server}").exists(), "the kill")
+        assert qemu_pids(pool) == []
+        disk = pool.state_dir / "agent" / "vms" / job / "run" / "disk.qcow2"
+        before = disk.stat().st_ino if disk.exists() else None
+        assert (before is None) is (step == "vm-directory-made")
+        pool.environ = plain
+        pool.up("--sim", pool.sim)
+        pool.until_state("dev", "running")
+        assert len(qemu_pids(pool)) == 1
+        assert before in (None, disk.stat().st_ino)
+        pool.do("vm", "stop", "dev", "--grace", "0")
+        pool.do("vm", "delete", "dev", "--yes")
+        assert (files(pool), qemu_pids(pool), pool.held_milli()) == ([], [], 0)
+    finally:
+        pool.environ = plain
+        pool.do("down", "--purge", "--yes", "--grace", "1s")
+
+
+def test_what_cannot_start_is_refused_with_what_was_found(
+    pool: RealPool, parts: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("no disk\n" * 200)
+    kernel = parts[:4]
+    refused = [
+        (["--gpu", "0.3", *parts], 3, "whole cards"),
+        (["--gpu", "none", *parts], 3, "without a card"),
+        (["--image", str(tmp_path / "notes.txt")], 2, "got text of 1600 bytes"),
+        (["--image", str(tmp_path / "absent.qcow2")], 2, "No such file"),
+        (["--image", "absent"], 5, "gpupool vm image list"),
+        ([*kernel, "--ram", "1MiB"], 2, "64 MiB to 16 TiB"),
+        ([], 2, "--image IMAGE"),
+    ]
+    for options, code, text in refused:
+        done = pool.run("vm", "run", *options)
+        assert (done.returncode, text in done.stderr) == (code, True), done.stderr
+    assert (files(pool), pool.held_milli()) == ([], 0)
+
+
+@pytest.mark.parametrize("size", [["--cpus", "1000"], ["--ram", "15TiB"]])
+def test_a_vm_larger_than_its_host_is_refused_with_both_numbers(
+    pool: RealPool, parts: list[str], size: list[str]
+) -> None:
+    # A simulated node has any processors and memory; its host has not.
+    pool.do("vm", "run", *parts[:8], *size, "--name", "huge")
+    reason = pool.until_state("huge", "failed")["reason"]
+    assert "this host has" in reason
+    assert size[1].removesuffix("TiB") in reason or "15728640 MiB" in reason
+    assert files(pool) == []
+
+
+def test_an_image_is_stored_once_and_vms_start_from_its_name(
+    pool: RealPool, parts: list[str], tmp_path: Path
+) -> None:
+    source = parts[parts.index("--image") + 1]
+    stored = pool.do("vm", "image", "import", source, "--name", "small")
+    assert pool.do("vm", "image", "import", source, "--name", "small") == stored
+    image = pool.json("vm", "image", "list")[0]
+    assert (image["name"], image["format"], image["disk_bytes"]) == ("small", "qcow2", 64 << 20)
+    assert os.stat(image["path"]).st_mode & 0o777 == 0o444
+
+    overlay = tmp_path / "overlay.qcow2"
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-b", source, "-F", "qcow2", overlay],
+        check=True,
+    )
+    refused = pool.run("vm", "image", "import", str(overlay))
+    assert (refused.returncode, "stands alone" in refused.stderr) == (2, True)
+
+    pool.do("vm", "run", "--image", "small", *parts[:6], "--ram", "64MiB", "--name", "dev")
+    pool.until_state("dev", "running")
+    info = json.loads(
+        subprocess.run(
+            ["qemu-img", "info", "-U", "--output=json",
+             pool.state_dir / "agent" / "vms" / vm(pool, "dev")["id"] / "run" / "disk.qcow2"],
+            check=True, capture_output=True,
+        ).stdout
+    )  # fmt: skip
+    assert info["backing-filename"] == image["path"]
+    pool.stop_all()
