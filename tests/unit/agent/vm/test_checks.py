@@ -23,7 +23,9 @@ def test_too_many_processors_are_refused_with_both_numbers() -> None:
 
 
 def test_too_much_memory_counts_what_qemu_needs() -> None:
-    with pytest.raises(VmRejection, match=r"8192 MiB .* 512 MiB more; this host has 8192") as caught:
+    with pytest.raises(
+        VmRejection, match=r"8192 MiB .* 512 MiB more; this host has 8192"
+    ) as caught:
         check_host_size(VmSpec(cpus=1, ram_bytes=8 * GIB), 4, 8 * GIB)
     assert caught.value.hint == "--ram 7680MiB is the most here"
 
