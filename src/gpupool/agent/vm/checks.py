@@ -36,5 +36,5 @@ def check_hand_over(view: AllocationView, prepared: PreparedAllocation) -> None:
     if real and not prepared.pci and not prepared.mediated_devices:
         raise VmRejection(
             f"card {real[0].uuid} was not taken from its driver, so no VM can have it",
-            hint="gpupool doctor  tells whether this node can hand cards to VMs",
+            hint="the node needs an IOMMU that is on, and the driver vfio-pci",
         )
