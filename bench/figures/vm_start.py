@@ -15,6 +15,7 @@ from gpupool.model.vm import MIB, VmSpec
 from gpupool.vm.accelerator import choose_accelerator
 from gpupool.vm.argv import QEMU, VmHardware, build_command
 from gpupool.vm.disk import Account, find_program, make_overlay
+from tests.hosts.guest import UP, make_boot_disk
 
 NAME = "vm-start"
 SIM = "1xH200"
@@ -26,9 +27,7 @@ LOOK_SECONDS = 0.01
 LIMIT_SECONDS = 0.3
 RAM_BYTES = 64 * MIB
 COMMAND = "gpupool vm run --image tiny.raw --ram 64MiB --cpus 1, until the guest prints"
-SIGN = b"guest is up"
-#: A boot sector that prints its text on the first serial port and halts.
-_CODE = bytes.fromhex("31c08ed8be157cbaf803ac84c07403eeebf8f4ebfd")
+SIGN = UP.encode()
 
 
 def run(out: Path) -> list[Row]:
@@ -60,12 +59,6 @@ def run(out: Path) -> list[Row]:
         ),
         Row("VM: seconds that the pool adds", "s", added, COMMAND, limit=LIMIT_SECONDS),
     ]
-
-
-def make_boot_disk() -> bytes:
-    """A disk of 1 MiB whose guest prints that it is up."""
-    sector = (_CODE + SIGN + b"\r\n\0").ljust(510, b"\0") + b"\x55\xaa"
-    return sector.ljust(MIB, b"\0")
 
 
 def _make_start(pool: Pool, image: Path) -> Callable[[], float]:

@@ -25,15 +25,23 @@ pytestmark = [
 ]
 
 
+SMALL = ("--ram", "64MiB", "--cpus", "1")
+
+
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The options of a VM that boots: a kernel, an initial file system, a disk image."""
-    folder = tmp_path_factory.mktemp("guest")
-    folder.chmod(0o755)
-    for above in folder.parents[:2]:
-        above.chmod(0o755)  # the VM's account must reach the files
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of guests, which the account of a VM can reach."""
+    made = tmp_path_factory.mktemp("guest")
+    for one in (made, *list(made.parents)[:2]):
+        one.chmod(0o755)
+    return made
+
+
+@pytest.fixture(scope="module")
+def linux(folder: Path) -> list[str]:
+    """The options of a VM with a kernel, an initial file system and an empty disk."""
     guest.write_initramfs(folder / "initrd")
-    image = folder / "disk.qcow2"
+    image = folder / "empty.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", image, "64M"], check=True)
     kernel = guest.find_kernel()
     assert isinstance(kernel, guest.TestKernel)
@@ -43,11 +51,28 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     ]
 
 
-@pytest.fixture
-def pool(tmp_path: Path) -> Iterator[RealPool]:
-    made = RealPool(tmp_path / "pool", "2xL40S")
-    with made:
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> list[str]:
+    """The options of a VM that is up at once and knows no power button."""
+    image = folder / "tiny.raw"
+    image.write_bytes(guest.make_boot_disk())
+    return ["--image", str(image), *SMALL]
+
+
+@pytest.fixture(scope="module")
+def shared_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
+    with RealPool(tmp_path_factory.mktemp("vms") / "pool", "2xL40S") as made:
         yield made
+
+
+@pytest.fixture
+def pool(shared_pool: RealPool) -> Iterator[RealPool]:
+    """A pool on which nothing runs, and no file of a VM is left."""
+    yield shared_pool
+    shared_pool.stop_all()
+    for row in shared_pool.json("vm", "list"):
+        shared_pool.do("vm", "delete", row["id"], "--yes")
+    assert (files(shared_pool), qemu_pids(shared_pool)) == ([], [])
 
 
 def start(pool: RealPool, parts: list[str], name: str) -> str:
@@ -87,9 +112,9 @@ def await_text(pool: RealPool, name: str, text: str) -> None:
 
 
 def test_a_vm_boots_survives_its_server_powers_off_and_leaves_nothing(
-    pool: RealPool, parts: list[str]
+    pool: RealPool, linux: list[str]
 ) -> None:
-    job = start(pool, parts, "dev")
+    job = start(pool, linux, "dev")
     await_text(pool, "dev", guest.UP)
     row = vm(pool, "dev")
     assert (row["state"], row["devices"], row["simulated"]) == ("running", [], True)
@@ -130,22 +155,21 @@ def test_a_vm_boots_survives_its_server_powers_off_and_leaves_nothing(
 
 
 def test_a_guest_that_ignores_its_button_is_ended_after_the_grace(
-    pool: RealPool, parts: list[str]
+    pool: RealPool, tiny: list[str]
 ) -> None:
-    # Without an initial file system the kernel panics and waits: no program hears the button.
-    deaf = [*parts[:2], "--append", "console=ttyS0 panic=0", *parts[6:]]
-    start(pool, deaf, "deaf")
-    await_text(pool, "deaf", "Kernel panic")
+    start(pool, tiny, "deaf")
+    await_text(pool, "deaf", guest.UP)
     refused = pool.run("vm", "delete", "deaf", "--yes")
     assert (refused.returncode, "gpupool vm stop deaf" in refused.stderr) == (3, True)
     assert pool.do("vm", "reset", "deaf") == "deaf reset\n"
+    pool.until(lambda: pool.do("logs", "deaf").count(guest.UP) == 2, "the guest is up again")
     assert pool.do("vm", "stop", "deaf", "--grace", "1s") == "deaf stopped\n"
     assert (qemu_pids(pool), pool.held_milli()) == ([], 0)
 
 
 @pytest.mark.parametrize("step", VM_STEPS)
 def test_killed_at_a_step_of_its_start_a_vm_starts_once_and_keeps_its_disk(
-    tmp_path: Path, parts: list[str], step: str
+    tmp_path: Path, tiny: list[str], step: str
 ) -> None:
     pool = RealPool(tmp_path / "pool", "1xL40S")
     plain = dict(pool.environ)
@@ -153,7 +177,7 @@ def test_killed_at_a_step_of_its_start_a_vm_starts_once_and_keeps_its_disk(
     pool.up("--sim", pool.sim)
     try:
         server = pool.server_pid()
-        job = start(pool, parts, "dev")
+        job = start(pool, tiny, "dev")
         pool.until(lambda: not Path(f"/proc/{server}").exists(), "the kill")
         assert qemu_pids(pool) == []
         disk = pool.state_dir / "agent" / "vms" / job / "run" / "disk.qcow2"
@@ -173,17 +197,16 @@ def test_killed_at_a_step_of_its_start_a_vm_starts_once_and_keeps_its_disk(
 
 
 def test_what_cannot_start_is_refused_with_what_was_found(
-    pool: RealPool, parts: list[str], tmp_path: Path
+    pool: RealPool, tiny: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("no disk\n" * 200)
-    kernel = parts[:4]
     refused = [
-        (["--gpu", "0.3", *parts], 3, "whole cards"),
-        (["--gpu", "none", *parts], 3, "without a card"),
+        (["--gpu", "0.3", *tiny], 3, "whole cards"),
+        (["--gpu", "none", *tiny], 3, "without a card"),
         (["--image", str(tmp_path / "notes.txt")], 2, "got text of 1600 bytes"),
         (["--image", str(tmp_path / "absent.qcow2")], 2, "No such file"),
         (["--image", "absent"], 5, "gpupool vm image list"),
-        ([*kernel, "--ram", "1MiB"], 2, "64 MiB to 16 TiB"),
+        ([*tiny, "--ram", "1MiB"], 2, "64 MiB to 16 TiB"),
         ([], 2, "--image IMAGE"),
     ]
     for options, code, text in refused:
@@ -194,20 +217,20 @@ def test_what_cannot_start_is_refused_with_what_was_found(
 
 @pytest.mark.parametrize("size", [["--cpus", "1000"], ["--ram", "15TiB"]])
 def test_a_vm_larger_than_its_host_is_refused_with_both_numbers(
-    pool: RealPool, parts: list[str], size: list[str]
+    pool: RealPool, tiny: list[str], size: list[str]
 ) -> None:
     # A simulated node has any processors and memory; its host has not.
-    pool.do("vm", "run", *parts[:8], *size, "--name", "huge")
-    reason = pool.until_state("huge", "failed")["reason"]
+    pool.do("vm", "run", *tiny, *size, "--name", f"huge-{size[1].lower()}")
+    reason = pool.until_state(f"huge-{size[1].lower()}", "failed")["reason"]
     assert "this host has" in reason
     assert size[1].removesuffix("TiB") in reason or "15728640 MiB" in reason
     assert files(pool) == []
 
 
 def test_an_image_is_stored_once_and_vms_start_from_its_name(
-    pool: RealPool, parts: list[str], tmp_path: Path
+    pool: RealPool, linux: list[str], tmp_path: Path
 ) -> None:
-    source = parts[parts.index("--image") + 1]
+    source = linux[linux.index("--image") + 1]
     stored = pool.do("vm", "image", "import", source, "--name", "small")
     assert pool.do("vm", "image", "import", source, "--name", "small") == stored
     image = pool.json("vm", "image", "list")[0]
@@ -222,14 +245,13 @@ def test_an_image_is_stored_once_and_vms_start_from_its_name(
     refused = pool.run("vm", "image", "import", str(overlay))
     assert (refused.returncode, "stands alone" in refused.stderr) == (2, True)
 
-    pool.do("vm", "run", "--image", "small", *parts[:6], "--ram", "64MiB", "--name", "dev")
-    pool.until_state("dev", "running")
+    pool.do("vm", "run", "--image", "small", *SMALL, "--name", "of-image")
+    pool.until_state("of-image", "running")
     info = json.loads(
         subprocess.run(
             ["qemu-img", "info", "-U", "--output=json",
-             pool.state_dir / "agent" / "vms" / vm(pool, "dev")["id"] / "run" / "disk.qcow2"],
+             pool.state_dir / "agent" / "vms" / vm(pool, "of-image")["id"] / "run" / "disk.qcow2"],
             check=True, capture_output=True,
         ).stdout
     )  # fmt: skip
     assert info["backing-filename"] == image["path"]
-    pool.stop_all()
