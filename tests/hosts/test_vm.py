@@ -150,8 +150,11 @@ def test_a_vm_boots_survives_its_server_powers_off_and_leaves_nothing(
     assert files(pool) == []
     ended = pool.job(job)
     assert (ended["state"], ended["exit_code"]) == ("done", 0)
-    usage = pool.json("report", "--by", "job")
-    assert [line for line in usage["rows"] if job in json.dumps(line)] or "rows" not in usage
+    usage = [row for row in pool.json("report", "--by", "job")["rows"] if row["job"] == job]
+    seconds = round((ended["ended_ns"] - ended["started_ns"]) / 1e9)
+    # The card is billed from its placement to its release, in whole seconds.
+    assert usage[0]["card_milliseconds"] >= (seconds - 1) * 1000
+    assert usage[0]["cpu_milliseconds"] > 0
 
 
 def test_a_guest_that_ignores_its_button_is_ended_after_the_grace(
