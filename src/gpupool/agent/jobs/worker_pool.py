@@ -34,10 +34,13 @@ class WorkerPool:
         self._handle_error = handle_error
         self._workers = ThreadPoolExecutor(PARALLEL_STARTS, thread_name_prefix=STEP_NAME)
         self.closing = threading.Event()
+        self._timers: set[threading.Timer] = set()
 
     def close(self) -> None:
         """Start no further step. Steps that wait in the queue are dropped."""
         self.closing.set()
+        for timer in list(self._timers):
+            timer.cancel()
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def join(self) -> None:
@@ -63,8 +66,14 @@ class WorkerPool:
 
         It does not begin once the pool is closing: the next agent asks again.
         """
-        timer = threading.Timer(seconds, self.submit, (step, allocation))
+
+        def begin() -> None:
+            self._timers.discard(timer)
+            self.submit(step, allocation)
+
+        timer = threading.Timer(seconds, begin)
         timer.daemon = True
+        self._timers.add(timer)
         timer.name = f"{STEP_NAME}-timer"
         timer.start()
 
