@@ -346,6 +346,7 @@ class Agent:
         if self._clock() - self._last_clean >= _CLEAN_SECONDS:
             self._last_clean = self._clock()
             self._remove_old_jobs()
+            self.jobs.remove_unused_vms()
 
     def _remove_old_jobs(self) -> None:
         self._directories.remove_old_jobs(self._wall() / NANOS_PER_SECOND)

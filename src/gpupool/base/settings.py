@@ -73,3 +73,13 @@ class PoolPaths:
     @property
     def jobs(self) -> Path:
         return self.agent / "jobs"
+
+    @property
+    def vms(self) -> Path:
+        """The directories of virtual machines, which may outlive their jobs."""
+        return self.agent / "vms"
+
+    @property
+    def images(self) -> Path:
+        """The store of read-only disk images."""
+        return self.root / "images"

@@ -23,6 +23,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("explain", "why a job waits, or why it runs where it runs"),
             ("import", "what manifests and job scripts of other systems mean here"),
             ("top", "live view of cards, tenants and jobs"),
+            ("vm", "virtual machines with whole cards: run, list, console, stop, delete"),
         ),
     ),
     (

@@ -9,6 +9,7 @@ from pydantic import Field
 from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
 from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
+from gpupool.wire.vm import VmIn
 
 #: The words of `model.enforcement.FenceLevel`.
 EnforcementWord = Literal["none", "advisory", "soft", "hard"]
@@ -218,6 +219,7 @@ class WorkOut(WireModel):
         0, description="so often the job ran before and was sent back to wait"
     )
     started: bool = Field(description="the server has already heard that this job started")
+    vm: VmIn | None = Field(None, description="the job is this virtual machine")
 
 
 class WorkPage(WireModel):

@@ -14,8 +14,10 @@ from gpupool.model.launch import (
     check_limit,
     check_size,
 )
+from gpupool.model.vm import VM_COMMAND
 from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
+from gpupool.wire.vm import VmIn
 
 Sharing = Literal["fixed", "burst", "best-effort"]
 # MAX_ARG_STRLEN of Linux: execve(2) refuses a longer argument or variable.
@@ -90,6 +92,9 @@ class LaunchIn(WireModel):
     container: ContainerIn | None = Field(
         None, description="null: the command runs on the node itself"
     )
+    vm: VmIn | None = Field(
+        None, description=f"a virtual machine; `argv` then begins with `{VM_COMMAND}`"
+    )
 
     @field_validator("argv")
     @classmethod
@@ -117,6 +122,13 @@ class LaunchIn(WireModel):
         return limits
 
     @model_validator(mode="after")
+    # So the command alone tells whether a job is a VM, also after its launch is deleted.
+    def _command_says_whether_it_is_a_vm(self) -> Self:
+        if (self.argv[0] == VM_COMMAND) != (self.vm is not None):
+            raise ValueError(f"a command begins with {VM_COMMAND} if and only if `vm` is given")
+        return self
+
+    @model_validator(mode="after")
     # Checked here, so that no node refuses a job that the server accepted (`model.launch`).
     def _fits_one_description(self) -> Self:
         check_size(self.argv, self.env, self.cwd)
@@ -139,6 +151,8 @@ class RoleIn(WireModel):
     @classmethod
     def _argv_can_be_passed_on(cls, argv: list[str] | None) -> list[str] | None:
         check_command(argv or ())
+        if argv and argv[0] == VM_COMMAND:
+            raise ValueError("a virtual machine cannot be a member of a gang")
         return argv
 
 
@@ -191,4 +205,13 @@ class JobIn(WireModel):
     def _each_role_fits_one_description(self) -> Self:
         for role in self.gang.roles() if self.gang else ():
             check_size(role.argv or (), self.launch.env, self.launch.cwd)
+        return self
+
+    @model_validator(mode="after")
+    def _vm_is_one_job(self) -> Self:
+        is_many = self.array is not None or self.gang is not None
+        if self.launch.vm is not None and (is_many or self.attached):
+            raise ValueError(
+                "a virtual machine is one job of its own, in no array, gang or terminal"
+            )
         return self

@@ -32,6 +32,9 @@ STEPS = (
 )
 #: The further steps of a job that is resized while it runs.
 RESIZE_STEPS = ("resize-noted", "resized")
+#: The further steps of the start of a virtual machine, after `prepared`.
+VM_STEPS = ("vm-directory-made", "vm-disk-made", "vm-seed-written", "vm-recorded")
+_ALL_STEPS = (*STEPS, *RESIZE_STEPS, *VM_STEPS)
 
 
 def ignore_step(_step: str) -> None:
@@ -43,10 +46,10 @@ def make_step_hook(environ: Mapping[str, str]) -> StepHook:
     wanted = environ.get("GPUPOOL_FAULT")
     if not wanted or environ.get("GPUPOOL_FAULTS_ALLOWED") != "1":
         return ignore_step
-    if wanted not in (*STEPS, *RESIZE_STEPS):
+    if wanted not in _ALL_STEPS:
         raise BadOption(
             f"GPUPOOL_FAULT={wanted!r} is no step",
-            hint=f"steps: {', '.join((*STEPS, *RESIZE_STEPS))}",
+            hint=f"steps: {', '.join(_ALL_STEPS)}",
         )
 
     def kill_at_step(step: str) -> None:

@@ -175,6 +175,7 @@ class JobFinisher:
                 directories.finish_job(job)
             else:
                 directories.remove_job(job)
+            self._context.vms.remove_unused(job)
 
         if self._table.remove(allocation, finish_directory):
             self._context.reach_step("directory-finished")

@@ -13,8 +13,9 @@ from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.jobs.launch import LaunchSettings, make_allocation_view
 from gpupool.agent.jobs.local_allocation import LocalAllocation
 from gpupool.agent.monitoring.fence_counters import read_fence_usage, sum_used_bytes
+from gpupool.agent.vm.host import VmHost
 from gpupool.mechanisms.arbiter import ArbiterProcess
-from gpupool.mechanisms.contract import AllocationView, Mechanism
+from gpupool.mechanisms.contract import AllocationView, HostKind, Mechanism
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import locate_directories
 from gpupool.mechanisms.registry import MECHANISMS
@@ -75,7 +76,14 @@ class JobContext:
         """Make what a mechanism needs to know. Raises NotFound if a card is not on the nodes."""
         view = make_allocation_view(work, self.settings, self.nodes, self.probes)
         view = replace(view, cgroups=self.find_cgroups(work.job))
+        if work.vm is not None:
+            return replace(view, host=HostKind.VM)
         return view if work.container is None else contain_view(view)
+
+    @property
+    def vms(self) -> VmHost:
+        """The VMs of this agent."""
+        return VmHost(self.state_dir / "vms", self.state_dir, self.reach_step)
 
     def get_mechanism(self, allocation: LocalAllocation) -> Mechanism:
         """Return the mechanism that prepared the allocation."""

@@ -174,6 +174,11 @@ class Jobs:
             status = inspect_job(found.directory)
             self._workers.run_step(self._monitor.continue_from, allocation, status)
         self._undo_unknown_preparations()
+        self.remove_unused_vms()
+
+    def remove_unused_vms(self) -> None:
+        """Remove the files of VMs that have ended and whose disks were deleted. Idempotent."""
+        self._context.vms.remove_all_unused(self.list_job_ids())
 
     def _undo_unknown_preparations(self) -> None:
         state_dir = self._context.state_dir

@@ -37,6 +37,8 @@ from gpupool.wire.fleet import FENCE_WHY
 
 #: Seconds for which a supervisor that is just starting or ending may refuse connections.
 RECONNECT_SECONDS: Final = 5.0
+#: Seconds between SIGTERM and SIGKILL for a QEMU: it writes its disk cache and ends.
+VM_TERM_SECONDS: Final = 5
 _RECONNECT_PAUSE_SECONDS: Final = 0.005
 _RECONNECT_ATTEMPTS: Final = int(RECONNECT_SECONDS / _RECONNECT_PAUSE_SECONDS)
 
@@ -148,7 +150,7 @@ class JobMonitor:
             raise
         self._context.announce_change()
         if allocation.stop_grace_seconds is not None:
-            connection.stop(allocation.stop_grace_seconds)
+            self._send_stop(allocation, connection, allocation.stop_grace_seconds)
         self._read_event(allocation)
 
     # Reports of the start ------------------------------------------------------------------------
@@ -273,10 +275,34 @@ class JobMonitor:
             self._finisher.finish_not_started(allocation, "stopped before it started")
         elif allocation.connection is not None and allocation.stop_grace_seconds is not None:
             try:
-                allocation.connection.stop(allocation.stop_grace_seconds)
+                self._send_stop(allocation, allocation.connection, allocation.stop_grace_seconds)
             except SupervisorError as error:
                 job = allocation.checkpoint.job
                 log.warning("job %s could not be told to stop: %s", job, error)
             self._read_event(allocation)
         elif allocation.phase in (JobPhase.STARTING, JobPhase.RUNNING):
             self.connect_supervisor(allocation)
+
+    def _send_stop(
+        self, allocation: LocalAllocation, connection: SupervisorConnection, grace_seconds: int
+    ) -> None:
+        """Send SIGTERM; to a VM only when its guest did not shut down within the grace.
+
+        A later request with a shorter grace does not wait for the first one.
+        """
+        pending = allocation.power_down_seconds
+        if pending is not None and grace_seconds >= pending:
+            return
+        job = allocation.checkpoint.job
+        if pending is None and grace_seconds > 0 and self._context.vms.power_down(job):
+            allocation.power_down_seconds = grace_seconds
+            step = self._stop_after_power_down
+            self._workers.submit_after(grace_seconds, step, allocation)
+            return
+        connection.stop(grace_seconds if pending is None else min(grace_seconds, VM_TERM_SECONDS))
+
+    def _stop_after_power_down(self, allocation: LocalAllocation) -> None:
+        """End a QEMU whose guest did not shut down when its power button was pressed."""
+        if allocation.connection is not None and allocation.phase is not JobPhase.ENDED:
+            allocation.connection.stop(VM_TERM_SECONDS)
+            self._read_event(allocation)

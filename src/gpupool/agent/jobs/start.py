@@ -190,6 +190,10 @@ class JobStarter:
             spec = make_job_spec(work, prepared, context.settings, cgroups, binding)
             if work.container is not None:
                 spec = contain_job(spec, work, prepared, directory, self._describe_host())
+            if work.vm is not None:
+                vm = work.vm.to_spec()
+                spec, note = context.vms.make_spec(work.job_name, vm, view, prepared, spec)
+                self._report_notice(allocation, work, "vm", note)
             self._limit_host(allocation, work, cgroups, binding)
             write_spec(allocation.directory, spec)
             context.reach_step("spec-written")
@@ -206,10 +210,7 @@ class JobStarter:
         allocation.pending_start = work
         if allocation.waiting_for != answer.reason:
             allocation.waiting_for = answer.reason
-            report = allocation.make_report(
-                "noticed", work.generation, notice="preparing", reason=answer.reason
-            )
-            self._context.queue_report(report)
+            self._report_notice(allocation, work, "preparing", answer.reason)
         self._workers.submit_after(
             answer.again_in_seconds, self._start_with_retries, allocation, work
         )
@@ -233,10 +234,16 @@ class JobStarter:
         usual = find_usual_bounds(bounds.processes, host_bytes)
         shortfall = limit_host(cgroups, work.cpu_milli, work.host_bytes, binding.cpus or "", usual)
         texts = [text for text in (shortfall, binding.shortfall) if text]
-        if texts:
-            reason = "; ".join(texts)[:REASON_LENGTH]
+        self._report_notice(allocation, work, "host", "; ".join(texts))
+
+    def _report_notice(
+        self, allocation: LocalAllocation, work: WorkOut, notice: str, text: str
+    ) -> None:
+        """Report what a user should know of the job; nothing where there is no text."""
+        if text:
+            reason = text[:REASON_LENGTH]
             report = allocation.make_report(
-                "noticed", work.generation, notice="host", reason=reason
+                "noticed", work.generation, notice=notice, reason=reason
             )
             self._context.queue_report(report)
 

@@ -34,10 +34,13 @@ class WorkerPool:
         self._handle_error = handle_error
         self._workers = ThreadPoolExecutor(PARALLEL_STARTS, thread_name_prefix=STEP_NAME)
         self.closing = threading.Event()
+        self._timers: set[threading.Timer] = set()
 
     def close(self) -> None:
         """Start no further step. Steps that wait in the queue are dropped."""
         self.closing.set()
+        for timer in list(self._timers):
+            timer.cancel()
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def join(self) -> None:
@@ -63,16 +66,20 @@ class WorkerPool:
         allocation: LocalAllocation,
         *arguments: Any,
     ) -> None:
-        """Queue a step that begins after `seconds`. Occupies no worker meanwhile; never blocks."""
-        timer = threading.Timer(seconds, self._queue_timed, (step, allocation, *arguments))
-        timer.daemon = True
-        timer.start()
+        """Queue a step after some time, in which it occupies no thread of the pool.
 
-    def _queue_timed(
-        self, step: Callable[..., None], allocation: LocalAllocation, *arguments: Any
-    ) -> None:
-        if not self.closing.is_set():
+        It does not begin once the pool is closing: the next agent asks again.
+        """
+
+        def begin() -> None:
+            self._timers.discard(timer)
             self.submit(step, allocation, *arguments)
+
+        timer = threading.Timer(seconds, begin)
+        timer.daemon = True
+        self._timers.add(timer)
+        timer.name = f"{STEP_NAME}-timer"
+        timer.start()
 
     def run_step(
         self, step: Callable[..., None], allocation: LocalAllocation, *arguments: Any

@@ -86,7 +86,7 @@ _FORGET_LAUNCH = launches.delete().where(launches.c.job_id == sa.bindparam("job"
 
 
 #: Notices that are not about the fence.
-_NOTICE_EVENTS = {"host": "job.unlimited", "preparing": "job.preparing"}
+_NOTICE_EVENTS = {"host": "job.unlimited", "preparing": "job.preparing", "vm": "job.vm"}
 
 
 @dataclass

@@ -244,4 +244,5 @@ def _build_work(row: Row, taken: Sequence[Row], variables: dict[str, str]) -> Wo
         numa=_build_numa_work(row),
         earlier_runs=row.preemptions,
         started=row.state == "running",
+        vm=spec.get("vm"),
     )

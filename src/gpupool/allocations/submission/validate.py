@@ -26,6 +26,7 @@ from gpupool.base.errors import (
     TooManyCards,
     UnknownModel,
     UnknownProfile,
+    VmRejection,
 )
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.claim import PRIORITIES, Rejection, RejectionReason, Shape
@@ -97,6 +98,7 @@ def check_submission(
     _check_exclusive_options(body)
     _check_fence_option(body, parts)
     _check_host(body.launch, parts)
+    _check_vm(body, shape)
     at_once = 1 if body.array is not None else parts[-1].first + parts[-1].count
     public_ids = tuple(new_id("j") for _ in range(at_once))
     # Judged before anything is written: what this pool can never place is refused at once.
@@ -190,10 +192,10 @@ def _check_fence_option(body: JobIn, parts: Sequence[SubmissionPart]) -> None:
 def _check_host(launch: LaunchIn, parts: Sequence[SubmissionPart]) -> None:
     """Raise BadOption for a demanded host that is not what the command runs in."""
     runs_in = HostKind.PROCESS
-    # Fields of launches that name an image; a version without them starts processes alone.
-    for kind, name in ((HostKind.CONTAINER, "container"), (HostKind.VM, "vm")):
-        if getattr(launch, name, None) is not None:
-            runs_in = kind
+    if launch.container is not None:
+        runs_in = HostKind.CONTAINER
+    elif launch.vm is not None:
+        runs_in = HostKind.VM
     for part in parts:
         asked = part.shape.needs.host
         if asked not in (None, runs_in):
@@ -201,6 +203,18 @@ def _check_host(launch: LaunchIn, parts: Sequence[SubmissionPart]) -> None:
                 f"--host {asked}: this command runs as a {runs_in}",
                 hint=f"write --host {runs_in}, or leave it out",
             )
+
+
+def _check_vm(body: JobIn, shape: Shape) -> None:
+    """Raise VmRejection for a part of a card: a guest has its own driver, which knows no share."""
+    if body.launch.vm is None or (shape.is_whole and shape.memory_bytes is None):
+        return
+    asked = f"the partition {shape.profile}" if shape.profile else str(shape)
+    raise VmRejection(
+        f"a VM takes whole cards; this asks for {asked}: the driver inside the guest has the card "
+        "for itself, so no share of it can be enforced",
+        hint="gpupool vm run --gpu 1, or a job in a share: gpupool submit --gpu 0.3",
+    )
 
 
 def _build_parts(

@@ -44,6 +44,7 @@ from gpupool.base.errors.failures import (
     StoreCorrupt,
     TooManyConnections,
     TooManyRequests,
+    VmUnreachable,
     WriteConflict,
 )
 from gpupool.base.errors.requests import (
@@ -51,6 +52,7 @@ from gpupool.base.errors.requests import (
     ApiServerRejection,
     BadDuration,
     BadFraction,
+    BadImage,
     BadInput,
     BadMachine,
     BadManifest,
@@ -107,6 +109,7 @@ from gpupool.base.errors.requests import (
     UnknownTenant,
     UnknownWord,
     UnsupportedMethod,
+    VmRejection,
     WrittenByGpupoolAlone,
     WrongState,
 )
@@ -121,6 +124,7 @@ __all__ = [
     "BackupUnusable",
     "BadDuration",
     "BadFraction",
+    "BadImage",
     "BadInput",
     "BadMachine",
     "BadManifest",
@@ -203,6 +207,8 @@ __all__ = [
     "UnknownTenant",
     "UnknownWord",
     "UnsupportedMethod",
+    "VmRejection",
+    "VmUnreachable",
     "WriteConflict",
     "WrittenByGpupoolAlone",
     "WrongState",

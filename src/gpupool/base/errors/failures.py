@@ -124,6 +124,10 @@ class ExpiredLease(
     been lost."""
 
 
+class VmUnreachable(ServiceUnavailable, code="GP-5045", title="A virtual machine does not answer"):
+    """A virtual machine does not answer."""
+
+
 class CudaCallFailure(GpupoolError, code="GP-5010", title="The CUDA driver refused a call"):
     """`details` has the `function` and its `result`, a CUresult."""
 

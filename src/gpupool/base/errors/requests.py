@@ -129,6 +129,10 @@ class FactMissing(
     """`details` has the `fact`: its name in a file of node facts."""
 
 
+class BadImage(BadInput, code="GP-1050", title="Not a disk image of a virtual machine"):
+    """Not a disk image of a virtual machine."""
+
+
 class NotLoggedIn(GpupoolError, code="GP-3001", title="Not logged in", exit_code=4):
     """Not logged in."""
 
@@ -324,6 +328,12 @@ class KindUnread(
     RequestRejection, code="GP-2035", title="An object whose pods gpupool cannot read"
 ):
     """An object asks for cards at a place where gpupool does not read pods."""
+
+
+class VmRejection(
+    RequestRejection, code="GP-2070", title="A virtual machine that cannot start here"
+):
+    """A virtual machine that cannot start here."""
 
 
 class InvalidQuotaTree(RequestRejection, code="GP-2014", title="The quota tree would not add up"):

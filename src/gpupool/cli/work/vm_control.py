@@ -1,0 +1,177 @@
+"""`gpupool vm console`, `ssh`, `stop`, `reset`, `xml` and `delete`: verbs for one VM."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpupool.base.errors import CommandNotFound, NoPermission, ServiceUnavailable, WrongState
+from gpupool.cli.work.stop import await_ends, end_job, grace_seconds
+from gpupool.cli.work.vm_console import relay_console
+from gpupool.cli.work.vm_files import fetch_vm, locate_vm, read_record, require_running
+from gpupool.client.attached_run import ENDED
+from gpupool.model.vm import USUAL_GRACE_SECONDS
+from gpupool.terminal.confirm import confirm_plan
+from gpupool.terminal.context import CommandContext
+from gpupool.terminal.output import print_data
+from gpupool.terminal.parser import CommandParser, add_yes, one_of
+from gpupool.vm.address import read_live_vm
+from gpupool.vm.argv import make_uuid
+from gpupool.vm.domain_xml import format_domain
+from gpupool.vm.files import VmFiles
+from gpupool.vm.kubevirt import build_virtual_machine
+from gpupool.vm.qmp import QmpConnection
+
+Run = Callable[[argparse.Namespace, CommandContext], int]
+
+
+def register_verbs(parser: CommandParser) -> None:
+    """Add the verbs for one VM."""
+    console = _add_verb(parser, "console", "the serial console of a VM")
+    console.about = "Ctrl-] leaves the console. The output so far: gpupool logs VM."
+    ssh = _add_verb(parser, "ssh", "log in to a VM")
+    ssh.add_argument("-l", "--login", metavar="USER", help="account in the guest")
+    ssh.add_argument("command", nargs="*", metavar="WORD", help="command to run in the guest")
+    stop = _add_verb(parser, "stop", "shut a VM down and free its cards")
+    stop.about = """
+    Presses the power button of the guest. A guest that has not shut down within the grace period is ended, as by a
+    power failure. The disk is kept.
+    """
+    stop.add_argument(
+        "--grace",
+        type=grace_seconds,
+        default=USUAL_GRACE_SECONDS,
+        metavar="TIME",
+        help=f"grace period (default: {USUAL_GRACE_SECONDS}s)",
+    )
+    _add_verb(parser, "reset", "restart a VM as its reset button does")
+    xml = _add_verb(parser, "xml", "describe a VM for libvirt or KubeVirt")
+    xml.add_argument(
+        "--for",
+        dest="system",
+        type=one_of("--for", "libvirt", "kubevirt"),
+        default="libvirt",
+        metavar="SYSTEM",
+        help="libvirt (domain XML) or kubevirt (manifest) (default: libvirt)",
+    )
+    xml.add_argument(
+        "--resource",
+        default="nvidia.com/gpu",
+        metavar="NAME",
+        help="KubeVirt: resource of the cards (default: nvidia.com/gpu)",
+    )
+    xml.add_argument("--claim", metavar="NAME", help="KubeVirt: volume claim of the disk")
+    delete = _add_verb(parser, "delete", "remove the disk of a VM that has ended")
+    add_yes(delete)
+
+
+def _add_verb(parser: CommandParser, name: str, summary: str) -> CommandParser:
+    verb = parser.add_verb(name, summary)
+    verb.add_argument("vm", metavar="VM", help="name or id")
+    return verb
+
+
+def _run_console(options: argparse.Namespace, context: CommandContext) -> int:
+    _, files = _find_running(options, context)
+    return relay_console(files.console, options.vm)
+
+
+def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
+    job, files = _find_running(options, context)
+    program = shutil.which("ssh")
+    if program is None:
+        raise CommandNotFound("ssh is not installed", hint="apt-get install openssh-client")
+    address = read_live_vm(files.control).address
+    if address is None:
+        raise ServiceUnavailable(f"{job['name']} has no network", hint="gpupool vm console")
+    # Ports are used again by other VMs, so the guest's key is kept under its own name and place.
+    words = [program, "-p", str(address[1]), "-o", f"HostKeyAlias={make_uuid(job['id'])}"]
+    words += ["-o", f"UserKnownHostsFile={files.run / 'known_hosts'}"]
+    words += ["-o", "StrictHostKeyChecking=accept-new"]
+    if options.login:
+        words += ["-l", options.login]
+    os.execv(program, [*words, address[0], *options.command])
+
+
+def _run_stop(options: argparse.Namespace, context: CommandContext) -> int:
+    job = fetch_vm(context.api, options.vm)
+    ending = end_job(context.api, job["id"], options.grace, live=False)
+    return await_ends(context.api, ending, options.grace)
+
+
+def _run_reset(options: argparse.Namespace, context: CommandContext) -> int:
+    job, files = _find_running(options, context)
+    with QmpConnection(files.control) as connection:
+        connection.execute("system_reset")
+    sys.stdout.write(f"{job['name']} reset\n")
+    return 0
+
+
+def _run_xml(options: argparse.Namespace, context: CommandContext) -> int:
+    job = fetch_vm(context.api, options.vm)
+    files = locate_vm(context.api, job)
+    record = read_record(files, job)
+    if options.system == "libvirt":
+        sys.stdout.write(format_domain(record, files))
+        return 0
+    claim = options.claim or f"{record.name}-disk"
+    print_data(build_virtual_machine(record, resource=options.resource, volume_claim=claim), "yaml")
+    return 0
+
+
+def _run_delete(options: argparse.Namespace, context: CommandContext) -> int:
+    job = fetch_vm(context.api, options.vm)
+    name = job["name"]
+    if job["state"] not in ENDED:
+        raise WrongState(
+            f"{name} is {job['state']}: its disk is in use", hint=f"gpupool vm stop {name}"
+        )
+    files = locate_vm(context.api, job)
+    read_record(files, job)
+    confirm_plan([f"remove the disk of {name} and what it wrote"], yes=options.yes)
+    delete_files(files)
+    sys.stdout.write(f"{name} deleted\n")
+    return 0
+
+
+def delete_files(files: VmFiles) -> None:
+    """Remove the disk of a VM, and of its directory what this account may remove. Idempotent.
+
+    The agent removes the rest: it keeps no directory without a disk.
+
+    Raises:
+        NoPermission: The disk is another account's.
+    """
+    try:
+        files.disk.unlink(missing_ok=True)
+    except PermissionError:
+        raise NoPermission(
+            f"{files.disk} belongs to another account", hint="run this command as its user, or root"
+        ) from None
+    shutil.rmtree(files.run, ignore_errors=True)
+    shutil.rmtree(files.directory, ignore_errors=True)
+
+
+def _find_running(
+    options: argparse.Namespace, context: CommandContext
+) -> tuple[dict[str, Any], VmFiles]:
+    """Return the job and the files of a VM that runs on this machine."""
+    job = fetch_vm(context.api, options.vm)
+    require_running(job)
+    files = locate_vm(context.api, job)
+    read_record(files, job)
+    return job, files
+
+
+VERBS: Mapping[str, Run] = {
+    "console": _run_console,
+    "ssh": _run_ssh,
+    "stop": _run_stop,
+    "reset": _run_reset,
+    "xml": _run_xml,
+    "delete": _run_delete,
+}

@@ -1,0 +1,179 @@
+"""Turn a VM's specification into the command of QEMU. Pure.
+
+Paths of the VM's own files are relative: the job's working directory is the VM's directory `run`. A
+socket's path may have 107 bytes, and a state directory may be longer.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from gpupool.mechanisms.contract import PciFunction
+from gpupool.model.vm import MIB, USUAL_HOLE_BYTES, VmSpec, find_hole_bytes
+from gpupool.vm.files import CONSOLE, CONTROL, DISK, MONITOR, SEED
+
+QEMU: Final = "qemu-system-x86_64"
+#: QEMU refuses 0 to 2 for `-add-fd`, so the log gets a number of its own before QEMU begins.
+_LOG_DESCRIPTOR: Final = 3
+_OPEN_LOG: Final = f'exec {_LOG_DESCRIPTOR}>&1; exec "$@"'
+#: MiB of translated code. QEMU's own default grows with the guest's memory to 1 GiB, which the
+#: memory limit of the job (`model.vm.OVERHEAD_BYTES`) does not hold.
+_TRANSLATION_MIB: Final = 128
+_NAMESPACE: Final = uuid.UUID("1f0b3c1a-5b0e-5d59-9f5e-7a3c2f6f9a10")
+
+
+@dataclass(frozen=True)
+class VmHardware:
+    """What a VM gets beside what its user asks for.
+
+    Attributes:
+        accelerator: `kvm` or `tcg`.
+        functions: PCI functions of the cards.
+        mediated_devices: Uuids of mediated devices.
+    """
+
+    accelerator: str
+    functions: tuple[PciFunction, ...] = ()
+    mediated_devices: tuple[str, ...] = ()
+
+
+def build_command(job: str, name: str, spec: VmSpec, hardware: VmHardware) -> tuple[str, ...]:
+    """Build the command that the job supervisor runs: a shell that becomes QEMU.
+
+    The serial console goes to a socket and, by QEMU itself, to standard output, which is the log.
+    """
+    return ("/bin/sh", "-c", _OPEN_LOG, "sh", *build_arguments(job, name, spec, hardware))
+
+
+def build_arguments(job: str, name: str, spec: VmSpec, hardware: VmHardware) -> tuple[str, ...]:
+    """Build the command of QEMU, with its program first."""
+    arguments = [QEMU, "-name", f"guest={_quote(name)},process={_quote(name[:15])}"]
+    arguments += ["-uuid", str(make_uuid(job)), "-no-user-config", "-nodefaults"]
+    arguments += ["-display", "none", "-rtc", "base=utc"]
+    arguments += _list_machine(spec, hardware)
+    arguments += _list_sandbox()
+    arguments += _list_sockets()
+    arguments += _list_disks(spec)
+    arguments += _list_network(job)
+    arguments += _list_boot(spec)
+    arguments += _list_cards(hardware)
+    return tuple(arguments)
+
+
+def make_uuid(job: str) -> uuid.UUID:
+    """Make the VM's UUID from its job: the same each time the VM starts."""
+    return uuid.uuid5(_NAMESPACE, job)
+
+
+def make_mac(job: str) -> str:
+    """Make the address of the VM's network interface from its job, in QEMU's range 52:54:00."""
+    tail = sha256(job.encode()).digest()[:3]
+    return ":".join(("52", "54", "00", *(f"{byte:02x}" for byte in tail)))
+
+
+def _list_machine(spec: VmSpec, hardware: VmHardware) -> Iterable[str]:
+    is_fast = hardware.accelerator == "kvm"
+    accelerator = "kvm" if is_fast else f"tcg,tb-size={_TRANSLATION_MIB}"
+    # A large BAR needs as many address bits in the guest as the host has.
+    processor = "host,host-phys-bits=on" if is_fast else "max"
+    bars = [size for function in hardware.functions for size in function.bar_bytes]
+    hole = find_hole_bytes(bars)
+    machine = ["-machine", "q35", "-accel", accelerator, "-cpu", processor]
+    machine += ["-smp", str(spec.cpus), "-m", f"{spec.ram_bytes // MIB}M"]
+    if hole > USUAL_HOLE_BYTES:
+        machine += ["-global", f"q35-pcihost.pci-hole64-size={hole}"]
+        # OVMF does not read the property but this file.
+        size = f"name=opt/ovmf/X-PciMmio64Mb,string={hole // MIB}"
+        machine += ["-fw_cfg", size]
+    return machine
+
+
+def _list_sandbox() -> Sequence[str]:
+    denied = ("obsolete", "elevateprivileges", "spawn", "resourcecontrol")
+    return ("-sandbox", ",".join(("on", *(f"{name}=deny" for name in denied))))
+
+
+def _list_sockets() -> Sequence[str]:
+    log = f"logfile=/dev/fdset/{_LOG_DESCRIPTOR},logappend=on"
+    return (
+        *("-add-fd", f"fd={_LOG_DESCRIPTOR},set={_LOG_DESCRIPTOR},opaque=log"),
+        *("-qmp", f"unix:{MONITOR},server=on,wait=off"),
+        *("-qmp", f"unix:{CONTROL},server=on,wait=off"),
+        *("-chardev", f"socket,id=serial0,path={CONSOLE},server=on,wait=off,{log}"),
+        *("-serial", "chardev:serial0"),
+    )
+
+
+def _list_disks(spec: VmSpec) -> Iterable[str]:
+    disks: list[str] = []
+    if spec.image is not None:
+        file = f"file.driver=file,file.filename={DISK}"
+        disks += ["-blockdev", f"driver=qcow2,node-name=disk0,discard=unmap,{file}"]
+        disks += ["-device", "virtio-blk-pci,drive=disk0,id=virtio-disk0,bootindex=1"]
+    if spec.needs_seed:
+        file = f"file.driver=file,file.filename=../{SEED}"
+        disks += ["-blockdev", f"driver=raw,node-name=seed0,read-only=on,{file}"]
+        disks += ["-device", "virtio-blk-pci,drive=seed0,id=virtio-seed0"]
+    return disks
+
+
+def _list_network(job: str) -> Iterable[str]:
+    # Port 0: the kernel chooses a free port, so that two VMs never want the same one.
+    return (
+        *("-netdev", "user,id=net0,hostfwd=tcp:127.0.0.1:0-:22"),
+        # No boot ROM: it is of no use here, and loading it costs time.
+        *("-device", f"virtio-net-pci,netdev=net0,mac={make_mac(job)},romfile="),
+        *("-device", "virtio-rng-pci"),
+    )
+
+
+def _list_boot(spec: VmSpec) -> Iterable[str]:
+    if spec.kernel is None:
+        return ()
+    boot = ["-kernel", spec.kernel]
+    if spec.initrd is not None:
+        boot += ["-initrd", spec.initrd]
+    if spec.append:
+        boot += ["-append", spec.append]
+    return boot
+
+
+def _list_cards(hardware: VmHardware) -> Iterable[str]:
+    """One root port for each card; the functions of one card (audio, USB) share its port."""
+    cards: dict[str, list[PciFunction]] = {}
+    for function in hardware.functions:
+        cards.setdefault(function.address.rpartition(".")[0], []).append(function)
+    arguments: list[str] = []
+    port = 0
+    for functions in cards.values():
+        arguments += _list_port(port)
+        for function in functions:
+            arguments += ["-device", _format_function(port, function, len(functions) > 1)]
+        port += 1
+    for device in hardware.mediated_devices:
+        arguments += _list_port(port)
+        path = f"sysfsdev=/sys/bus/mdev/devices/{device}"
+        arguments += ["-device", f"vfio-pci,{path},bus=port{port}"]
+        port += 1
+    return arguments
+
+
+def _list_port(number: int) -> Sequence[str]:
+    return ("-device", f"pcie-root-port,id=port{number},bus=pcie.0,chassis={number + 1}")
+
+
+def _format_function(port: int, function: PciFunction, has_siblings: bool) -> str:
+    slot = function.address.rpartition(".")[2]
+    place = f",addr=0x0.{slot}" if has_siblings else ""
+    if has_siblings and slot == "0":
+        place += ",multifunction=on"
+    return f"vfio-pci,host={function.address},bus=port{port}{place},rombar=0"
+
+
+def _quote(text: str) -> str:
+    """Double the commas: a comma ends an option of QEMU."""
+    return text.replace(",", ",,")
