@@ -1,0 +1,196 @@
+"""Base of the switches of a card's mode that are made of operations.
+
+The note `<state>/modes/<uuid>.json` has what to do to leave the mode, and describes the card: while it
+is in the mode, the host's driver does not see it, and no probe finds it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpupool.base.durable import make_directory_durably, write_durably
+from gpupool.base.errors import RequestRejection, WrongState
+from gpupool.mechanisms.contract import NotYet
+from gpupool.mechanisms.pci.operations import Operation, describe_operation
+from gpupool.mechanisms.pci.requests import read_address
+from gpupool.mechanisms.pci.steps import PlanRunner
+from gpupool.mechanisms.pci.sysfs import PciTree
+from gpupool.model.device import CardMode, Device
+
+#: Version of the note's format.
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class SwitchRecord:
+    """A card that is in a mode, or on the way into or out of it.
+
+    Attributes:
+        step: `entering`, `entered` or `leaving`.
+        leave: operations that make the card plain again.
+    """
+
+    uuid: str
+    mode: CardMode
+    step: str
+    address: str
+    enter: tuple[Operation, ...]
+    leave: tuple[Operation, ...]
+    card: Mapping[str, Any]
+
+
+class OperationSwitch:
+    """Base; a switch adds `mode`, `find_problem` and `make_plan`."""
+
+    mode = CardMode.PLAIN
+
+    def __init__(self, root: Path = Path("/"), runner: PlanRunner | None = None) -> None:
+        self.tree = PciTree(root)
+        self.runner = runner or PlanRunner()
+
+    def find_problem(self, device: Device) -> str:
+        """Return why a plain card cannot be switched, for people; empty when it can."""
+        raise NotImplementedError
+
+    def make_plan(
+        self, device: Device, folder: Path
+    ) -> tuple[tuple[Operation, ...], tuple[Operation, ...]]:
+        """Return the operations to enter and to leave. Changes nothing."""
+        raise NotImplementedError
+
+    def list_steps(self, device: Device) -> tuple[str, ...]:
+        problem = self.find_problem(device)
+        if problem:
+            return (f"not possible: {problem}",)
+        enter, _ = self.make_plan(device, Path("/nonexistent"))
+        return tuple(describe_operation(one) for one in enter)
+
+    def enter(self, device: Device, state_dir: Path) -> NotYet | None:
+        record = read_record(device.uuid, state_dir)
+        if record is None:
+            problem = self.find_problem(device)
+            if problem:
+                raise RequestRejection(f"{device.uuid} cannot go to mode {self.mode}: {problem}")
+            record = self._write_plan(device, state_dir)
+        if record.mode is not self.mode or record.step == "leaving":
+            raise RequestRejection(
+                f"{device.uuid} is {record.step} mode {record.mode}",
+                hint=f"gpupool mode {device.uuid} plain",
+            )
+        folder = locate_work(device.uuid, state_dir)
+        if record.step == "entered":
+            return None
+        reason = f"{device.uuid} goes to mode {self.mode}"
+        result = self.runner.run_plan(self.tree.root, folder, "enter", record.enter, reason)
+        if isinstance(result, NotYet):
+            return result
+        if result.exit_code:
+            raise WrongState(
+                f"{device.uuid} did not reach mode {self.mode}: {result.output.strip()}",
+                hint=f"gpupool mode {device.uuid} plain puts it back",
+            )
+        _write_step(record, "entered", state_dir)
+        return None
+
+    def leave(self, device: Device, state_dir: Path) -> NotYet | None:
+        record = read_record(device.uuid, state_dir)
+        if record is None:
+            return None
+        if record.mode is not self.mode:
+            raise RequestRejection(f"{device.uuid} is in mode {record.mode}, not {self.mode}")
+        folder = locate_work(device.uuid, state_dir)
+        if record.step != "leaving":
+            _write_step(record, "leaving", state_dir)
+        if not self.runner.withdraw_plan(folder, "enter"):
+            return NotYet(f"{device.uuid} still goes to mode {self.mode}", 0.5)
+        reason = f"{device.uuid} returns to mode plain"
+        result = self.runner.run_plan(self.tree.root, folder, "leave", record.leave, reason)
+        if isinstance(result, NotYet):
+            return result
+        if result.exit_code:
+            raise WrongState(f"{device.uuid} was not put back: {result.output.strip()}")
+        shutil.rmtree(folder, ignore_errors=True)
+        _locate_record(device.uuid, state_dir).unlink()
+        return None
+
+    def _write_plan(self, device: Device, state_dir: Path) -> SwitchRecord:
+        folder = locate_work(device.uuid, state_dir)
+        make_directory_durably(folder, mode=0o700)
+        enter, leave = self.make_plan(device, folder)
+        card = {
+            "vendor": device.vendor,
+            "product": device.product,
+            "model": device.model,
+            "memory_bytes": device.memory_bytes,
+            "index": device.index,
+        }
+        address = read_address(device)
+        record = SwitchRecord(device.uuid, self.mode, "entering", address, enter, leave, card)
+        _write_step(record, "entering", state_dir)
+        return record
+
+
+def read_record(uuid: str, state_dir: Path) -> SwitchRecord | None:
+    """Return the record of a card, None where the card is plain.
+
+    Raises:
+        WrongState: a switch of another kind has the card.
+    """
+    try:
+        document = json.loads(_locate_record(uuid, state_dir).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    if "enter" not in document:
+        raise WrongState(f"{uuid} is set up by a switch of another kind")
+    return SwitchRecord(
+        document["uuid"],
+        CardMode(document["mode"]),
+        document["step"],
+        document["address"],
+        tuple(document["enter"]),
+        tuple(document["leave"]),
+        document["card"],
+    )
+
+
+def iterate_records(state_dir: Path) -> Iterator[SwitchRecord]:
+    """Yield the record of each card that these switches have changed, by uuid."""
+    folder = state_dir / "modes"
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
+        try:
+            record = read_record(path.stem, state_dir)
+        except WrongState:
+            continue
+        if record is not None:
+            yield record
+
+
+def locate_work(uuid: str, state_dir: Path) -> Path:
+    """Return the directory of a switch's processes."""
+    return _locate_record(uuid, state_dir).with_suffix(".work")
+
+
+def _locate_record(uuid: str, state_dir: Path) -> Path:
+    if not uuid or uuid.startswith(".") or "/" in uuid or "\0" in uuid:
+        raise ValueError(f"not a uuid of a card: {uuid!r}")
+    return state_dir / "modes" / f"{uuid}.json"
+
+
+def _write_step(record: SwitchRecord, step: str, state_dir: Path) -> None:
+    document = {
+        "version": VERSION,
+        "uuid": record.uuid,
+        "mode": record.mode,
+        "step": step,
+        "address": record.address,
+        "enter": [dict(one) for one in record.enter],
+        "leave": [dict(one) for one in record.leave],
+        "card": dict(record.card),
+    }
+    data = json.dumps(document, sort_keys=True, indent=1).encode()
+    write_durably(_locate_record(record.uuid, state_dir), data, mode=0o600)
