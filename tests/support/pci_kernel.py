@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -333,11 +333,13 @@ class InlineRunner(PlanRunner):
 
     Attributes:
         asks: calls of a plan that answer `NotYet` before it has run.
+        pause: called where an operation waits.
     """
 
     def __init__(self, kernel: FakeKernel, asks: int = 0) -> None:
         self.kernel = kernel
         self.asks = asks
+        self.pause: Callable[[float], object] = lambda _: None
 
     def run_plan(
         self, root: Path, folder: Path, name: str, operations: Sequence[Operation], reason: str
@@ -351,6 +353,6 @@ class InlineRunner(PlanRunner):
         self, folder: Path, name: str, module: Sequence[str], reason: str
     ) -> StepResult | NotYet:
         lines: list[str] = []
-        tools = OperationTools(PciTree(self.kernel.root), self.kernel, lambda _: None)
+        tools = OperationTools(PciTree(self.kernel.root), self.kernel, self.pause)
         exit_code = main(module[1:], tools, lines.append)
         return StepResult(exit_code, "\n".join(lines))

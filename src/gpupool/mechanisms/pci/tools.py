@@ -31,7 +31,7 @@ class OperationTools:
 
     tree: PciTree
     writer: SysfsWriter = field(default_factory=SysfsWriter)
-    pause: Callable[[float], None] = time.sleep
+    pause: Callable[[float], object] = time.sleep
 
     @property
     def root(self) -> Path:

@@ -104,8 +104,12 @@ def enable_functions(tools: OperationTools, address: str) -> None:
 
 def disable_functions(tools: OperationTools, address: str) -> None:
     """Remove the virtual functions of an NVIDIA card."""
-    if tools.tree.has_function(address) and tools.tree.describe(address).functions:
-        tools.run_program("sriov-manage", ["-d", address])
+    if not tools.tree.has_function(address) or not tools.tree.describe(address).functions:
+        return
+    for virtual in tools.tree.list_virtual(address):
+        if read_number(locate_type_attribute(tools.tree, virtual)):
+            raise OperationFailure(f"virtual function {virtual} is still a virtual GPU")
+    tools.run_program("sriov-manage", ["-d", address])
 
 
 def set_mixed_sizes(tools: OperationTools, address: str, enabled: bool) -> None:
