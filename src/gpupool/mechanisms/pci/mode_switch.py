@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,9 @@ class SwitchRecord:
     """A card that is in a mode, or on the way into or out of it.
 
     Attributes:
-        step: `entering`, `entered` or `leaving`.
+        step: `entering`, `entered`, `leaving`, or `failing` while a failed entry is undone.
         leave: operations that make the card plain again.
+        reason: why the entry failed.
     """
 
     uuid: str
@@ -42,6 +43,12 @@ class SwitchRecord:
     enter: tuple[Operation, ...]
     leave: tuple[Operation, ...]
     card: Mapping[str, Any]
+    reason: str = ""
+
+    @property
+    def shown_mode(self) -> CardMode:
+        """The mode as others see it: plain until the card has entered."""
+        return CardMode.PLAIN if self.step in ("entering", "failing") else self.mode
 
 
 class OperationSwitch:
@@ -82,18 +89,19 @@ class OperationSwitch:
                 f"{device.uuid} is {record.step} mode {record.mode}",
                 hint=f"gpupool mode {device.uuid} plain",
             )
-        folder = locate_work(device.uuid, state_dir)
         if record.step == "entered":
             return None
+        if record.step == "failing":
+            return self._undo_entry(record, state_dir)
+        folder = locate_work(device.uuid, state_dir)
         reason = f"{device.uuid} goes to mode {self.mode}"
         result = self.runner.run_plan(self.tree.root, folder, "enter", record.enter, reason)
         if isinstance(result, NotYet):
             return result
         if result.exit_code:
-            raise WrongState(
-                f"{device.uuid} did not reach mode {self.mode}: {result.output.strip()}",
-                hint=f"gpupool mode {device.uuid} plain puts it back",
-            )
+            record = replace(record, reason=result.output.strip())
+            _write_step(record, "failing", state_dir)
+            return self._undo_entry(record, state_dir)
         _write_step(record, "entered", state_dir)
         return None
 
@@ -103,19 +111,31 @@ class OperationSwitch:
             return None
         if record.mode is not self.mode:
             raise RequestRejection(f"{device.uuid} is in mode {record.mode}, not {self.mode}")
-        folder = locate_work(device.uuid, state_dir)
         if record.step != "leaving":
             _write_step(record, "leaving", state_dir)
+        return self._run_leave(record, state_dir)
+
+    def _undo_entry(self, record: SwitchRecord, state_dir: Path) -> NotYet:
+        answer = self._run_leave(record, state_dir)
+        if answer is not None:
+            return answer
+        raise WrongState(
+            f"{record.uuid} did not reach mode {self.mode} and is plain again: {record.reason}"
+        )
+
+    def _run_leave(self, record: SwitchRecord, state_dir: Path) -> NotYet | None:
+        folder = locate_work(record.uuid, state_dir)
         if not self.runner.withdraw_plan(folder, "enter"):
-            return NotYet(f"{device.uuid} still goes to mode {self.mode}", 0.5)
-        reason = f"{device.uuid} returns to mode plain"
+            return NotYet(f"{record.uuid} still goes to mode {self.mode}", 0.5)
+        reason = f"{record.uuid} returns to mode plain"
         result = self.runner.run_plan(self.tree.root, folder, "leave", record.leave, reason)
         if isinstance(result, NotYet):
             return result
         if result.exit_code:
-            raise WrongState(f"{device.uuid} was not put back: {result.output.strip()}")
-        shutil.rmtree(folder, ignore_errors=True)
-        _locate_record(device.uuid, state_dir).unlink()
+            raise WrongState(f"{record.uuid} was not put back: {result.output.strip()}")
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        _locate_record(record.uuid, state_dir).unlink()
         return None
 
     def _write_plan(self, device: Device, state_dir: Path) -> SwitchRecord:
@@ -128,6 +148,8 @@ class OperationSwitch:
             "model": device.model,
             "memory_bytes": device.memory_bytes,
             "index": device.index,
+            "numa_node": device.numa_node,
+            "labels": dict(device.labels),
         }
         address = read_address(device)
         record = SwitchRecord(device.uuid, self.mode, "entering", address, enter, leave, card)
@@ -155,6 +177,7 @@ def read_record(uuid: str, state_dir: Path) -> SwitchRecord | None:
         tuple(document["enter"]),
         tuple(document["leave"]),
         document["card"],
+        document["reason"],
     )
 
 
@@ -168,6 +191,28 @@ def iterate_records(state_dir: Path) -> Iterator[SwitchRecord]:
             continue
         if record is not None:
             yield record
+
+
+def mark_modes(devices: Iterable[Device], state_dir: Path) -> tuple[Device, ...]:
+    """Return the cards of a node with their modes, as these switches have set them.
+
+    A card that its driver no longer shows is described from its record. One that is still entering
+    counts as plain, so that the entry is continued.
+
+    Args:
+        devices: what the probes found.
+    """
+    records = {}
+    for record in iterate_records(state_dir):
+        records[record.uuid] = record
+    marked = []
+    for device in devices:
+        found = records.pop(device.uuid, None)
+        marked.append(device if found is None else replace(device, mode=found.shown_mode))
+    for record in records.values():
+        mode = record.shown_mode
+        marked.append(Device(record.uuid, pci_address=record.address, mode=mode, **record.card))
+    return tuple(sorted(marked, key=lambda device: device.index))
 
 
 def locate_work(uuid: str, state_dir: Path) -> Path:
@@ -191,6 +236,7 @@ def _write_step(record: SwitchRecord, step: str, state_dir: Path) -> None:
         "enter": [dict(one) for one in record.enter],
         "leave": [dict(one) for one in record.leave],
         "card": dict(record.card),
+        "reason": record.reason,
     }
     data = json.dumps(document, sort_keys=True, indent=1).encode()
     write_durably(_locate_record(record.uuid, state_dir), data, mode=0o600)

@@ -13,10 +13,16 @@ import pytest
 from gpupool.base.errors import RequestRejection, WrongState
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.passthrough import PassthroughSwitch
-from gpupool.mechanisms.pci.mode_switch import OperationSwitch, iterate_records, read_record
+from gpupool.mechanisms.pci.mode_switch import (
+    OperationSwitch,
+    iterate_records,
+    mark_modes,
+    read_record,
+)
 from gpupool.mechanisms.sriov import SriovSwitch
 from gpupool.model.device import CardMode, Device, ModeNeed
 from tests.support.handover_builders import (
+    AUDIO,
     CARD,
     build_card_machine,
     crash_at,
@@ -156,3 +162,60 @@ def test_a_label_that_is_no_number_is_refused(tmp_path: Path, label: str) -> Non
     _, switch, device = make_sriov(tmp_path / "root")
     wrong = replace(device, labels={"virtual-functions": label})
     assert f"virtual-functions={label} is not a number" in switch.find_problem(wrong)
+
+
+def test_an_entry_that_fails_is_undone_and_says_why(tmp_path: Path) -> None:
+    kernel, switch, device = make_passthrough(tmp_path / "root")
+    folder = kernel.root / "sys/bus/pci/drivers/vfio-pci"
+    for attribute in folder.iterdir():
+        attribute.unlink()
+    folder.rmdir()
+    before = read_tree(kernel.root)
+    switch.runner = InlineRunner(kernel)
+    with pytest.raises(WrongState, match=r"and is plain again: .* run modprobe vfio_pci"):
+        switch.enter(device, tmp_path)
+    assert read_tree(kernel.root) == before
+    assert read_record(device.uuid, tmp_path) is None
+
+
+def test_a_failed_entry_is_undone_by_the_next_agent(tmp_path: Path) -> None:
+    kernel, switch, device = make_passthrough(tmp_path / "root")
+    before = read_tree(kernel.root)
+    # The audio function vanishes from its driver's reach: the second bind fails after the first.
+    override = kernel.root / "sys/bus/pci/devices" / AUDIO / "driver_override"
+    text = override.read_text()
+    override.unlink()
+    switch.runner = OneAtATime(kernel)
+    answer = switch.enter(device, tmp_path)
+    assert isinstance(answer, NotYet)
+    record = read_record(device.uuid, tmp_path)
+    assert record is not None
+    assert (record.step, record.shown_mode) == ("failing", CardMode.PLAIN)
+    override.write_text(text)
+    later = PassthroughSwitch(kernel.root, InlineRunner(kernel))
+    with pytest.raises(WrongState, match="is plain again"):
+        later.enter(device, tmp_path)
+    assert read_tree(kernel.root) == before
+
+
+class OneAtATime(InlineRunner):
+    """Runs the first plan and answers `NotYet` for all later ones."""
+
+    def run_plan(self, root, folder, name, operations, reason):  # type: ignore[no-untyped-def]
+        if name != "enter":
+            return NotYet(reason, 0.01)
+        return super().run_plan(root, folder, name, operations, reason)
+
+
+def test_cards_keep_their_place_while_no_probe_finds_them(tmp_path: Path) -> None:
+    _, switch, device = make_passthrough(tmp_path / "root")
+    other = make_device("0000:3b:00.0", "GPU-0")
+    assert mark_modes((device, other), tmp_path) == (device, other)
+    switch.enter(device, tmp_path)
+    marked = mark_modes((other,), tmp_path)
+    assert [(one.uuid, one.mode) for one in marked] == [
+        ("GPU-0", CardMode.PLAIN),
+        ("GPU-1", CardMode.PASSTHROUGH),
+    ]
+    assert marked[1] == replace(device, mode=CardMode.PASSTHROUGH)
+    assert mark_modes((device,), tmp_path)[0].mode is CardMode.PASSTHROUGH
