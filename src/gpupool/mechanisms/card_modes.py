@@ -13,6 +13,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from gpupool.mechanisms.contract import NotYet
+from gpupool.mechanisms.passthrough import PassthroughSwitch
+from gpupool.mechanisms.sriov import SriovSwitch
+from gpupool.mechanisms.vgpu import VgpuSwitch
 from gpupool.model.device import CardMode, Device, ModeOffer
 
 
@@ -43,7 +46,13 @@ class ModeSwitch(Protocol):
 
 
 #: By mode, in the order in which they are shown. PLAIN is what `leave` returns to.
-SWITCHES: Mapping[CardMode, ModeSwitch] = MappingProxyType({})
+SWITCHES: Mapping[CardMode, ModeSwitch] = MappingProxyType(
+    {
+        CardMode.PASSTHROUGH: PassthroughSwitch(),
+        CardMode.SRIOV: SriovSwitch(),
+        CardMode.VGPU: VgpuSwitch(),
+    }
+)
 
 
 def list_mode_offers(device: Device) -> tuple[ModeOffer, ...]:

@@ -13,13 +13,26 @@ from gpupool.base.errors import RequestRejection
 from gpupool.mechanisms.contract import AllocationView, Layer, Mechanism
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.notes import NoteBook
+from gpupool.mechanisms.passthrough import PassthroughMechanism
 from gpupool.mechanisms.share import CountedShare
+from gpupool.mechanisms.sriov import SriovMechanism
+from gpupool.mechanisms.vgpu import VgpuMechanism
 from gpupool.mechanisms.whole import WholeCards
 
-# Whole cards need no limits, so they come first. The counted share stops no program, so it comes
-# last.
+# Those for virtual machines serve nothing else, so they come first. Whole cards need no limits, so
+# they come next. The counted share stops no program, so it comes last.
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
-    {m.name: m for m in (WholeCards(), FenceMechanism(), CountedShare())}
+    {
+        m.name: m
+        for m in (
+            PassthroughMechanism(),
+            SriovMechanism(),
+            VgpuMechanism(),
+            WholeCards(),
+            FenceMechanism(),
+            CountedShare(),
+        )
+    }
 )
 
 #: In the order in which they are added to what the mechanism has prepared.
