@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpupool.base.durable import make_directory_durably, write_durably
@@ -22,6 +23,12 @@ from gpupool.mechanisms.pci.steps import PlanRunner
 from gpupool.mechanisms.pci.sysfs import PciTree
 from gpupool.model.device import CardMode, Device
 
+#: Labels of a card that say what may be done with it: modes that a claim may switch it to, how many
+#: virtual functions it gets, whether its virtual GPUs may have several sizes.
+CARD_LABELS = ("switchable", "virtual-functions", "vgpu-sizes")
+#: What these labels begin with where they are a node's.
+PREFIX = "gpupool.dev/"
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 #: Version of the note's format.
 VERSION = 1
 
@@ -193,7 +200,9 @@ def iterate_records(state_dir: Path) -> Iterator[SwitchRecord]:
             yield record
 
 
-def mark_modes(devices: Iterable[Device], state_dir: Path) -> tuple[Device, ...]:
+def mark_modes(
+    devices: Iterable[Device], state_dir: Path, labels: Mapping[str, str] = _NO_LABELS
+) -> tuple[Device, ...]:
     """Return the cards of a node with their modes, as these switches have set them.
 
     A card that its driver no longer shows is described from its record. One that is still entering
@@ -201,12 +210,19 @@ def mark_modes(devices: Iterable[Device], state_dir: Path) -> tuple[Device, ...]
 
     Args:
         devices: what the probes found.
+        labels: of the node; those for cards (`CARD_LABELS`) become labels of each card that has none
+            of that name itself.
     """
+    own = {}
+    for name in CARD_LABELS:
+        if PREFIX + name in labels:
+            own[name] = labels[PREFIX + name]
     records = {}
     for record in iterate_records(state_dir):
         records[record.uuid] = record
     marked = []
-    for device in devices:
+    for one in devices:
+        device = replace(one, labels={**own, **one.labels})
         found = records.pop(device.uuid, None)
         marked.append(device if found is None else replace(device, mode=found.shown_mode))
     for record in records.values():

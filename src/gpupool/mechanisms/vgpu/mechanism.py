@@ -32,6 +32,7 @@ from gpupool.mechanisms.vgpu.types import (
     is_mediated,
     list_sizes,
     list_types,
+    shorten_name,
 )
 from gpupool.model.device import CardMode, Device
 from gpupool.model.partition import PartitionProfile
@@ -173,7 +174,7 @@ class VgpuMechanism(CardHandover):
 
     def _find_type(self, grant: GrantedDevice) -> VgpuType | None:
         for kind in list_types(self.tree, read_address(grant.device)):
-            if grant.profile in (kind.name, kind.identifier):
+            if shorten_name(grant.profile or "") == kind.name:
                 return kind
         return None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from gpupool.mechanisms.pci.sysfs import PciTree, read_number, read_text
 from gpupool.mechanisms.pci.virtual_gpus import locate_type_attribute, locate_types
 
-#: `NVIDIA H200X-1-18C`, `NVIDIA A40-8Q`: GB of memory before the series' letter.
+#: `H200X-1-18C`, `A40-8Q`: GB of memory before the series' letter.
 _NAME = re.compile(r".*-(?P<gigabytes>\d+)[QCBA](?:ME)?")
 #: A type that is backed by a MIG instance has the number of its slices before its memory.
 _MIG_NAME = re.compile(r".*-\d+-\d+[QCBA](?:ME)?")
@@ -77,11 +77,20 @@ def list_sizes(tree: PciTree, address: str) -> frozenset[int]:
 def read_memory(name: str) -> int:
     """Return the bytes in a type's name; 0 where it has none.
 
-    >>> read_memory("NVIDIA H200X-1-18C") >> 30
+    >>> read_memory("H200X-1-18C") >> 30
     18
     """
     match = _NAME.fullmatch(name)
     return 0 if match is None else int(match.group("gigabytes")) << 30
+
+
+def shorten_name(name: str) -> str:
+    """Return a type's name as claims use it, without the vendor.
+
+    >>> shorten_name("NVIDIA A40-8Q")
+    'A40-8Q'
+    """
+    return name.removeprefix("NVIDIA ").removeprefix("GRID ")
 
 
 def format_types(types: Iterable[VgpuType]) -> str:
@@ -92,7 +101,7 @@ def format_types(types: Iterable[VgpuType]) -> str:
 
 def _read_mediated(folder: Path) -> VgpuType:
     # NVIDIA's types have a name in a file of their own; GVT-g's are named by their directory.
-    name = read_text(folder / "name") or folder.name
+    name = shorten_name(read_text(folder / "name") or folder.name)
     description = read_text(folder / "description") or ""
     match = _FRAMEBUFFER.search(description)
     if match is not None:
@@ -116,7 +125,7 @@ def _read_functions(tree: PciTree, functions: Iterable[str]) -> list[VgpuType]:
             number, _, name = line.partition(":")
             # The first line is a heading.
             if number.strip().isdecimal():
-                names[number.strip()] = name.strip()
+                names[number.strip()] = shorten_name(name.strip())
                 counts[number.strip()] = counts.get(number.strip(), 0) + is_free
     found = []
     for number, name in names.items():

@@ -219,3 +219,14 @@ def test_cards_keep_their_place_while_no_probe_finds_them(tmp_path: Path) -> Non
     ]
     assert marked[1] == replace(device, mode=CardMode.PASSTHROUGH)
     assert mark_modes((device,), tmp_path)[0].mode is CardMode.PASSTHROUGH
+
+
+def test_labels_of_the_node_become_labels_of_its_cards(tmp_path: Path) -> None:
+    node = {
+        "gpupool.dev/switchable": "passthrough",
+        "gpupool.dev/vgpu-sizes": "mixed",
+        "rack": "r1",
+    }
+    plain = make_device(labels={"vgpu-sizes": "equal"})
+    (marked,) = mark_modes((plain,), tmp_path, node)
+    assert marked.labels == {"switchable": "passthrough", "vgpu-sizes": "equal"}

@@ -52,8 +52,7 @@ def test_an_unknown_type_lists_those_that_can_be_made(functions: Machine) -> Non
     _, mechanism, _ = functions
     reason = mechanism.explain_refusal(make_typed("NVIDIA A40-8Q", 8))
     assert reason == (
-        "GPU-1 cannot have NVIDIA A40-8Q; it can have NVIDIA H200X-1-18C (4), "
-        "NVIDIA H200X-18C (4), NVIDIA H200X-35C (4)"
+        "GPU-1 cannot have NVIDIA A40-8Q; it can have H200X-1-18C (4), H200X-18C (4), H200X-35C (4)"
     )
     without = mechanism.explain_refusal(make_typed("", 8))
     assert "cannot have a virtual GPU without a type" in without
@@ -70,20 +69,20 @@ def test_a_card_takes_one_size_only_unless_it_is_set_to_mixed(
     functions: Machine, tmp_path: Path
 ) -> None:
     _, mechanism, _ = functions
-    prepare(mechanism, tmp_path, "NVIDIA H200X-35C", 35)
-    other = make_typed("NVIDIA H200X-18C", 18)
+    prepare(mechanism, tmp_path, "H200X-35C", 35)
+    other = make_typed("H200X-18C", 18)
     reason = mechanism.explain_refusal(other)
-    assert reason == "GPU-1 cannot have NVIDIA H200X-18C; it can have NVIDIA H200X-35C (3)"
+    assert reason == "GPU-1 cannot have H200X-18C; it can have H200X-35C (3)"
 
 
 def test_the_fourth_is_the_last(functions: Machine, tmp_path: Path) -> None:
     _, mechanism, _ = functions
     for number in range(4):
-        prepare(mechanism, tmp_path, "NVIDIA H200X-35C", 35, f"al-{number}")
-    with pytest.raises(RequestRejection, match="has no NVIDIA H200X-35C left"):
-        prepare(mechanism, tmp_path, "NVIDIA H200X-35C", 35, "al-9")
+        prepare(mechanism, tmp_path, "H200X-35C", 35, f"al-{number}")
+    with pytest.raises(RequestRejection, match="has no H200X-35C left"):
+        prepare(mechanism, tmp_path, "H200X-35C", 35, "al-9")
     mechanism.unprepare("al-2", 5, tmp_path)
-    again = prepare(mechanism, tmp_path, "NVIDIA H200X-35C", 35, "al-9")
+    again = prepare(mechanism, tmp_path, "H200X-35C", 35, "al-9")
     assert again.pci[0].address == mechanism.tree.list_virtual(CARD)[2]
 
 
@@ -109,16 +108,16 @@ def test_mixed_sizes_round_down_to_powers_of_two(functions: Machine) -> None:
     _, mechanism, view = functions
     device = view.granted[0].device
     counts = {one.name: one.max_count for one in mechanism.list_profiles(device)}
-    assert counts["NVIDIA H200X-35C"] == 4
+    assert counts["H200X-35C"] == 4
     mixed = replace(device, memory_bytes=110 << 30, labels={"vgpu-sizes": "mixed"})
     counts = {one.name: one.max_count for one in mechanism.list_profiles(mixed)}
-    assert counts["NVIDIA H200X-35C"] == 2, "three fit, and two are the power below"
+    assert counts["H200X-35C"] == 2, "three fit, and two are the power below"
 
 
 def test_a_mediated_device_has_an_id_of_its_allocation_and_card(tmp_path: Path) -> None:
     kernel, mechanism, _ = make_vgpu_mediated(tmp_path / "root")
-    first = prepare(mechanism, tmp_path, "NVIDIA A40-8Q", 8)
-    second = prepare(mechanism, tmp_path, "NVIDIA A40-8Q", 8, "al-2")
+    first = prepare(mechanism, tmp_path, "A40-8Q", 8)
+    second = prepare(mechanism, tmp_path, "A40-8Q", 8, "al-2")
     assert first.mediated_devices != second.mediated_devices
     assert first.allow_nodes[-1] == str(kernel.root / "dev/vfio/60")
     assert first.pci == ()
