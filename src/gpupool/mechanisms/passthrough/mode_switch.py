@@ -22,7 +22,7 @@ class PassthroughSwitch(OperationSwitch):
             return None
         if not self.tree.has_function(read_address(device)):
             return None
-        problem = "" if device.mode is self.mode else self.find_problem(device)
+        problem = "" if device.mode is self.mode else self.explain_block(device)
         return ModeOffer(self.mode, ModeNeed.IDLE_CARD, None, problem)
 
     def find_problem(self, device: Device) -> str:

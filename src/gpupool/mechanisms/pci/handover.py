@@ -39,7 +39,7 @@ from gpupool.mechanisms.pci.handover_record import (
     write_undo,
 )
 from gpupool.mechanisms.pci.holders import find_holders, format_holders
-from gpupool.mechanisms.pci.requests import find_request_problem
+from gpupool.mechanisms.pci.requests import find_access_problem, find_request_problem
 from gpupool.mechanisms.pci.steps import PlanRunner
 from gpupool.mechanisms.pci.sysfs import PciTree
 from gpupool.mechanisms.pci.virtual_gpus import list_mediated_nodes
@@ -82,7 +82,11 @@ class CardHandover:
         return ()
 
     def explain_refusal(self, view: AllocationView) -> str:
-        return find_request_problem(view) or self.explain_pieces(view, frozenset())
+        return self._explain(view, frozenset())
+
+    def _explain(self, view: AllocationView, taken: frozenset[str]) -> str:
+        problem = find_request_problem(view) or find_access_problem(self.tree)
+        return problem or self.explain_pieces(view, taken)
 
     def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation | NotYet:
         book = NoteBook(state_dir)
@@ -194,7 +198,7 @@ class CardHandover:
         if old is not None and old.mechanism == self.name:
             return self._continue(view, book, old)
         taken = frozenset(iterate_pieces(book, view.allocation))
-        reason = find_request_problem(view) or self.explain_pieces(view, taken)
+        reason = self._explain(view, taken)
         if reason:
             raise RequestRejection(
                 f"{self.name} cannot serve allocation {view.allocation}: {reason}"

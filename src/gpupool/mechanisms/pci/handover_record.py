@@ -82,7 +82,7 @@ def read_undo(folder: Path, mechanism: str = "") -> dict[str, Any]:
     """Return the copy of an undo list; empty where there is none of the mechanism."""
     try:
         document: dict[str, Any] = json.loads((folder / UNDO_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return {}
     return document if mechanism in ("", document["mechanism"]) else {}
 

@@ -18,7 +18,7 @@ from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.base.errors import RequestRejection, WrongState
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.pci.operations import Operation, describe_operation
-from gpupool.mechanisms.pci.requests import read_address
+from gpupool.mechanisms.pci.requests import find_access_problem, read_address
 from gpupool.mechanisms.pci.steps import PlanRunner
 from gpupool.mechanisms.pci.sysfs import PciTree
 from gpupool.model.device import CardMode, Device
@@ -71,6 +71,10 @@ class OperationSwitch:
         """Return why a plain card cannot be switched, for people; empty when it can."""
         raise NotImplementedError
 
+    def explain_block(self, device: Device) -> str:
+        """Return why the switch is not possible now, for people; empty when it is."""
+        return find_access_problem(self.tree) or self.find_problem(device)
+
     def make_plan(
         self, device: Device, folder: Path
     ) -> tuple[tuple[Operation, ...], tuple[Operation, ...]]:
@@ -78,7 +82,7 @@ class OperationSwitch:
         raise NotImplementedError
 
     def list_steps(self, device: Device) -> tuple[str, ...]:
-        problem = self.find_problem(device)
+        problem = self.explain_block(device)
         if problem:
             return (f"not possible: {problem}",)
         enter, _ = self.make_plan(device, Path("/nonexistent"))
@@ -87,7 +91,7 @@ class OperationSwitch:
     def enter(self, device: Device, state_dir: Path) -> NotYet | None:
         record = read_record(device.uuid, state_dir)
         if record is None:
-            problem = self.find_problem(device)
+            problem = self.explain_block(device)
             if problem:
                 raise RequestRejection(f"{device.uuid} cannot go to mode {self.mode}: {problem}")
             record = self._write_plan(device, state_dir)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from gpupool.mechanisms.contract import AllocationView, HostKind
 from gpupool.mechanisms.pci.fabric import shorten_address
+from gpupool.mechanisms.pci.sysfs import PciTree
 from gpupool.model.device import CardMode, Device
 
 #: Label of a card: modes, separated by commas, into which a claim alone may switch it.
@@ -21,6 +24,16 @@ def find_request_problem(view: AllocationView) -> str:
         if device.pci_address is None:
             return f"{device.uuid} has no PCI address"
     return "" if view.granted else "it has no card"
+
+
+def find_access_problem(tree: PciTree) -> str:
+    """Return why this process cannot change drivers at all; empty when it can."""
+    probe = tree.root / "sys/bus/pci/drivers_probe"
+    if not probe.exists():
+        return "this node has no PCI bus"
+    if not os.access(probe, os.W_OK):
+        return "the agent may not change drivers: the pool must be one of root"
+    return ""
 
 
 def find_mode_problem(device: Device, mode: CardMode, *, by_claim: bool) -> str:

@@ -34,7 +34,7 @@ class SriovSwitch(OperationSwitch):
         if state.total_functions == 0 and state.driver != GIM:
             return None
         needs = ModeNeed.RELOAD if state.driver == GIM else ModeNeed.IDLE_CARD
-        problem = "" if device.mode is self.mode else self.find_problem(device)
+        problem = "" if device.mode is self.mode else self.explain_block(device)
         return ModeOffer(self.mode, needs, None, problem)
 
     def find_problem(self, device: Device) -> str:

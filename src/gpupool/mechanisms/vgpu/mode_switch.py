@@ -30,7 +30,7 @@ class VgpuSwitch(OperationSwitch):
             return None
         if not is_mediated(self.tree, address) and not self._has_manager(device):
             return None
-        problem = "" if device.mode is self.mode else self.find_problem(device)
+        problem = "" if device.mode is self.mode else self.explain_block(device)
         return ModeOffer(self.mode, ModeNeed.IDLE_CARD, None, problem)
 
     def find_problem(self, device: Device) -> str:
