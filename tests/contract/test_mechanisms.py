@@ -26,6 +26,7 @@ from gpupool.mechanisms.contract import (
     PreparedAllocation,
 )
 from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
+from gpupool.mechanisms.pci.handover import CardHandover
 from gpupool.mechanisms.registry import MECHANISMS, choose_mechanism, find_on_record
 from gpupool.probes.simulated import parse_sim
 from tests.support.mps_host import build_automatic, describe_share
@@ -34,8 +35,14 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil
 CRASHED = 77
 
 
-# Partitions of real cards have the same rules on a stand-in for the driver: `test_mig`.
-@pytest.fixture(params=sorted(MECHANISMS.keys() - {"mig"}))
+#: Those for virtual machines need hardware: tests/contract/test_handover_mechanisms.py. Partitions of
+#: real cards have the same rules on a stand-in for the driver: tests/contract/test_mig.py.
+SIMULATED = sorted(
+    name for name, one in MECHANISMS.items() if name != "mig" and not isinstance(one, CardHandover)
+)
+
+
+@pytest.fixture(params=SIMULATED)
 def mechanism(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Mechanism]:

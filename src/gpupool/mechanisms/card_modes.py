@@ -14,6 +14,9 @@ from typing import Protocol
 
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
+from gpupool.mechanisms.passthrough import PassthroughSwitch
+from gpupool.mechanisms.sriov import SriovSwitch
+from gpupool.mechanisms.vgpu import VgpuSwitch
 from gpupool.model.device import CardMode, Device, ModeOffer
 
 
@@ -44,7 +47,14 @@ class ModeSwitch(Protocol):
 
 
 #: By mode, in the order in which they are shown. PLAIN is what `leave` returns to.
-SWITCHES: Mapping[CardMode, ModeSwitch] = MappingProxyType({CardMode.MIG: MigModeSwitch()})
+SWITCHES: Mapping[CardMode, ModeSwitch] = MappingProxyType(
+    {
+        CardMode.MIG: MigModeSwitch(),
+        CardMode.PASSTHROUGH: PassthroughSwitch(),
+        CardMode.SRIOV: SriovSwitch(),
+        CardMode.VGPU: VgpuSwitch(),
+    }
+)
 
 
 def list_mode_offers(device: Device) -> tuple[ModeOffer, ...]:

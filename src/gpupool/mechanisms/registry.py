@@ -17,16 +17,22 @@ from gpupool.mechanisms.mig.mechanism import MigMechanism
 from gpupool.mechanisms.mps.mechanism import MpsMechanism
 from gpupool.mechanisms.mps.refusal import SHARING
 from gpupool.mechanisms.notes import NoteBook
+from gpupool.mechanisms.passthrough import PassthroughMechanism
 from gpupool.mechanisms.share import CountedShare
+from gpupool.mechanisms.sriov import SriovMechanism
 from gpupool.mechanisms.timeslice.layer import TimesliceLayer
+from gpupool.mechanisms.vgpu import VgpuMechanism
 from gpupool.mechanisms.whole import WholeCards
 
-# Whole cards need no limits, so they come first. The counted share stops no program, so it comes
-# last.
+# Those for virtual machines serve nothing else, so they come first. Whole cards need no limits, so
+# they come next. The counted share stops no program, so it comes last.
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {
         one.name: one
         for one in (
+            PassthroughMechanism(),
+            SriovMechanism(),
+            VgpuMechanism(),
             WholeCards(),
             MigMechanism(),
             FenceMechanism(),

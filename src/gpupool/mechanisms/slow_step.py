@@ -26,6 +26,8 @@ from gpupool.mechanisms.contract import NotYet
 OUTPUT_BYTES = 4096
 #: Seconds between two looks at a step that runs.
 PAUSE_SECONDS = 0.5
+#: Environment variable with the descriptor of the lock that the process inherits.
+_LOCK_VARIABLE = "GPUPOOL_STEP_LOCK"
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,27 @@ def run_slow_step(
     result = _read_result(folder, name)
     if result is not None:
         return result
-    if not _is_running(folder, name):
+    lock = _open_lock(folder, name)
+    try:
+        if not _try_lock(lock):
+            return NotYet(reason, PAUSE_SECONDS)
+        result = _read_result(folder, name)
+        if result is not None:
+            return result
         command = [sys.executable, "-m", "gpupool.mechanisms.slow_step", str(folder), name]
+        # The process gets the lock with its birth. If it took the lock itself, each call until then
+        # would start one more, and a busy machine never gets to the first.
         subprocess.Popen(
             [*command, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            pass_fds=(lock,),
+            env={**os.environ, _LOCK_VARIABLE: str(lock)},
         )
+    finally:
+        os.close(lock)
     return NotYet(reason, PAUSE_SECONDS)
 
 
@@ -92,7 +106,8 @@ def _read_result(folder: Path, name: str) -> StepResult | None:
     return StepResult(document["exit_code"], document["output"])
 
 
-def _is_running(folder: Path, name: str) -> bool:
+def is_step_running(folder: Path, name: str) -> bool:
+    """Whether a process of a step, or a child of it, lives now."""
     try:
         descriptor = os.open(_locate(folder, name, "lock"), os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -101,6 +116,11 @@ def _is_running(folder: Path, name: str) -> bool:
         return not _try_lock(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _open_lock(folder: Path, name: str) -> int:
+    path = _locate(folder, name, "lock")
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -118,7 +138,8 @@ def main(arguments: Sequence[str]) -> int:
     """
     folder = Path(arguments[0])
     name = arguments[1]
-    lock = os.open(_locate(folder, name, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    inherited = os.environ.pop(_LOCK_VARIABLE, None)
+    lock = _open_lock(folder, name) if inherited is None else int(inherited)
     if not _try_lock(lock) or _read_result(folder, name) is not None:
         return 0
     # The command inherits the lock: it counts as running also after this process was killed.
