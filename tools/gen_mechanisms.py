@@ -15,8 +15,8 @@ from gpupool.mechanisms.offers.summaries import (
     summarize_mechanism,
 )
 from gpupool.mechanisms.registry import LAYERS, MECHANISMS
-from gpupool.model.claim_needs import REQUIRED_LEVELS
 from gpupool.model.enforcement import EnforcementLevels
+from gpupool.model.isolation.claim_needs import REQUIRED_LEVELS
 
 PAGE = ROOT / "docs" / "reference" / "mechanisms.md"
 _MADE = "<!-- Made by `make docs`; change the code instead. -->\n"

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from gpupool.base.units import GIB, MIB, WHOLE
 from gpupool.model.claim import Shape, SharingKind
-from gpupool.model.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
 from gpupool.model.device import CardMode, ModeNeed, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel, spread_level
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import (
+from gpupool.model.isolation.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import (
     CardOffers,
     LayerOffer,
     MechanismOffer,

@@ -9,8 +9,8 @@ from gpupool.mechanisms.card_modes import SWITCHES, list_mode_offers
 from gpupool.mechanisms.offers.card_offers import list_node_offers
 from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import CardMode, Device
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.mechanism_offer import CardOffers, write_offers
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.mechanism_offer import CardOffers, write_offers
 from gpupool.model.numa import write_numa_nodes
 from gpupool.model.partition import PartitionProfile, write_profiles
 from gpupool.model.topology import write_topology

@@ -238,8 +238,7 @@ class Agent:
     def _serve(self, api: Api) -> None:
         """Register, agree on the live allocations, then apply work as it comes.
 
-        Returns after a stale report, which says that the two do not agree. A server that was away
-        may be a new one, so registration and agreement also begin again after each error.
+        Returns after a stale report: the two do not agree. Both also begin again after each error.
 
         Raises:
             GpupoolError: The server did not answer, or refused.
@@ -250,8 +249,7 @@ class Agent:
         self._backoff.reset()
         self._thread.mark_well()
         self.jobs.end_unlisted_jobs(page.live or ())
-        self._apply_page(page)
-        self._advance_modes(api)
+        self._apply_page(api, page)
         self._reporter.put_ready()
         cursor = max(page.cursor, 1)  # 0 would mean to begin from the start
         while not self._closing.is_set():
@@ -264,8 +262,7 @@ class Agent:
                 return
 
     def _handle_page(self, api: Api, page: WorkPage) -> None:
-        self._apply_page(page)
-        self._advance_modes(api)
+        self._apply_page(api, page)
         self._log_trimmer.trim_if_due()
         next_heartbeat = self._last_heartbeat + self._config.heartbeat_seconds
         if not page.work or self._clock() >= next_heartbeat:
@@ -283,12 +280,13 @@ class Agent:
         )
         return WorkPage.model_validate(answer)
 
-    def _apply_page(self, page: WorkPage) -> None:
-        self._modes.add(page.modes)
+    def _apply_page(self, api: Api, page: WorkPage) -> None:
         for work in page.work:
             if self._closing.is_set():
                 return
             self.jobs.apply_work(work)
+        self._modes.add(page.modes)
+        self._advance_modes(api)
 
     def _beat(self, api: Api) -> None:
         self.jobs.retry_unfinished()
@@ -313,12 +311,12 @@ class Agent:
         self._reporter.put_modes(reports)
 
     def _rescan(self) -> bool:
-        """Scan again; whether devices came or went."""
+        """Scan real devices again; whether some came or went."""
         if self._nodes.is_simulated():
             return False
-        before = self._nodes.list_uuids()
+        before = self._nodes.index_devices().keys()
         self._scan()
-        return before != self._nodes.list_uuids()
+        return before != self._nodes.index_devices().keys()
 
     # What the parts of the agent call ------------------------------------------------------------
 

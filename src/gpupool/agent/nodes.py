@@ -15,7 +15,7 @@ from gpupool.agent.reports import Api
 from gpupool.mechanisms.fence_survey import survey_fence
 from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.model.device import Device
-from gpupool.model.host_facts import HostFacts
+from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.accounting import explain_accounting_off
 from gpupool.probes.contract import Machine, Probe
 from gpupool.probes.simulated import SimulatedProbe
@@ -69,13 +69,6 @@ class AgentNodes:
     def is_simulated(self) -> bool:
         """Whether every node is simulated: then devices neither come nor go."""
         return all(machine.simulated for machine in self._machines.values())
-
-    def list_uuids(self) -> dict[str, frozenset[str]]:
-        """List the uuids of each node's devices."""
-        found = {}
-        for name, machine in self._machines.items():
-            found[name] = frozenset(device.uuid for device in machine.devices)
-        return found
 
     def register(self, api: Api) -> None:
         """Register every node with the server. Idempotent; blocks for one request a node.

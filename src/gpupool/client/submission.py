@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Values of `model.claim.SharingKind`, without its import.
 SHARING = ("fixed", "burst", "best-effort")
-#: Values of `model.claim_needs`, without its import.
+#: Values of `model.isolation.claim_needs`, without its import.
 ISOLATION = ("none", "soft", "hard", "fault")
 GOALS = ("latency", "throughput", "density")
 HOSTS = ("process", "container", "vm")
@@ -70,8 +70,7 @@ def job_body(
     """The body of POST /jobs. Raises subclasses of BadInput; sends nothing and writes nothing.
 
     `local` says that the job will see this machine's files, so the command can be looked for.
-    `container` is the image and its mounts, as `wire.containers.ContainerIn` has them; the command
-    then runs in it, with no variables but those of `environ`.
+    `container` is a `wire.containers.ContainerIn`; the command then has only `environ`'s variables.
     """
     shape = share_shape(gpu, memory, count, model, labels, sharing, profile) | host_shape(
         cpus, host_memory
@@ -348,6 +347,4 @@ def _limits() -> dict[str, tuple[int, int]]:
     import resource
 
     known = {name: getattr(resource, f"RLIMIT_{name.upper()}", None) for name in _LIMITS.split()}
-    return {
-        name: resource.getrlimit(number) for name, number in known.items() if number is not None
-    }
+    return {name: resource.getrlimit(code) for name, code in known.items() if code is not None}

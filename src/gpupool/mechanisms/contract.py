@@ -16,7 +16,7 @@ from typing import Protocol
 
 from gpupool.model.device import Device
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel, spread_level
-from gpupool.model.host_kind import HostKind
+from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.partition import PartitionProfile
 
 __all__ = [

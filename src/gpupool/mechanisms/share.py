@@ -12,8 +12,8 @@ from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.partition import find_partition_problem
 from gpupool.model.enforcement import EnforcementLevels
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import SizeClass
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import SizeClass
 
 
 class CountedShare(BookkeepingMechanism):

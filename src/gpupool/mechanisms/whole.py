@@ -14,9 +14,9 @@ from gpupool.mechanisms.partition import find_partition_problem
 from gpupool.model.claim import SharingKind
 from gpupool.model.device import Device
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import MechanismOffer, SizeClass
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import MechanismOffer, SizeClass
 
 
 class WholeCards(BookkeepingMechanism):

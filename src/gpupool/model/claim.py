@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from gpupool.base.units import WHOLE, format_percent, format_share
-from gpupool.model.claim_needs import ANY_NEEDS, ClaimNeeds
+from gpupool.model.isolation.claim_needs import ANY_NEEDS, ClaimNeeds
 
 
 class SharingKind(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpupool.model.mechanism_offer import list_missing_levels
+from gpupool.model.isolation.mechanism_offer import list_missing_levels
 from gpupool.scheduling.mechanism_choice.choice import can_serve, choose_mechanisms
 from tests.support.offered_nodes import NODES, list_claims
 

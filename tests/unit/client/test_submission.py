@@ -267,8 +267,8 @@ def test_an_unknown_demand_is_refused_with_the_known_ones(given: dict[str, str])
 
 def test_the_words_of_demands_are_those_of_the_model() -> None:
     from gpupool.client import submission
-    from gpupool.model.claim_needs import ClaimGoal, IsolationKind
-    from gpupool.model.host_kind import HostKind
+    from gpupool.model.isolation.claim_needs import ClaimGoal, IsolationKind
+    from gpupool.model.isolation.host_kind import HostKind
 
     assert tuple(IsolationKind) == submission.ISOLATION
     assert tuple(ClaimGoal) == submission.GOALS

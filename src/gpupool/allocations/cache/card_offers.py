@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpupool.model.mechanism_offer import CardOffers, read_offers
+from gpupool.model.isolation.mechanism_offer import CardOffers, read_offers
 
 
 class PublishedOffers(Mapping[int, CardOffers]):

@@ -13,8 +13,8 @@ from typing import Any
 from gpupool.base.errors import BadOption
 from gpupool.base.ids import check_name
 from gpupool.model.claim import ANYWHERE, Shape, SharingKind, TopologyConstraint
-from gpupool.model.claim_needs import read_needs
 from gpupool.model.gang import Gang, GangGroup, GangRole
+from gpupool.model.isolation.claim_needs import read_needs
 from gpupool.wire.submissions import GroupIn, RoleIn, WithinIn
 
 #: Members of one gang at most.

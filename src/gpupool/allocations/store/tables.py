@@ -75,7 +75,7 @@ claims = sa.Table(
         "needs",
         sa.JSON(none_as_null=True),
         nullable=True,
-        comment="isolation, goal and host: model.claim_needs; null: any",
+        comment="isolation, goal and host: model.isolation.claim_needs; null: any",
     ),
 )
 

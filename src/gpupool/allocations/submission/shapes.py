@@ -13,7 +13,7 @@ from gpupool.base.errors import BadFraction, BadOption, BadQuantity, UnknownProf
 from gpupool.base.units import MIB, WHOLE, format_mib
 from gpupool.model.catalogue import nearest_model
 from gpupool.model.claim import Shape, SharingKind
-from gpupool.model.claim_needs import ANY_NEEDS, ClaimNeeds, read_needs
+from gpupool.model.isolation.claim_needs import ANY_NEEDS, ClaimNeeds, read_needs
 from gpupool.model.topology import LinkKind
 from gpupool.scheduling import CardTable, list_levels, list_profile_names, resolve_profiles
 from gpupool.wire.submissions import ShapeIn

@@ -30,10 +30,10 @@ from gpupool.base.errors import (
 )
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.claim import PRIORITIES, Rejection, RejectionReason, Shape
-from gpupool.model.claim_needs import IsolationKind
 from gpupool.model.container import ContainerPolicy
 from gpupool.model.gang import Gang, GangGroup
-from gpupool.model.host_kind import HostKind
+from gpupool.model.isolation.claim_needs import IsolationKind
+from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.job_limits import JobLimits, Pair
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
 from gpupool.scheduling import (

@@ -18,8 +18,8 @@ from gpupool.mechanisms.offers.summaries import summarize_layer, summarize_mecha
 from gpupool.mechanisms.registry import LAYERS, MECHANISMS
 from gpupool.model.device import CardMode, Device, DeviceHealth, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.mechanism_offer import (
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.mechanism_offer import (
     CardOffers,
     LayerOffer,
     MechanismOffer,

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from gpupool.mechanisms.contract import Mechanism
 from gpupool.mechanisms.offers.card_offers import describe_mechanism
-from gpupool.model.claim_needs import ClaimNeeds
 from gpupool.model.device import Device
 from gpupool.model.enforcement import EnforcementLevels
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.mechanism_offer import (
+from gpupool.model.isolation.claim_needs import ClaimNeeds
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.mechanism_offer import (
     OfferAvailability,
     SizeClass,
     list_missing_levels,

@@ -6,9 +6,9 @@ from gpupool.mechanisms.fence_survey import survey_fence
 from gpupool.mechanisms.offers.summaries import MechanismSummary, ReachedLevels
 from gpupool.model.device import Device
 from gpupool.model.enforcement import FenceLevel, spread_level
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import SizeClass
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import SizeClass
 
 
 def find_fence_levels(device: Device, host: HostFacts) -> ReachedLevels:

@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.host_kind import HostKind
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.host_kind import HostKind
 
 #: Programs that some mechanism or host of allocations needs.
 TOOLS = (

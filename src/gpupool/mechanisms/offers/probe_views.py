@@ -11,9 +11,9 @@ from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, 
 from gpupool.mechanisms.offers.summaries import MechanismSummary, summarize_mechanism
 from gpupool.model.claim import SharingKind
 from gpupool.model.device import Device
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import SizeClass
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import SizeClass
 from gpupool.model.partition import PartitionProfile
 
 #: Stands for the cgroup of a job: it is in the same hierarchy.

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpupool.mechanisms.contract import Layer, Mechanism
-from gpupool.model.claim_needs import ClaimGoal
 from gpupool.model.device import Device
 from gpupool.model.enforcement import EnforcementLevels, spread_level
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import SizeClass
+from gpupool.model.isolation.claim_needs import ClaimGoal
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import SizeClass
 
 #: Stands where nothing is recorded of how a mechanism was tested.
 UNTESTED = "not recorded"

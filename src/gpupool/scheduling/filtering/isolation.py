@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gpupool.model.claim import Shape
-from gpupool.model.mechanism_offer import NO_OFFERS
+from gpupool.model.isolation.mechanism_offer import NO_OFFERS
 from gpupool.scheduling.mechanism_choice.choice import OfferedCard, can_serve
 from gpupool.scheduling.snapshot.cards import CardTable
 from gpupool.scheduling.snapshot.columns import Bools

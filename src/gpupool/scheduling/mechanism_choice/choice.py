@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpupool.model.claim import Shape
-from gpupool.model.claim_needs import ClaimGoal, ClaimNeeds
 from gpupool.model.device import ModeNeed, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import (
+from gpupool.model.isolation.claim_needs import ClaimGoal, ClaimNeeds
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import (
     CardOffers,
     LayerOffer,
     MechanismOffer,

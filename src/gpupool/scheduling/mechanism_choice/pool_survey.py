@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpupool.model.claim import Shape
-from gpupool.model.claim_needs import ClaimNeeds
+from gpupool.model.isolation.claim_needs import ClaimNeeds
 from gpupool.scheduling.mechanism_choice.choice import (
     MechanismChoice,
     MechanismOption,

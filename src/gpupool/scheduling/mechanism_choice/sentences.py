@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
-from gpupool.model.claim_needs import ClaimNeeds
 from gpupool.model.device import ModeNeed, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import LayerOffer, MechanismOffer, OfferAvailability
+from gpupool.model.isolation.claim_needs import ClaimNeeds
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import LayerOffer, MechanismOffer, OfferAvailability
 
 _NEED_WORDS = {
     ModeNeed.NOTHING: "needs nothing",

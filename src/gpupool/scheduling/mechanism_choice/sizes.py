@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpupool.base.units import WHOLE, format_mib, format_share
 from gpupool.model.claim import Shape, SharingKind
-from gpupool.model.mechanism_offer import MechanismOffer, OfferedProfile, SizeClass
+from gpupool.model.isolation.mechanism_offer import MechanismOffer, OfferedProfile, SizeClass
 
 
 @dataclass(frozen=True)

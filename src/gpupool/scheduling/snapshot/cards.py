@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from gpupool.model.mechanism_offer import CardOffers
+from gpupool.model.isolation.mechanism_offer import CardOffers
 from gpupool.model.partition import PartitionProfile, PartitionSlot
 from gpupool.model.topology import Topology
 from gpupool.scheduling.snapshot.columns import Ints

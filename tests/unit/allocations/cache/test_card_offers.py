@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpupool.allocations.cache.card_offers import PublishedOffers
-from gpupool.model.mechanism_offer import write_offers
+from gpupool.model.isolation.mechanism_offer import write_offers
 from tests.support.offered_nodes import NODES
 
 FIRST = NODES[0].offers

@@ -10,7 +10,7 @@ from gpupool.allocations.submission.shapes import check_level, check_shape
 from gpupool.base.errors import BadFraction, BadOption, BadQuantity, GpupoolError, UnknownProfile
 from gpupool.base.units import MIB
 from gpupool.model.claim import Shape, TopologyConstraint
-from gpupool.model.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
+from gpupool.model.isolation.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
 from gpupool.wire.submissions import NeedsIn, ShapeIn
 from tests.support.gang_builders import racked
 from tests.support.scheduling_builders import cards

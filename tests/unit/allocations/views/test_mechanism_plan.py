@@ -6,8 +6,8 @@ import pytest
 
 from gpupool.base.errors import BadOption, IsolationNotOffered
 from gpupool.base.units import GIB
-from gpupool.model.claim_needs import ClaimNeeds, IsolationKind
-from gpupool.model.mechanism_offer import CardOffers, write_offers
+from gpupool.model.isolation.claim_needs import ClaimNeeds, IsolationKind
+from gpupool.model.isolation.mechanism_offer import CardOffers, write_offers
 from gpupool.wire.fleet import DeviceIn, NodeIn
 from gpupool.wire.submissions import JobIn, LaunchIn, NeedsIn, ShapeIn
 from tests.support.house import House

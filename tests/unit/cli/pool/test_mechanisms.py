@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from gpupool.cli.pool.mechanisms import describe_reason, describe_sizes, describe_when
-from gpupool.model.mechanism_offer import write_offers
+from gpupool.model.isolation.mechanism_offer import write_offers
 from tests.support.offered_nodes import NODES
 from tests.unit.cli.golden import AnswerWith, TypedLine, compare
 from tests.unit.cli.sample import card

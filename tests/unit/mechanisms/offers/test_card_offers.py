@@ -23,9 +23,9 @@ from gpupool.mechanisms.share import CountedShare
 from gpupool.mechanisms.whole import WholeCards
 from gpupool.model.device import CardMode, Device, ModeNeed, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel, spread_level
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import (
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import (
     LayerOffer,
     MechanismOffer,
     OfferAvailability,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from gpupool.mechanisms.offers.demands import PreparedCard, explain_unmet_demand
 from gpupool.mechanisms.share import CountedShare
 from gpupool.mechanisms.whole import WholeCards
-from gpupool.model.claim_needs import ANY_NEEDS, ClaimNeeds, IsolationKind
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel, spread_level
-from gpupool.model.host_facts import HostFacts
+from gpupool.model.isolation.claim_needs import ANY_NEEDS, ClaimNeeds, IsolationKind
+from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.simulated import parse_sim
 
 HOST = HostFacts(root=True, own_pool=False, cgroups="v2")

@@ -10,7 +10,7 @@ from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, fin
 from gpupool.mechanisms.fence_survey import survey_fence
 from gpupool.mechanisms.offers.fence_summary import find_fence_levels
 from gpupool.model.enforcement import FenceLevel, spread_level
-from gpupool.model.host_facts import HostFacts
+from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.simulated import parse_sim
 
 

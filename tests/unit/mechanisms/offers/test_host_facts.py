@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpupool.mechanisms.offers.host_facts import read_host_facts
-from gpupool.model.host_facts import HostFacts
+from gpupool.model.isolation.host_facts import HostFacts
 
 
 def read(root: Path) -> HostFacts:

@@ -8,9 +8,9 @@ from pathlib import Path
 from gpupool.mechanisms.offers.probe_views import MechanismProbe, build_probe_view
 from gpupool.mechanisms.share import CountedShare
 from gpupool.mechanisms.whole import WholeCards
-from gpupool.model.host_facts import HostFacts
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import SizeClass
+from gpupool.model.isolation.host_facts import HostFacts
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import SizeClass
 from gpupool.probes.simulated import parse_sim
 
 HOST = HostFacts(root=True, own_pool=False, cgroups="v2", machine="/var/machine")

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import RejectionReason, Shape
-from gpupool.model.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
-from gpupool.model.mechanism_offer import CardOffers
+from gpupool.model.isolation.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
+from gpupool.model.isolation.mechanism_offer import CardOffers
 from gpupool.model.quota import Quota, ResourceAmount
 from gpupool.scheduling.admission.claim import judge_claim
 from gpupool.scheduling.filtering.feasibility import CODE, FITS, ClaimFit

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape
-from gpupool.model.claim_needs import ANY_NEEDS, ClaimGoal, ClaimNeeds, IsolationKind
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import NO_OFFERS
+from gpupool.model.isolation.claim_needs import ANY_NEEDS, ClaimGoal, ClaimNeeds, IsolationKind
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import NO_OFFERS
 from gpupool.scheduling.mechanism_choice.choice import (
     MechanismChoice,
     OfferedCard,

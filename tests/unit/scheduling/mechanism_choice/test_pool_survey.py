@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from gpupool.base.units import GIB
 from gpupool.model.claim import Shape
-from gpupool.model.claim_needs import ClaimNeeds, IsolationKind
-from gpupool.model.mechanism_offer import NO_OFFERS
+from gpupool.model.isolation.claim_needs import ClaimNeeds, IsolationKind
+from gpupool.model.isolation.mechanism_offer import NO_OFFERS
 from gpupool.scheduling.mechanism_choice.pool_survey import (
     describe_refusal,
     find_best_group,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpupool.model.device import CardMode, ModeNeed, ModeOffer
-from gpupool.model.host_kind import HostKind
+from gpupool.model.isolation.host_kind import HostKind
 from gpupool.scheduling.mechanism_choice.sentences import format_hosts, format_switch
 
 

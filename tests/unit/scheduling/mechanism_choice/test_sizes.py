@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpupool.base.units import GIB, MIB, WHOLE
 from gpupool.model.claim import Shape
-from gpupool.model.mechanism_offer import MechanismOffer, OfferedProfile, SizeClass
+from gpupool.model.isolation.mechanism_offer import MechanismOffer, OfferedProfile, SizeClass
 from gpupool.scheduling.mechanism_choice.sizes import fit_size, is_whole_card
 
 CARD = 140 * GIB + 300

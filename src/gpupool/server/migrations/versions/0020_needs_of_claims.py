@@ -24,6 +24,6 @@ def upgrade() -> None:
                 "needs",
                 sa.JSON(none_as_null=True),
                 nullable=True,
-                comment="isolation, goal and host: model.claim_needs; null: any",
+                comment="isolation, goal and host: model.isolation.claim_needs; null: any",
             )
         )

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from gpupool.model.claim_needs import (
+from gpupool.model.isolation.claim_needs import (
     ANY_NEEDS,
     REQUIRED_LEVELS,
     ClaimGoal,
@@ -14,8 +14,8 @@ from gpupool.model.claim_needs import (
     IsolationKind,
     read_needs,
 )
-from gpupool.model.host_kind import HostKind
-from gpupool.model.mechanism_offer import list_missing_levels
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import list_missing_levels
 
 
 def test_each_isolation_demands_all_that_the_one_before_it_does() -> None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from gpupool.model.claim_needs import ClaimGoal
 from gpupool.model.device import CardMode, ModeNeed, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels, read_levels
-from gpupool.model.host_kind import HostKind
+from gpupool.model.isolation.claim_needs import ClaimGoal
+from gpupool.model.isolation.host_kind import HostKind
 
 #: Of what enforces nothing.
 NO_LEVELS = EnforcementLevels()

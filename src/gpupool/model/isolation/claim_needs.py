@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel
-from gpupool.model.host_kind import HostKind
+from gpupool.model.isolation.host_kind import HostKind
 
 
 class IsolationKind(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpupool.model.host_kind import HostKind
+from gpupool.model.isolation.host_kind import HostKind
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel
-from gpupool.model.mechanism_offer import (
+from gpupool.model.isolation.mechanism_offer import (
     NO_OFFERS,
     list_missing_levels,
     read_offers,
