@@ -161,6 +161,7 @@ class Agent:
             queue_last_sample=self._queue_last_sample,
             probes=self._probes,
             arbiter=self._arbiter,
+            read_host_facts=self._nodes.read_host_facts,
         )
 
     def start(self) -> None:

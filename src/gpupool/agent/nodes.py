@@ -70,13 +70,17 @@ class AgentNodes:
         """Whether every node is simulated: then devices neither come nor go."""
         return all(machine.simulated for machine in self._machines.values())
 
+    def read_host_facts(self) -> HostFacts:
+        """Read what decides which mechanisms this host offers. Blocks for some small files."""
+        return read_host_facts(own_pool=self._config.owner_uid != 0, cgroups=self._cgroup_kind)
+
     def register(self, api: Api) -> None:
         """Register every node with the server. Idempotent; blocks for one request a node.
 
         Raises:
             GpupoolError: The server does not answer or refuses.
         """
-        host = read_host_facts(own_pool=self._config.owner_uid != 0, cgroups=self._cgroup_kind)
+        host = self.read_host_facts()
         for name, machine in self._machines.items():
             facts = self._collect_facts(name, machine)
             labels = self._config.labels.get(name, {})

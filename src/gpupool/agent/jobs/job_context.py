@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,9 +19,11 @@ from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.contract import AllocationView, HostKind, Mechanism
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import locate_directories
+from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.device import Device
+from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.contract import Probe
 from gpupool.wire.fleet import JobSample, ReportIn, WorkOut
 
@@ -32,6 +35,11 @@ def _drop_sample(_sample: JobSample) -> None:
 def _make_absent_arbiter() -> ArbiterProcess:
     """Make an arbiter without a program: every share keeps its static part of the time."""
     return ArbiterProcess(None, lambda: 0.0)
+
+
+def _read_usual_facts() -> HostFacts:
+    """Read the facts of a host of which no agent knows more."""
+    return read_host_facts(own_pool=os.geteuid() != 0, cgroups="none")
 
 
 @dataclass
@@ -50,6 +58,7 @@ class JobContext:
         probes: The probe of each node.
         arbiter: Divides the time of the cards among fenced jobs.
         nodes: The devices of each node, as the last scan found them.
+        read_host_facts: Reads what decides which mechanisms this node offers.
         helpers: The processes that allocations need beside their jobs.
         container_policy: What containers may have.
     """
@@ -66,6 +75,7 @@ class JobContext:
     arbiter: ArbiterProcess = field(default_factory=_make_absent_arbiter)
     nodes: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     container_policy: ContainerPolicy = USUAL_POLICY
+    read_host_facts: Callable[[], HostFacts] = _read_usual_facts
     helpers: HelperProcesses = field(init=False)
 
     def __post_init__(self) -> None:

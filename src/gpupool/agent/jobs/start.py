@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.agent.jobs.container_start import ContainerHost, contain_job
+from gpupool.agent.jobs.demand_check import check_demands
 from gpupool.agent.jobs.finish import STOP_GRACE_SECONDS, JobFinisher
 from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.launch import (
@@ -51,9 +52,10 @@ from gpupool.agent.supervisor.host_limits import (
 )
 from gpupool.agent.supervisor.log_quota import note_owner
 from gpupool.base.errors import GpupoolError, NotFound
-from gpupool.mechanisms.contract import NotYet
+from gpupool.mechanisms.contract import AllocationView, Mechanism, NotYet
 from gpupool.mechanisms.preparation import prepare_allocation, resize_allocation
 from gpupool.mechanisms.registry import choose_mechanism
+from gpupool.model.isolation.claim_needs import read_needs
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.wire.fleet import WorkOut
 
@@ -182,6 +184,7 @@ class JobStarter:
                 self._start_later(allocation, work, prepared)
                 return
             allocation.pending_start = None
+            self._check_demands(mechanism, view, work)
             context.helpers.start(allocation.key, prepared.helpers)
             context.add_to_arbiter(allocation)
             context.reach_step("prepared")
@@ -204,6 +207,12 @@ class JobStarter:
         self._monitor.continue_from(allocation, status)
         if work.want == "resize" and allocation.phase is JobPhase.RUNNING:
             self.resize_job(allocation, work)
+
+    def _check_demands(self, mechanism: Mechanism, view: AllocationView, work: WorkOut) -> None:
+        needs = read_needs(work.needs)
+        if needs.is_demanding:
+            host = self._context.read_host_facts()
+            check_demands(needs, mechanism, view, host=host, state_dir=self._context.state_dir)
 
     def _start_later(self, allocation: LocalAllocation, work: WorkOut, answer: NotYet) -> None:
         """Start the job again when its mechanism says so, and report once what it waits for."""

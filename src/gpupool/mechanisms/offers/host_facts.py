@@ -25,7 +25,6 @@ def read_host_facts(
     *,
     own_pool: bool,
     cgroups: str,
-    hosts: tuple[HostKind, ...] = (HostKind.PROCESS,),
     root: Path = Path("/"),
 ) -> HostFacts:
     """Read the facts of a node.
@@ -33,10 +32,10 @@ def read_host_facts(
     Args:
         own_pool: agent and jobs are one user.
         cgroups: the hierarchy of device rules.
-        hosts: what the agent can hand an allocation to.
         root: where the node's root is seen.
     """
     groups = root / "sys/kernel/iommu_groups"
+    tools = frozenset(tool for tool in TOOLS if shutil.which(tool))
     return HostFacts(
         root=os.geteuid() == 0,
         own_pool=own_pool,
@@ -45,9 +44,19 @@ def read_host_facts(
         kernel=os.uname().release,
         kernel_modules=_read_modules(root),
         iommu=groups.is_dir() and any(groups.iterdir()),
-        tools=frozenset(tool for tool in TOOLS if shutil.which(tool)),
-        hosts=hosts,
+        tools=tools,
+        hosts=_list_hosts(tools),
     )
+
+
+def _list_hosts(tools: frozenset[str]) -> tuple[HostKind, ...]:
+    """List what an allocation can be handed to, by the programs that are installed."""
+    hosts = [HostKind.PROCESS]
+    if "podman" in tools:
+        hosts.append(HostKind.CONTAINER)
+    if "qemu-system-x86_64" in tools:
+        hosts.append(HostKind.VM)
+    return tuple(hosts)
 
 
 def _read_cgroup_version(root: Path) -> int:
