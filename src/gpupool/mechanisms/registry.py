@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from gpupool.base.errors import RequestRejection
 from gpupool.mechanisms.contract import AllocationView, Layer, Mechanism
+from gpupool.mechanisms.drm import ComputeMask, DeviceMemoryLimit
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.share import CountedShare
@@ -23,7 +24,7 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
 )
 
 #: In the order in which they are added to what the mechanism has prepared.
-LAYERS: tuple[Layer, ...] = ()
+LAYERS: tuple[Layer, ...] = (DeviceMemoryLimit(), ComputeMask())
 
 
 def find_on_record(allocation: str, state_dir: Path) -> Mechanism | None:
