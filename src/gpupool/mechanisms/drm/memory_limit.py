@@ -53,8 +53,15 @@ class DeviceMemoryLimit:
     def prepare(
         self, view: AllocationView, prepared: PreparedAllocation, state_dir: Path
     ) -> PreparedAllocation:
-        if self.explain_absence(view):
+        group = None if self.explain_absence(view) else _find_group(view)
+        if group is None:
             return prepared
+        try:
+            dmem.enable_controller(group)
+        except OSError as error:
+            # A group with processes of its own cannot pass a controller on. The share stays counted.
+            text = f"memory: the kernel does not limit it (dmem: {error.strerror})"
+            return replace(prepared, notes=(*prepared.notes, text))
         self._apply(view, state_dir)
         levels = _raise_memory(prepared.enforcement)
         text = "memory: the kernel limits it (dmem)"
@@ -100,7 +107,6 @@ class DeviceMemoryLimit:
         group = _find_group(view)
         if group is None:
             raise RequestRejection("the job's cgroup with the controller dmem is gone")
-        dmem.enable_controller(group)
         limits = _compute_limits(group, list_limited_grants(view))
         current = dmem.read_limits(group)
         before = {region: current.get(region, dmem.UNLIMITED) for region in limits}
@@ -132,7 +138,7 @@ def list_limited_grants(view: AllocationView) -> list[GrantedDevice]:
 def _find_group(view: AllocationView) -> Path | None:
     """Return the job's cgroup that can have the controller."""
     for group in map(Path, view.cgroups):
-        if dmem.find_root(group) is not None and dmem.is_delegated(group):
+        if group.is_dir() and dmem.find_root(group) and dmem.is_delegated(group):
             return group
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,12 +84,10 @@ def test_a_group_that_went_with_its_job_needs_no_undoing(group: Path, state: Pat
 
 def test_an_older_generation_changes_nothing(group: Path, state: Path) -> None:
     apply(make_view(group, generation=2), state)
-    for act in (
-        lambda: LAYER.unprepare("al-1", 1, state),
-        lambda: LAYER.resize(make_view(group, generation=1), state),
-    ):
-        with pytest.raises(StaleGeneration):
-            act()
+    with pytest.raises(StaleGeneration):
+        LAYER.unprepare("al-1", 1, state)
+    with pytest.raises(StaleGeneration):
+        LAYER.resize(make_view(group, generation=1), state)
     assert dmem.read_limits(group) == {REGIONS[0]: str(16 << 30)}
 
 
@@ -111,6 +110,21 @@ def test_a_limit_that_the_kernel_does_not_take_is_refused(
     monkeypatch.setattr(dmem, "write_limits", lambda group, limits: None)
     with pytest.raises(RequestRejection, match="got max, expected 17179869184"):
         apply(make_view(group), state)
+
+
+def test_a_controller_that_cannot_be_passed_on_leaves_the_share_counted(
+    group: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(group: Path) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(dmem, "enable_controller", refuse)
+    prepared = apply(make_view(group), state)
+    assert prepared.notes[-1] == (
+        "memory: the kernel does not limit it (dmem: Device or resource busy)"
+    )
+    assert prepared.levels is None
+    assert LayerNotes("dmem", state).read_note("al-1") is None
 
 
 def drop_card(view: AllocationView) -> AllocationView:
