@@ -23,7 +23,7 @@ from gpupool.mechanisms.contract import (
 )
 from gpupool.mechanisms.drm.layer_notes import LayerNote, LayerNotes, refuse_stale
 from gpupool.mechanisms.whole import is_whole
-from gpupool.probes.common.card_probe import RUNTIME_ID
+from gpupool.model.device import RUNTIME_ID
 
 VARIABLE: Final = "HSA_CU_MASK"
 #: From gfx10 on (RDNA) two units share a workgroup processor and only both can be masked.

@@ -12,8 +12,7 @@ from gpupool.base.errors import StaleGeneration
 from gpupool.mechanisms.contract import AllocationView, EnforcementLevels, FenceLevel
 from gpupool.mechanisms.drm import ComputeMask
 from gpupool.mechanisms.drm.compute_mask import VARIABLE, choose_range
-from gpupool.model.device import Device
-from gpupool.probes.common.card_probe import RUNTIME_ID
+from gpupool.model.device import RUNTIME_ID, Device
 from tests.unit.mechanisms.drm.fake_cgroups import CARD, CARDS, make_view, prepare_share
 
 LAYER = ComputeMask()
