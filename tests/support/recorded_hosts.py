@@ -48,15 +48,12 @@ def write(path: Path, text: object) -> None:
     path.write_text(f"{text}\n", encoding="utf-8")
 
 
-def add_card(
-    root: Path, address: str, driver: str, *, bridge: str = "", **attributes: object
-) -> Path:
+def add_card(root: Path, address: str, driver: str, **attributes: object) -> Path:
     """Add a card to the PCI bus of a host and return its directory.
 
-    Args:
-        bridge: path of the bridges between the root of the bus and the card.
+    The attribute `bridge` is the path of the bridges between the root of the bus and the card.
     """
-    home = root / "sys/devices/pci0000:00" / bridge / address
+    home = root / "sys/devices/pci0000:00" / str(attributes.pop("bridge", "")) / address
     home.mkdir(parents=True)
     entry = root / "sys/bus/pci/devices" / address
     entry.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from gpupool.base.errors import RequestRejection
 from gpupool.mechanisms.contract import AllocationView, Layer, Mechanism
+from gpupool.mechanisms.drm import ComputeMask, DeviceMemoryLimit
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.layers.memgroup import DriverMemoryLimits
 from gpupool.mechanisms.mig.mechanism import MigMechanism
@@ -43,7 +44,12 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
 )
 
 #: In the order in which they are added to what the mechanism has prepared.
-LAYERS: tuple[Layer, ...] = (DriverMemoryLimits(), TimesliceLayer())
+LAYERS: tuple[Layer, ...] = (
+    DriverMemoryLimits(),
+    DeviceMemoryLimit(),
+    ComputeMask(),
+    TimesliceLayer(),
+)
 
 
 def find_on_record(allocation: str, state_dir: Path) -> Mechanism | None:

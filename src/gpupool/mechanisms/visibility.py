@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpupool.mechanisms.contract import AllocationView
-from gpupool.model.device import Device
-from gpupool.probes.common.card_probe import RUNTIME_ID
+from gpupool.model.device import RUNTIME_ID, Device
 
 #: By vendor: variables that take a list of cards, and their value for "no card"; None where no
 #: value is documented to mean that. CUDA: an empty list hides all cards. NVIDIA's container runtime:

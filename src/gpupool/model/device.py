@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 from gpupool.model.partition import Partition, PartitionProfile
+
+#: Label of a device: the number by which the maker's runtime counts it, where that takes no uuid.
+#: Several with commas for a card that the runtime sees as several.
+RUNTIME_ID: Final = "runtime-id"
 
 
 class DeviceHealth(StrEnum):

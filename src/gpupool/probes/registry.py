@@ -10,6 +10,7 @@ from types import MappingProxyType
 from gpupool.probes.amd import AmdProbe
 from gpupool.probes.contract import Probe, ProbeAvailability
 from gpupool.probes.intel import IntelProbe
+from gpupool.probes.intel.probe import INTEGRATED
 from gpupool.probes.nvml import NvmlProbe
 from gpupool.probes.pci import scan_pci
 from gpupool.probes.vendors import FORMATS, CommandProbe
@@ -27,8 +28,9 @@ PROBES: Mapping[str, Callable[[], Probe]] = MappingProxyType(
 
 def list_probes(sys_root: Path = Path("/sys")) -> Mapping[str, Callable[[], Probe]]:
     """Return NVIDIA's probe, and those of each maker with a card on this host's bus."""
-    # Where there is no card of a maker, nothing is gained by looking for its tool.
-    present = {card.vendor for card in scan_pci(sys_root)}
+    # Where there is no card of a maker, nothing is gained by looking for its tool. Nearly every
+    # processor of Intel has graphics, which are no card.
+    present = {card.vendor for card in scan_pci(sys_root) if card.address != INTEGRATED}
     return {name: make for name, make in PROBES.items() if name == "nvml" or name in present}
 
 

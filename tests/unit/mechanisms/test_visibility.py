@@ -6,8 +6,7 @@ import pytest
 
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat
 from gpupool.mechanisms.visibility import build_environment, list_device_nodes
-from gpupool.model.device import Device
-from gpupool.probes.common.card_probe import RUNTIME_ID
+from gpupool.model.device import RUNTIME_ID, Device
 from gpupool.probes.pci import VENDORS
 from gpupool.probes.simulated import parse_sim
 

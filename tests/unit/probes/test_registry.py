@@ -46,6 +46,8 @@ def test_the_probe_of_a_maker_is_tried_where_its_card_is_on_the_bus(tmp_path: Pa
     attributes = {"class": "0x120000", "device": "0xd802"}
     add_card(tmp_path, "0000:c1:00.0", "devdrv", vendor="0x19e5", **attributes)
     add_card(tmp_path, "0000:c2:00.0", "amdgpu", vendor="0x1002", **attributes)
+    # Graphics within a processor.
+    add_card(tmp_path, "0000:00:02.0", "i915", vendor="0x8086", **attributes)
     # NVIDIA's comes first, as it did when it was the only one.
     assert list(list_probes(tmp_path / "sys")) == ["nvml", "amd", "ascend"]
 

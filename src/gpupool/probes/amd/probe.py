@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.model.catalogue import CATALOGUE, canonical_model
-from gpupool.model.device import Device, DeviceProcess, DeviceUsage
+from gpupool.model.device import RUNTIME_ID, Device, DeviceProcess, DeviceUsage
 from gpupool.model.topology import DeviceLink
 from gpupool.probes.amd.card_files import AmdCard
 from gpupool.probes.amd.kfd import KFD, KfdNode, read_nodes, read_processes
 from gpupool.probes.common.card_probe import (
-    RUNTIME_ID,
     CardProbe,
     CardReading,
     HostReading,

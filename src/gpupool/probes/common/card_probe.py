@@ -27,9 +27,6 @@ from gpupool.probes.numa import list_usable_cpus, read_numa
 
 #: Seconds between two looks at the health of cards whose driver reports no events.
 HEALTH_SECONDS: Final = 10.0
-#: Label of a device: the number by which the maker's runtime counts it, where that takes no uuid.
-#: Several with commas for a card that the runtime sees as several.
-RUNTIME_ID: Final = "runtime-id"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from gpupool.probes.common.sysfs import read_number, read_text
 #: Labels of the sensor that is shown, the first that a card has: `edge` and `junction` are
 #: amdgpu's, `pkg` is xe's.
 TEMPERATURE_LABELS = ("edge", "junction", "pkg")
+#: Energy is counted over at least so long: a shorter time gives the noise of the counter.
+LEAST_NS = NANOS_PER_SECOND // 10
 
 
 class HardwareMonitor:
@@ -58,9 +60,10 @@ class HardwareMonitor:
     def _compute_power(self, sensor: Path, microjoules: int) -> int | None:
         now = self._clock()
         last = self._energy.get(sensor)
-        self._energy[sensor] = (now, microjoules)
+        if last is None or now - last[0] >= LEAST_NS or microjoules < last[1]:
+            self._energy[sensor] = (now, microjoules)
         # The counter begins anew when the driver is loaded again.
-        if last is None or now <= last[0] or microjoules < last[1]:
+        if last is None or now - last[0] < LEAST_NS or microjoules < last[1]:
             return None
         seconds = (now - last[0]) / NANOS_PER_SECOND
         return round((microjoules - last[1]) / 1_000_000 / seconds)

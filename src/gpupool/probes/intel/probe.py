@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.model.catalogue import canonical_model
-from gpupool.model.device import Device, DeviceProcess, DeviceUsage
+from gpupool.model.device import RUNTIME_ID, Device, DeviceProcess, DeviceUsage
 from gpupool.probes.common.card_probe import (
-    RUNTIME_ID,
     CardProbe,
     CardReading,
     HostReading,

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.model.device import DeviceHealth
+from gpupool.model.device import RUNTIME_ID, DeviceHealth
 from gpupool.model.topology import LinkKind
 from gpupool.probes.amd import AmdProbe
-from gpupool.probes.common.card_probe import RUNTIME_ID
 from tests.support.recorded_hosts import add_amd_card, record_mi210, record_mi300_cpx, write
 
 

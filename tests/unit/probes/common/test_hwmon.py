@@ -33,10 +33,12 @@ def test_the_average_power_is_shown_before_that_of_the_moment(tmp_path: Path) ->
 
 
 def test_power_comes_from_energy_between_two_calls(tmp_path: Path) -> None:
-    times: Iterator[int] = iter((0, 2 * 10**9, 4 * 10**9, 6 * 10**9))
+    times: Iterator[int] = iter((0, 10**6, 2 * 10**9, 4 * 10**9, 6 * 10**9))
     sensors = HardwareMonitor(lambda: next(times))
     energy = tmp_path / "hwmon/hwmon2/energy1_input"
     write(energy, 1_000_000)
+    assert sensors.read_power(tmp_path) is None
+    # A millisecond later: the counter has hardly moved.
     assert sensors.read_power(tmp_path) is None
     write(energy, 241_000_000)
     assert sensors.read_power(tmp_path) == 120

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from gpupool.model.device import DeviceHealth
-from gpupool.probes.common.card_probe import RUNTIME_ID
+from gpupool.model.device import RUNTIME_ID, DeviceHealth
 from gpupool.probes.intel import IntelProbe
 from tests.support.recorded_hosts import add_intel_card, record_intel, write
 from tests.unit.probes.common.test_drm_clients import open_file

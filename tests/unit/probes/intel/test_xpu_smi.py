@@ -39,7 +39,7 @@ def test_figures_of_one_tile_are_the_cards() -> None:
 
 
 def test_figures_of_several_tiles_are_joined() -> None:
-    tiles = []
+    tiles: list[dict[str, object]] = []
     for use, used, heat, errors in ((10, 100, 40, 0), (30, 50, 44, 2)):
         metrics = {
             "XPUM_STATS_GPU_UTILIZATION": use,

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.model.device import DeviceHealth
-from gpupool.probes.common.card_probe import RUNTIME_ID
+from gpupool.model.device import RUNTIME_ID, DeviceHealth
 from gpupool.probes.vendors import FORMATS, CommandProbe
 from tests.support.recorded_hosts import TOOLS, add_card, add_tool, record_tool_host
 from tests.support.tool_outputs import HY_SMI, NPU_SMI

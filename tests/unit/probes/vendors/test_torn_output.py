@@ -46,4 +46,4 @@ def test_intels_parsers_read_torn_output_without_raising() -> None:
         (parse_statistics, tool_outputs.XPU_SMI_STATS),
     ):
         for torn in tear(text):
-            parse(torn)  # type: ignore[operator]
+            parse(torn)
