@@ -299,3 +299,12 @@ def test_a_resize_is_refused_and_the_same_size_is_kept(bench: Bench) -> None:
     smaller = tuple(replace(one, memory_bytes=7 << 20) for one in later.granted)
     with pytest.raises(RequestRejection, match="cannot resize"):
         bench.mechanism.resize(replace(later, generation=7, granted=smaller), bench.state_dir)
+
+
+def test_a_board_s_partition_is_active_as_long_as_its_cards_are_out(tmp_path: Path) -> None:
+    kernel, mechanism, view = handover_machines.make_board(tmp_path / "root")
+    active = kernel.root / "usr/bin/active"
+    mechanism.prepare(view, tmp_path)
+    assert active.read_text() == "1\n"
+    mechanism.unprepare("al-1", 5, tmp_path)
+    assert active.read_text() == "0\n"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, PreparedAllocation
 from gpupool.mechanisms.passthrough import PassthroughMechanism
+from gpupool.mechanisms.pci.fabric import TABLE
 from gpupool.mechanisms.pci.handover import CardHandover
 from gpupool.mechanisms.sriov import SriovMechanism
 from gpupool.mechanisms.vgpu import VgpuMechanism
@@ -36,6 +38,39 @@ def make_plain_card(root: Path) -> Machine:
     kernel = FakeKernel(root)
     mechanism = PassthroughMechanism(root, InlineRunner(kernel))
     return kernel, mechanism, make_view(make_device())
+
+
+#: Plays NVIDIA's Fabric Manager for one partition, which is in the file `active`.
+FABRIC_PROGRAM = """#!/bin/sh
+here="${0%/*}"
+read active <"$here/active"
+case "$1" in
+-l) while read -r line; do echo "$line" | sed "s/ACTIVE/$active/"; done <"$here/table" ;;
+-a) echo 1 >"$here/active" ;;
+-d) echo 0 >"$here/active" ;;
+esac
+"""
+
+
+def make_board(root: Path) -> Machine:
+    """Two cards of an HGX board, which are a partition of its NVSwitch fabric."""
+    other = "0000:43:00.0"
+    build_tree(root, [FunctionFacts(CARD, 10), FunctionFacts(other, 11)])
+    gpus = [{"pciBusId": f"0000{one}"} for one in (CARD, other)]
+    table = {"partitionInfo": [{"partitionId": 3, "isActive": 0, "gpuInfo": gpus}]}
+    (root / TABLE).parent.mkdir(parents=True)
+    (root / TABLE).write_text(json.dumps(table))
+    folder = root / "usr/bin"
+    folder.mkdir(parents=True)
+    (folder / "fmpm").write_text(FABRIC_PROGRAM)
+    (folder / "fmpm").chmod(0o755)
+    (folder / "active").write_text("0\n")
+    (folder / "table").write_text(
+        json.dumps(table).replace('"isActive": 0', '"isActive": ACTIVE') + "\n"
+    )
+    kernel = FakeKernel(root)
+    view = make_view(make_device(), make_device(other, "GPU-2"))
+    return kernel, PassthroughMechanism(root, InlineRunner(kernel)), view
 
 
 def make_xe_card(root: Path) -> Machine:
@@ -174,6 +209,7 @@ def _make_functions(root: Path, facts: FunctionFacts) -> FakeKernel:
 
 MACHINES: Mapping[str, Callable[[Path], Machine]] = {
     "passthrough": make_plain_card,
+    "passthrough-board": make_board,
     "sriov-gim": make_gim_card,
     "sriov-i915": make_i915_card,
     "sriov-xe": make_xe_card,

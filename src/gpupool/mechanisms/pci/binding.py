@@ -52,6 +52,10 @@ def restore_function(
     # The override goes after the unbind and before the probe: at each moment the function is
     # recognised as ours, or has no driver.
     if state.driver is not None and not is_same_driver(state.driver, driver):
+        # The kernel would wait in this write until the VM closes the device, however long that is.
+        holders = find_holders(tools.tree.list_group_nodes(address), tools.root)
+        if holders:
+            raise OperationFailure(f"{address} is in use by {format_holders(holders)}")
         tools.writer.write(entry / "driver/unbind", address)
         state = tools.tree.describe(address)
     if state.override != override:

@@ -136,6 +136,8 @@ class OperationSwitch:
 
     def _run_leave(self, record: SwitchRecord, state_dir: Path) -> NotYet | None:
         folder = locate_work(record.uuid, state_dir)
+        # An agent that was killed at the end of a leave has removed it already.
+        make_directory_durably(folder, mode=0o700)
         if not self.runner.withdraw_plan(folder, "enter"):
             return NotYet(f"{record.uuid} still goes to mode {self.mode}", 0.5)
         reason = f"{record.uuid} returns to mode plain"
@@ -144,8 +146,7 @@ class OperationSwitch:
             return result
         if result.exit_code:
             raise WrongState(f"{record.uuid} was not put back: {result.output.strip()}")
-        if folder.is_dir():
-            shutil.rmtree(folder)
+        shutil.rmtree(folder)
         _locate_record(record.uuid, state_dir).unlink()
         return None
 

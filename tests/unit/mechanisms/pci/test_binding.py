@@ -66,6 +66,18 @@ def test_restoring_gives_the_tree_before(tools: OperationTools) -> None:
         assert read_tree(tools.root) == before
 
 
+def test_a_function_that_a_vm_has_open_is_not_unbound(tools: OperationTools) -> None:
+    bind_function(tools, CARD, "vfio_pci")
+    count = len(tools.writer.writes)
+    process = tools.root / "proc/900"
+    (process / "fd").mkdir(parents=True)
+    (process / "comm").write_text("qemu\n")
+    (process / "fd/3").symlink_to(tools.tree.list_group_nodes(CARD)[0])
+    with pytest.raises(OperationFailure, match=r"in use by qemu \(pid 900\)"):
+        restore_function(tools, CARD, "vfio_pci", "nvidia", None)
+    assert len(tools.writer.writes) == count
+
+
 def test_an_earlier_override_comes_back(tools: OperationTools) -> None:
     add_driver(tools.root, "special")
     bind_function(tools, CARD, "special")
