@@ -49,7 +49,7 @@ from gpupool.agent.supervisor.host_limits import (
     read_memory_bytes,
 )
 from gpupool.agent.supervisor.log_quota import note_owner
-from gpupool.base.errors import GpupoolError, NotFound
+from gpupool.base.errors import GpupoolError, NotFound, VmRejection
 from gpupool.mechanisms.registry import choose_mechanism
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.wire.fleet import WorkOut
@@ -182,6 +182,7 @@ class JobStarter:
             spec = make_job_spec(work, prepared, context.settings, cgroups, binding)
             if work.vm is not None:
                 vm = work.vm.to_spec()
+                self._refuse_live_disk(vm.continues)
                 spec, note = context.vms.make_spec(work.job_name, vm, view, prepared, spec)
                 self._report_notice(allocation, work, "vm", note)
             self._limit_host(allocation, work, cgroups, binding)
@@ -194,6 +195,11 @@ class JobStarter:
         self._monitor.continue_from(allocation, status)
         if work.want == "resize" and allocation.phase is JobPhase.RUNNING:
             self.resize_job(allocation, work)
+
+    def _refuse_live_disk(self, job: str | None) -> None:
+        """Raise VmRejection where the VM whose disk is wanted has not ended here."""
+        if job is not None and any(one.checkpoint.job == job for one in self._table.list_all()):
+            raise VmRejection(f"VM {job} has not ended: its disk is in use")
 
     def _limit_host(
         self,
