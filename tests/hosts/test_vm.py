@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from gpupool.agent.jobs.faults import VM_STEPS
+from gpupool.vm.argv import make_mac, make_uuid
 from tests.e2e.pool_fixture import RealPool
 from tests.hosts import guest
 
@@ -194,6 +195,58 @@ def test_killed_at_a_step_of_its_start_a_vm_starts_once_and_keeps_its_disk(
         pool.do("vm", "stop", "dev", "--grace", "0")
         pool.do("vm", "delete", "dev", "--yes")
         assert (files(pool), qemu_pids(pool), pool.held_milli()) == ([], [], 0)
+    finally:
+        pool.environ = plain
+        pool.do("down", "--purge", "--yes", "--grace", "1s")
+
+
+def test_a_vm_that_ended_starts_again_with_its_disk_and_its_addresses(
+    pool: RealPool, tiny: list[str]
+) -> None:
+    first = start(pool, tiny, "again")
+    pool.until_state("again", "running")
+    refused = pool.run("vm", "start", first)
+    assert (refused.returncode, "again is running" in refused.stderr) == (3, True)
+    pool.do("vm", "stop", first, "--grace", "0")
+    disk = pool.state_dir / "agent" / "vms" / first / "run" / "disk.qcow2"
+    number = disk.stat().st_ino
+    second = pool.do("vm", "start", first).strip()
+    await_text(pool, second, guest.UP)
+    assert not disk.exists()
+    assert disk.parents[2].joinpath(second, "run", "disk.qcow2").stat().st_ino == number
+    assert [row["id"] for row in pool.json("vm", "list")] == [second]
+    unique = make_uuid(first)
+    assert f"<uuid>{unique}</uuid>" in pool.do("vm", "xml", second)
+    assert make_mac(first) in pool.do("vm", "xml", second)
+    gone = pool.run("vm", "start", first)
+    assert (gone.returncode, "no" in gone.stderr) == (3, True)
+
+
+@pytest.mark.parametrize("step", ["vm-directory-made", "vm-recorded", "vm-disk-taken"])
+def test_killed_while_a_vm_starts_again_its_disk_is_never_lost(
+    tmp_path: Path, tiny: list[str], step: str
+) -> None:
+    pool = RealPool(tmp_path / "pool", "1xL40S")
+    plain = dict(pool.environ)
+    pool.up("--sim", pool.sim)
+    try:
+        first = start(pool, tiny, "dev")
+        pool.until_state("dev", "running")
+        pool.do("vm", "stop", "dev", "--grace", "0")
+        root = pool.state_dir / "agent" / "vms"
+        number = (root / first / "run" / "disk.qcow2").stat().st_ino
+        pool.do("down")
+        pool.environ |= {"GPUPOOL_FAULT": step, "GPUPOOL_FAULTS_ALLOWED": "1"}
+        pool.up("--sim", pool.sim)
+        server = pool.server_pid()
+        second = pool.do("vm", "start", first).strip()
+        pool.until(lambda: not Path(f"/proc/{server}").exists(), "the kill")
+        assert [disk.stat().st_ino for disk in root.rglob("disk.qcow2")] == [number]
+        pool.environ = plain
+        pool.up("--sim", pool.sim)
+        pool.until(lambda: pool.job(second)["state"] == "running", "it runs")
+        assert (root / second / "run" / "disk.qcow2").stat().st_ino == number
+        assert len(qemu_pids(pool)) == 1
     finally:
         pool.environ = plain
         pool.do("down", "--purge", "--yes", "--grace", "1s")

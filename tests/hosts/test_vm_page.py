@@ -35,6 +35,6 @@ def test_the_commands_of_the_page_are_accepted_in_their_order(tmp_path: Path) ->
             more = ADDED.get(" ".join(words[:2]), [])
             done = pool.run(*words, *more, cwd=tmp_path)
             assert done.returncode == 0, f"gpupool {typed}\n{done.stdout}{done.stderr}"
-            if words[:2] == ["vm", "run"]:
+            if words[:2] in (["vm", "run"], ["vm", "start"]):
                 pool.until_state("dev", "running")
         assert pool.json("vm", "list") == []

@@ -45,6 +45,9 @@ class VmSpec:
         append: The kernel's command line.
         ssh_keys: Public keys for the image's usual account, by cloud-init.
         cloud_init: User data for cloud-init.
+        continues: Job of an ended VM whose disk, and seed if it has one, this VM goes on with.
+        identity: Job of the first VM in such a row: the guest keeps its UUID and MAC address.
+        has_old_seed: The VM that it continues has a seed.
     """
 
     cpus: int = USUAL_CPUS
@@ -55,11 +58,19 @@ class VmSpec:
     append: str = ""
     ssh_keys: tuple[str, ...] = ()
     cloud_init: str | None = None
+    continues: str | None = None
+    identity: str | None = None
+    has_old_seed: bool = False
+
+    @property
+    def has_new_seed(self) -> bool:
+        """Whether a seed is made for it."""
+        return bool(self.ssh_keys) or self.cloud_init is not None
 
     @property
     def needs_seed(self) -> bool:
         """Whether cloud-init in the guest is given anything."""
-        return bool(self.ssh_keys) or self.cloud_init is not None
+        return self.has_new_seed or self.has_old_seed
 
     @property
     def host_bytes(self) -> int:

@@ -52,13 +52,14 @@ def build_command(job: str, name: str, spec: VmSpec, hardware: VmHardware) -> tu
 def build_arguments(job: str, name: str, spec: VmSpec, hardware: VmHardware) -> tuple[str, ...]:
     """Build the command of QEMU, with its program first."""
     arguments = [QEMU, "-name", f"guest={_quote(name)},process={_quote(name[:15])}"]
-    arguments += ["-uuid", str(make_uuid(job)), "-no-user-config", "-nodefaults"]
+    identity = spec.identity or job
+    arguments += ["-uuid", str(make_uuid(identity)), "-no-user-config", "-nodefaults"]
     arguments += ["-display", "none", "-rtc", "base=utc"]
     arguments += _list_machine(spec, hardware)
     arguments += _list_sandbox()
     arguments += _list_sockets()
     arguments += _list_disks(spec)
-    arguments += _list_network(job)
+    arguments += _list_network(identity)
     arguments += _list_boot(spec)
     arguments += _list_cards(hardware)
     return tuple(arguments)

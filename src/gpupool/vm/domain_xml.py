@@ -22,7 +22,7 @@ def format_domain(record: VmRecord, files: VmFiles) -> str:
     kind = "kvm" if record.accelerator == "kvm" else "qemu"
     domain = ElementTree.Element("domain", {"type": kind})
     _add(domain, "name", text=record.name)
-    _add(domain, "uuid", text=str(make_uuid(record.job)))
+    _add(domain, "uuid", text=str(make_uuid(record.identity)))
     _add(domain, "memory", {"unit": "KiB"}, text=str(record.ram_bytes // _KIB))
     _add(domain, "vcpu", {"placement": "static"}, text=str(record.cpus))
     _add_boot(domain, record)

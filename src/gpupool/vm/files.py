@@ -42,6 +42,7 @@ class VmRecord:
         accelerator: `kvm` or `tcg`.
         emulated_why: Why it is emulated; empty with `kvm`.
         mac: Address of its network interface.
+        identity: Job from which its UUID and its address are made.
     """
 
     job: str
@@ -59,6 +60,7 @@ class VmRecord:
     accelerator: str
     emulated_why: str
     mac: str
+    identity: str
 
 
 class VmFiles:
@@ -97,6 +99,16 @@ class VmFiles:
     def has_disk(self) -> bool:
         """Whether its disk is kept. Raises PermissionError for another account's VM."""
         return _is_present(self.disk)
+
+    def take_over(self, old: VmFiles) -> None:
+        """Take the disk of an ended VM, and share its seed. Idempotent.
+
+        The record is written before: from then on a disk here is never removed as unused.
+        """
+        if old.seed.exists() and not self.seed.exists():
+            os.link(old.seed, self.seed, follow_symlinks=False)
+        if not self.has_disk():
+            os.rename(old.disk, self.disk)
 
     def write_record(self, record: VmRecord, uid: int, gid: int) -> None:
         """Write the record for the VM's account to read. Idempotent; blocks for up to 3 flushes."""

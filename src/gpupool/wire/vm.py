@@ -17,6 +17,8 @@ from gpupool.model.vm import (
 )
 from gpupool.wire.common import WireModel
 
+#: An id of a job, as `base.ids` makes them.
+JobId = Annotated[str, Field(pattern=r"^j-[a-z0-9]{1,14}$")]
 FilePath = Annotated[str, Field(min_length=1, max_length=LONGEST_PATH)]
 #: Characters of a public key of OpenSSH: RSA with 16384 bits takes 2.8 KB.
 SshKey = Annotated[str, Field(min_length=1, max_length=8192)]
@@ -38,6 +40,11 @@ class VmIn(WireModel):
     cloud_init: str | None = Field(
         None, max_length=LARGEST_CLOUD_INIT, description="user data for cloud-init"
     )
+    continues: JobId | None = Field(
+        None, description="go on with the disk of this ended VM of the same account"
+    )
+    identity: JobId | None = Field(None, description="job whose UUID and MAC address it keeps")
+    has_old_seed: bool = Field(False, description="the VM that it continues has a seed")
 
     @field_validator("image", "kernel", "initrd")
     @classmethod
@@ -69,6 +76,14 @@ class VmIn(WireModel):
         return keys
 
     @model_validator(mode="after")
+    def _goes_on_with_a_vm(self) -> Self:
+        if self.continues is None and (self.identity is not None or self.has_old_seed):
+            raise ValueError("an identity and an old seed are those of a VM that is continued")
+        if self.continues is not None and (self.ssh_keys or self.cloud_init is not None):
+            raise ValueError("a VM that is continued keeps its seed: got keys or user data")
+        return self
+
+    @model_validator(mode="after")
     def _boots_from_something(self) -> Self:
         if self.image is None and self.kernel is None:
             raise ValueError("a virtual machine boots from an image or from a kernel; got neither")
@@ -87,4 +102,7 @@ class VmIn(WireModel):
             append=self.append,
             ssh_keys=tuple(self.ssh_keys),
             cloud_init=self.cloud_init,
+            continues=self.continues,
+            identity=self.identity,
+            has_old_seed=self.has_old_seed,
         )

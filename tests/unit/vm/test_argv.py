@@ -108,6 +108,14 @@ def test_a_mediated_device_is_named_by_its_uuid() -> None:
     assert devices[-1] == f"vfio-pci,sysfsdev=/sys/bus/mdev/devices/{uuid},bus=port0"
 
 
+def test_a_vm_that_is_continued_keeps_its_addresses_and_its_seed() -> None:
+    spec = VmSpec(image="/i", continues="j-second", identity="j-first", has_old_seed=True)
+    words = arguments(spec)
+    assert values(words, "-uuid") == [str(make_uuid("j-first"))]
+    assert make_mac("j-first") in " ".join(words)
+    assert len(values(words, "-blockdev")) == 2
+
+
 def test_address_and_uuid_stay_the_same_and_differ_between_vms() -> None:
     assert make_mac(JOB) == make_mac(JOB) != make_mac("j-another")
     assert make_uuid(JOB) == make_uuid(JOB) != make_uuid("j-another")

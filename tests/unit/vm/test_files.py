@@ -21,7 +21,7 @@ def make_record(**facts: object) -> VmRecord:
         "job": "j-1", "name": "dev", "cpus": 2, "ram_bytes": 1 << 30, "image": "/i.qcow2",
         "kernel": None, "initrd": None, "append": "", "seeded": False, "devices": (),
         "bar_bytes": (), "simulated": True, "accelerator": "tcg", "emulated_why": "no node",
-        "mac": "52:54:00:00:00:01", **facts,
+        "mac": "52:54:00:00:00:01", "identity": "j-1", **facts,
     }  # fmt: skip
     return VmRecord(**whole)  # type: ignore[arg-type]  # the table above has every field
 

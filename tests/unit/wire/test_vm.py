@@ -36,6 +36,9 @@ def test_a_vm_becomes_the_facts_of_the_model() -> None:
         ({"ssh_keys": ["a b\nc d"]}, "public key"),
         ({"cloud_init": "x" * 70_000}, "at most"),
         ({"firmware": "x"}, "Extra inputs"),
+        ({"continues": "../j-1"}, "pattern"),
+        ({"identity": "j-1"}, "VM that is continued"),
+        ({"continues": "j-1", "cloud_init": ""}, "keeps its seed"),
     ],
 )
 def test_what_no_node_could_start_is_refused(change: dict[str, Any], reason: str) -> None:

@@ -33,7 +33,7 @@ STEPS = (
 #: The further steps of a job that is resized while it runs.
 RESIZE_STEPS = ("resize-noted", "resized")
 #: The further steps of the start of a virtual machine, after `prepared`.
-VM_STEPS = ("vm-directory-made", "vm-disk-made", "vm-seed-written", "vm-recorded")
+VM_STEPS = ("vm-directory-made", "vm-disk-made", "vm-seed-written", "vm-recorded", "vm-disk-taken")
 _ALL_STEPS = (*STEPS, *RESIZE_STEPS, *VM_STEPS)
 
 

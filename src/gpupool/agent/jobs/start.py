@@ -51,7 +51,7 @@ from gpupool.agent.supervisor.host_limits import (
     read_memory_bytes,
 )
 from gpupool.agent.supervisor.log_quota import note_owner
-from gpupool.base.errors import GpupoolError, NotFound
+from gpupool.base.errors import GpupoolError, NotFound, VmRejection
 from gpupool.mechanisms.contract import AllocationView, Mechanism, NotYet
 from gpupool.mechanisms.preparation import prepare_allocation, resize_allocation
 from gpupool.mechanisms.registry import choose_mechanism
@@ -195,6 +195,7 @@ class JobStarter:
                 spec = contain_job(spec, work, prepared, directory, self._describe_host())
             if work.vm is not None:
                 vm = work.vm.to_spec()
+                self._refuse_live_disk(vm.continues)
                 spec, note = context.vms.make_spec(work.job_name, vm, view, prepared, spec)
                 self._report_notice(allocation, work, "vm", note)
             self._limit_host(allocation, work, cgroups, binding)
@@ -229,6 +230,11 @@ class JobStarter:
         own_pool = context.settings.uid != 0
         pid_max = int(Path("/proc/sys/kernel/pid_max").read_text())
         return ContainerHost(context.container_policy, own_pool, read_memory_bytes(), pid_max)
+
+    def _refuse_live_disk(self, job: str | None) -> None:
+        """Raise VmRejection where the VM whose disk is wanted has not ended here."""
+        if job is not None and any(one.checkpoint.job == job for one in self._table.list_all()):
+            raise VmRejection(f"VM {job} has not ended: its disk is in use")
 
     def _limit_host(
         self,

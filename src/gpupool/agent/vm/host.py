@@ -12,7 +12,7 @@ from typing import Final
 from gpupool.agent.supervisor.host_limits import read_memory_bytes
 from gpupool.agent.supervisor.job_spec import JobSpec, ResourceLimit
 from gpupool.agent.vm.checks import check_hand_over, check_host_size
-from gpupool.base.errors import VmUnreachable
+from gpupool.base.errors import VmRejection, VmUnreachable
 from gpupool.mechanisms.contract import AllocationView, PreparedAllocation
 from gpupool.model.vm import GIB, VmSpec
 from gpupool.probes.numa import list_usable_cpus
@@ -82,10 +82,10 @@ class VmHost:
         files = VmFiles(self._root, view.job)
         files.make_directories(view.seat.uid, view.seat.gid)
         self._reach_step("vm-directory-made")
-        if vm.image is not None:
+        if vm.image is not None and vm.continues is None:
             self._make_disk(files, Path(vm.image), account)
         self._reach_step("vm-disk-made")
-        if vm.needs_seed:
+        if vm.has_new_seed:
             texts = build_seed_files(view.job, name, vm)
             write_seed(files.seed, texts, view.seat.uid, view.seat.gid)
         self._reach_step("vm-seed-written")
@@ -94,6 +94,9 @@ class VmHost:
         record = _make_record(name, vm, view, hardware, choice)
         files.write_record(record, view.seat.uid, view.seat.gid)
         self._reach_step("vm-recorded")
+        if vm.continues is not None:
+            self._take_over(files, vm.continues, view)
+        self._reach_step("vm-disk-taken")
         command = build_command(view.job, name, vm, hardware)
         return _replace_command(spec, command, files, vm, hardware), _describe(record)
 
@@ -128,6 +131,21 @@ class VmHost:
             job = files.directory.name
             if job not in live:
                 self.remove_unused(job)
+
+    def _take_over(self, files: VmFiles, job: str, view: AllocationView) -> None:
+        """Take the disk of an ended VM of the same account."""
+        old = VmFiles(self._root, job)
+        if files.has_disk():
+            self.remove_unused(job)
+            return
+        owner = old.run.lstat().st_uid if old.run.exists() else None
+        if owner != view.seat.uid or not old.has_disk():
+            raise VmRejection(
+                f"there is no disk of a VM {job} of account {view.seat.uid} on this node",
+                hint="gpupool vm list",
+            )
+        files.take_over(old)
+        self.remove_unused(job)
 
     def _make_disk(self, files: VmFiles, image: Path, account: Account) -> None:
         if files.has_disk():
@@ -164,7 +182,8 @@ def _make_record(
         simulated=any(grant.device.simulated for grant in view.granted),
         accelerator=choice.name,
         emulated_why=choice.why,
-        mac=make_mac(view.job),
+        mac=make_mac(vm.identity or view.job),
+        identity=vm.identity or view.job,
     )
 
 

@@ -20,11 +20,15 @@ def register(parser: CommandParser) -> None:
         "gpupool vm run --gpu 1 --image debian-12 --ram 16GiB --cpus 8 --ssh-key ~/.ssh/id_ed25519.pub --name dev",
         "gpupool vm ssh dev -l debian",
         "gpupool vm stop dev",
+        "gpupool vm start dev",
         "gpupool vm delete dev",
     ]
     parser.add_verbs()
     vm_run.register(parser.add_verb("run", "start a VM"))
     vm_list.register(parser.add_verb("list", "VMs: state, cards, address"))
+    vm_run.register_start(
+        parser.add_verb("start", "start a VM that has ended again, with its disk")
+    )
     vm_control.register_verbs(parser)
     vm_image.register(parser.add_verb("image", "disk images that VMs start from"))
 
@@ -32,6 +36,7 @@ def register(parser: CommandParser) -> None:
 def run(options: argparse.Namespace, context: CommandContext) -> int:
     verbs = {
         "run": vm_run.run,
+        "start": vm_run.run_start,
         "list": vm_list.run,
         "image": vm_image.run,
         **vm_control.VERBS,

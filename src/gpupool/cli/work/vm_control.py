@@ -82,6 +82,7 @@ def _run_console(options: argparse.Namespace, context: CommandContext) -> int:
 
 def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
     job, files = _find_running(options, context)
+    record = read_record(files, job)
     program = shutil.which("ssh")
     if program is None:
         raise CommandNotFound("ssh is not installed", hint="apt-get install openssh-client")
@@ -89,7 +90,7 @@ def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
     if address is None:
         raise ServiceUnavailable(f"{job['name']} has no network", hint="gpupool vm console")
     # Ports are used again by other VMs, so the guest's key is kept under its own name and place.
-    words = [program, "-p", str(address[1]), "-o", f"HostKeyAlias={make_uuid(job['id'])}"]
+    words = [program, "-p", str(address[1]), "-o", f"HostKeyAlias={make_uuid(record.identity)}"]
     words += ["-o", f"UserKnownHostsFile={files.run / 'known_hosts'}"]
     words += ["-o", "StrictHostKeyChecking=accept-new"]
     if options.login:

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import BadOption, VmRejection
+from gpupool.base.errors import BadOption, VmRejection, WrongState
 from gpupool.base.ids import check_name
 from gpupool.base.units import parse_duration, parse_memory
-from gpupool.cli.work.vm_files import find_pool_paths
+from gpupool.cli.work.vm_files import fetch_vm, find_pool_paths, locate_vm, read_record
+from gpupool.client.attached_run import ENDED
 from gpupool.client.submission import capture, host_shape, share_shape
 from gpupool.client.transport import Api
 from gpupool.model.vm import (
@@ -28,6 +29,7 @@ from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import print_data
 from gpupool.terminal.parser import CommandParser, integer_within, one_of, path_of
 from gpupool.vm.disk import check_startable, inspect_image
+from gpupool.vm.files import VmRecord
 from gpupool.vm.images import ImageStore
 
 
@@ -93,6 +95,53 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     if sys.stderr.isatty():
         print_notice(f"{job['name']}: {job['share']}; gpupool vm list  shows it")
     return 0
+
+
+def register_start(parser: CommandParser) -> None:
+    """Add the options of `vm start`."""
+    parser.about = """
+    Starts a VM that has ended again: with its disk, its sizes and its name, on cards that are free now. It is a new
+    job with a new id. The guest keeps its addresses. The old job has no disk from then on.
+    """
+    parser.add_argument("vm", metavar="VM", help="name or id")
+    parser.add_argument("--no-wait", action="store_true", help="refuse instead of waiting")
+
+
+def run_start(options: argparse.Namespace, context: CommandContext) -> int:
+    """Submit a VM that goes on with the disk of one that has ended."""
+    api = context.api
+    job = fetch_vm(api, options.vm)
+    if job["state"] not in ENDED:
+        raise WrongState(f"{job['name']} is {job['state']}", hint="gpupool vm list")
+    files = locate_vm(api, job)
+    record = read_record(files, job)
+    if not files.has_disk():
+        raise WrongState(f"{job['name']} has no disk any more", hint="gpupool vm run")
+    body = build_start(job, record, wait=not options.no_wait)
+    submitted = api.request("POST", "jobs", body, idempotency_key=os.urandom(16).hex())
+    sys.stdout.write(f"{submitted['first']['id']}\n")
+    return 0
+
+
+def build_start(job: dict[str, Any], record: VmRecord, *, wait: bool) -> dict[str, Any]:
+    """Build the body of POST /jobs that goes on with a VM."""
+    vm: dict[str, Any] = {
+        "cpus": record.cpus,
+        "ram_bytes": record.ram_bytes,
+        "image": record.image,
+        "kernel": record.kernel,
+        "initrd": record.initrd,
+        "append": record.append,
+        "continues": job["id"],
+        "identity": record.identity,
+        "has_old_seed": record.seeded,
+    }
+    shape = share_shape(str(job["count"]), None, None, job["model"], (), "fixed")
+    host_bytes = record.ram_bytes + OVERHEAD_BYTES
+    shape |= {**host_shape(str(record.cpus), None), "host_bytes": host_bytes}
+    words = [VM_COMMAND, record.image or record.kernel or ""]
+    launch = capture(words, cwd="/", environ={}, local=False)
+    return {"shape": shape, "launch": {**launch, "vm": vm}, "name": record.name, "wait": wait}
 
 
 def build_body(options: argparse.Namespace, api: Api) -> dict[str, Any]:

@@ -204,6 +204,40 @@ def make_failure(step: str) -> Callable[[str], None]:
     return fail
 
 
+@needs_qemu
+def test_a_vm_goes_on_with_the_disk_and_the_seed_of_an_ended_one(
+    vms: VmHost, image: Path, tmp_path: Path
+) -> None:
+    first = replace(SMALL, image=str(image))
+    vms.make_spec("dev", first, make_view(), make_prepared(), make_spec())
+    old = files_of(tmp_path)
+    old.seed.write_bytes(b"seed")
+    number = old.disk.stat().st_ino
+    again = replace(first, continues=JOB, identity="j-0", has_old_seed=True)
+    view = replace(make_view(), job="j-2")
+    for _ in range(2):
+        vms.make_spec("dev", again, view, make_prepared(), make_spec())
+    new = VmFiles(tmp_path / "vms", "j-2")
+    record = new.read_record()
+    assert record is not None
+    assert (new.disk.stat().st_ino, new.seed.read_bytes()) == (number, b"seed")
+    assert record.identity == "j-0"
+    assert not old.directory.exists()
+    assert new.is_kept()
+
+
+@needs_qemu
+@pytest.mark.root
+def test_the_disk_of_another_account_is_not_taken(vms: VmHost, image: Path, tmp_path: Path) -> None:
+    vm = replace(SMALL, image=str(image))
+    vms.make_spec("dev", vm, make_view(), make_prepared(), make_spec())
+    again = replace(vm, continues=JOB)
+    view = replace(make_view(uid=TENANT), job="j-2")
+    with pytest.raises(VmRejection, match="no disk of a VM j-1 of account 65534"):
+        vms.make_spec("dev", again, view, make_prepared(), make_spec(TENANT))
+    assert files_of(tmp_path).is_kept()
+
+
 def test_the_power_button_of_a_job_that_is_no_vm_is_not_there(vms: VmHost) -> None:
     assert vms.power_down(JOB) is False
 
