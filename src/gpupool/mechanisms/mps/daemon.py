@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.mechanisms.contract import HelperProcess
-from gpupool.mechanisms.mps.control import PROGRAM, ControlTarget
+from gpupool.mechanisms.mps.control import ControlTarget
 
 #: Of both programs, `nvidia-cuda-mps-control` and `nvidia-cuda-mps-server`; the kernel cuts names
 #: after 15 bytes (proc(5)).
 _COMMAND: Final = b"nvidia-cuda-mps"
+_SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PIPE: Final = "CUDA_MPS_PIPE_DIRECTORY"
 #: Options with which the control program stays as a daemon.
 _RESIDENT: Final = frozenset((b"-d", b"-f", b"--daemon", b"--foreground"))
@@ -78,13 +79,18 @@ class DaemonPlace:
             else:
                 entry.unlink(missing_ok=True)
 
-    def describe_helper(self, arguments: tuple[str, ...]) -> HelperProcess:
+    def describe_helper(self, program: str, arguments: tuple[str, ...]) -> HelperProcess:
         """Return the daemon as a helper; several allocations share it by its name."""
         return HelperProcess(
             f"mps-{self.folder.name}",
-            (PROGRAM, *arguments),
-            # The card alone, and by its uuid: an index means another card once one is hidden.
-            {**self.target.environment, "CUDA_VISIBLE_DEVICES": self.uuid},
+            (program, *arguments),
+            {
+                **self.target.environment,
+                # The card alone, and by its uuid: an index means another card once one is hidden.
+                "CUDA_VISIBLE_DEVICES": self.uuid,
+                # It finds `nvidia-cuda-mps-server` by PATH (seen with strace, 535.261.03).
+                "PATH": f"{os.path.dirname(program)}:{_SYSTEM_PATH}",
+            },
             uid=self.uid,
             gid=self.gid,
             shared=True,

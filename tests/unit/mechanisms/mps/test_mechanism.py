@@ -111,7 +111,9 @@ def test_the_helper_is_the_owners_and_sees_one_card(node: Node) -> None:
     assert pipe.stat().st_mode & 0o777 == 0o700
     assert pipe.stat().st_uid == os.getuid()
     protocol = ("-p", "3") if node.control.has_namespaces() else ()
-    assert helper.arguments == ("nvidia-cuda-mps-control", "-f", *protocol)
+    assert helper.arguments == ("/usr/bin/nvidia-cuda-mps-control", "-f", *protocol)
+    # The daemon looks for its server there.
+    assert {"/usr/bin", "/usr/sbin"} <= set(helper.environment["PATH"].split(":"))
 
 
 def test_the_server_limits_a_job_before_the_job_can_connect(old: Node) -> None:

@@ -30,6 +30,9 @@ class Wire:
     def explain_absence(self) -> str:
         return ""
 
+    def locate_program(self) -> str:
+        return "/usr/bin/nvidia-cuda-mps-control"
+
     def has_namespaces(self) -> bool:
         return False
 
