@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,17 @@ def test_what_does_not_end_by_itself_is_killed(
     started.append(process)
     assert DaemonProcesses().end_processes(place.target, is_asked=False) == ()
     assert process.wait() == -9
+
+
+def test_a_number_that_went_to_another_process_is_not_killed(
+    place: DaemonPlace, started: list["subprocess.Popen[bytes]"]
+) -> None:
+    other = subprocess.Popen(["/bin/sleep", "60"])
+    started.append(other)
+
+    DaemonProcesses()._kill_process(other.pid, place.target)
+    other.send_signal(signal.SIGCONT)  # it is there to take it
+    assert os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def list_foreign(proc: Path, words: str, environment: dict[str, str], root: Path) -> list[int]:

@@ -193,6 +193,22 @@ def test_the_last_job_ends_the_daemon_and_restores_the_card(node: Node) -> None:
     assert list((node.state / "prepared").iterdir()) == []
 
 
+def test_the_daemon_ends_before_the_card_is_open_to_others(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.prepare()
+    running = []
+    write_mode = node.modes.write_mode
+
+    def look_and_write(uuid: str, mode: ComputeMode) -> None:
+        running.append(node.find_processes())
+        write_mode(uuid, mode)
+
+    monkeypatch.setattr(node.modes, "write_mode", look_and_write)
+    node.mechanism.unprepare("al-1", 5, node.state)
+    assert running == [()]
+
+
 def test_a_mode_that_an_operator_set_meanwhile_stays(node: Node) -> None:
     node.prepare()
     node.modes.write_mode(CARD.uuid, ComputeMode.PROHIBITED)
