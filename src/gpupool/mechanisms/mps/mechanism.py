@@ -91,6 +91,13 @@ class MpsMechanism:
         return find_own_problem(view) or self._control.explain_absence()
 
     def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation | NotYet:
+        """Make the allocation usable; the answer names the daemon until it serves.
+
+        Raises:
+            StaleGeneration: a younger generation is on record.
+            RequestRejection: MPS cannot serve it, alone or beside what runs.
+            ServiceUnavailable: the card's compute mode cannot be read or set.
+        """
         if reason := self.explain_refusal(view):
             raise self._refuse(view, reason)
         with self._lock:
