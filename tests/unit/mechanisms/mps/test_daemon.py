@@ -151,6 +151,20 @@ def test_a_log_that_is_a_link_or_a_pipe_is_not_read(place: DaemonPlace, tmp_path
     assert place.find_server_problem(17) == ""
 
 
+def test_a_directory_of_logs_that_is_a_link_is_not_followed(
+    place: DaemonPlace, tmp_path: Path
+) -> None:
+    place.make_directories()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "server.log").write_text("[Server 17] Failed: secret\n")
+    (place.target.log / "gpupool").symlink_to(tmp_path / "elsewhere")
+    assert place.find_server_problem(17) == ""
+    (place.target.log / "gpupool").unlink()
+    (place.target.log / "gpupool").mkdir()
+    (place.target.log / "gpupool" / "server.log").write_text("[Server 17] Failed: own\n")
+    assert place.find_server_problem(17) == "Failed: own"
+
+
 def test_the_directories_are_the_owners_alone(place: DaemonPlace) -> None:
     for _ in range(2):
         place.make_directories()
