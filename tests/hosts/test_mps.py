@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gpupool.agent.supervisor.client import read_log
 from gpupool.base.errors import RequestRejection
 from gpupool.mechanisms.card_settings.compute_mode import ComputeMode
 from gpupool.mechanisms.card_settings.records import CardRecord, CardRecordBook, CardUse
@@ -25,6 +26,7 @@ from gpupool.mechanisms.mps.replies import ReplyKind
 from gpupool.mechanisms.mps.servers import SharedLimitServer
 from tests.support.mps_host import CARD, GIB, FakeModes, describe_share
 from tests.support.mps_real import NoProgram, fetch_program
+from tests.support.supervised import Jobs, await_end, supervised_jobs, until
 
 pytestmark = pytest.mark.hosts
 
@@ -53,7 +55,7 @@ def folder() -> Iterator[Path]:
 def program(fetched: Path, folder: Path) -> Path:
     """The program where every account can run it; the checkout may be closed to others."""
     (folder / "bin").mkdir()
-    # The daemon starts its server from the directory of its own.
+    # The daemon finds its server by PATH.
     for name in ("bin/nvidia-cuda-mps-control", "sbin/nvidia-cuda-mps-server"):
         shutil.copy(fetched.parents[1] / name, folder / "bin")
     return folder / "bin" / "nvidia-cuda-mps-control"
@@ -87,10 +89,10 @@ def start(program: Path, control: ControlProgram) -> Iterator[Start]:
     started = list["subprocess.Popen[bytes]"]()
 
     def run(place: DaemonPlace) -> "subprocess.Popen[bytes]":
-        helper = place.describe_helper(("-f",))
+        helper = place.describe_helper(str(program), ("-f",))
         account = helper.uid if os.geteuid() == 0 else None
         process = subprocess.Popen(
-            [program, *helper.arguments[1:]],
+            helper.arguments,
             env=dict(helper.environment),
             user=account,
             group=account,
@@ -187,9 +189,29 @@ def test_the_owner_can_raise_the_limit_so_the_level_is_advisory(
         assert reply.text == answer
 
 
+@pytest.fixture
+def jobs(folder: Path) -> Iterator[Jobs]:
+    """Directories of jobs, each under the supervisor that the agent uses."""
+    (folder / "jobs").mkdir()
+    yield from supervised_jobs(folder / "jobs")
+
+
+def prepare_until(word: str, prepare: Callable[[], object]) -> NotYet:
+    """Prepare again until the answer names what is waited for."""
+
+    def look() -> NotYet | None:
+        answer = prepare()
+        assert isinstance(answer, NotYet)
+        return answer if word in answer.reason else None
+
+    found = until(look, f"the wait for its {word}")
+    assert found is not None
+    return found
+
+
 @pytest.mark.root
-def test_a_share_is_refused_without_a_server_and_undone(
-    control: ControlProgram, folder: Path, start: Start
+def test_under_a_supervisor_a_share_without_a_server_is_refused_and_undone(
+    program: Path, control: ControlProgram, folder: Path, jobs: Jobs
 ) -> None:
     now_ns = 1_000 * 10**9
     host = folder / "host"
@@ -197,25 +219,39 @@ def test_a_share_is_refused_without_a_server_and_undone(
     modes = FakeModes(host)
     mechanism = MpsMechanism(modes, control, clock_ns=lambda: now_ns)
     state = folder / "state"
+    # NVIDIA's server ends at once without a driver; this one does too, and says that it ran.
+    server = program.with_name("nvidia-cuda-mps-server")
+    script = 'echo $(id -u) $CUDA_VISIBLE_DEVICES >>"$CUDA_MPS_LOG_DIRECTORY/ran"; exit 1'
+    server.write_text(f"#!/bin/sh\n{script}\n")
     view = describe_share(seat=JobSeat(uid=OWNER, gid=OWNER))
     answer = mechanism.prepare(view, state)
     assert isinstance(answer, NotYet)
     assert "daemon" in answer.reason
     uuid_folder = CardRecordBook(state / "mps").locate_folder(CARD.uuid)
     place = DaemonPlace(uuid_folder, CARD.uuid, OWNER, OWNER)
-    assert answer.helpers == (place.describe_helper(("-f",)),)
-    daemon = start(place)
-    answer = mechanism.prepare(view, state)
-    assert isinstance(answer, NotYet)
-    assert "server" in answer.reason
+    assert answer.helpers == (place.describe_helper(control.locate_program(), ("-f",)),)
+    daemon = jobs.start(
+        *answer.helpers[0].arguments,
+        environment=dict(answer.helpers[0].environment),
+        uid=OWNER,
+        gid=OWNER,
+        owner_uid=OWNER,
+    )
+    answer = prepare_until("server", lambda: mechanism.prepare(view, state))
     assert control.send_line(place.target, "get_default_active_thread_percentage").text == "30.0"
     assert modes.read_mode(CARD.uuid) is ComputeMode.EXCLUSIVE_PROCESS
     now_ns += (START_SECONDS + 1) * 10**9
     with pytest.raises(RequestRejection, match="its MPS server did not start in 20 s"):
         mechanism.prepare(view, state)
+    # The daemon found its server by the helper's PATH, and ran it under the owner's account.
+    ran = (place.target.log / "ran").read_text().split()
+    assert set(ran) == {str(OWNER), CARD.uuid}
+    assert f"for user {OWNER}" in read_log(daemon, 0, 1 << 20).data.decode()
     mechanism.unprepare("al-1", 5, state)
-    # By `quit`: SIGKILL would give a negative number. 1 is its answer to a server that failed.
-    assert daemon.wait(10) in (0, 1)
+    # By `quit`: SIGKILL would give a signal. 1 is its answer to a server that failed.
+    ended = await_end(daemon)
+    assert ended.signal is None
+    assert ended.exit_code in (0, 1)
     assert modes.read_mode(CARD.uuid) is ComputeMode.DEFAULT
     assert not (state / "mps").exists()
 

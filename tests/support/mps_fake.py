@@ -25,6 +25,7 @@ class FakeServer:
     pid: int
     percentage: float = 100.0
     memory: str = ""
+    devices: str = ""
     clients: list[int] = field(default_factory=list)
 
 
@@ -136,7 +137,7 @@ class FakeDaemon:
 
     def _server_create(self, names: Sequence[str], options: Mapping[str, str]) -> str:
         self.named[names[0]] = FakeServer(
-            int(options["uid"]), 48201, memory=options["allowed-devices"]
+            int(options["uid"]), 48201, devices=options["allowed-devices"]
         )
         self.namespaces["default"] = FakeNamespace()
         return ""
@@ -149,7 +150,7 @@ class FakeDaemon:
         for name, server in self.named.items():
             status = "Ready" if self.has_card else "Initializing"
             rows.append(
-                f"{name},{server.uid},{server.pid},{status},{self.pipe}/{name},{server.memory},-"
+                f"{name},{server.uid},{server.pid},{status},{self.pipe}/{name},{server.devices},-"
             )
         return "\n".join(rows)
 
@@ -182,7 +183,9 @@ class FakeDaemon:
         return f"Namespace {names[0]} not found" if one is None else one.percentage
 
     def _client_list(self, names: Sequence[str], options: Mapping[str, str]) -> str:
-        server = self.named[options["server"]]
+        server = self.named.get(options["server"])
+        if server is None:
+            return f"Server {options['server']} not found"
         return "\n".join(f"{pid},gpupool,0,default,python" for pid in server.clients)
 
 

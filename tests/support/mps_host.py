@@ -100,6 +100,9 @@ class FakeControl:
     def explain_absence(self) -> str:
         return self.absence
 
+    def locate_program(self) -> str:
+        return "/usr/bin/nvidia-cuda-mps-control"
+
     def has_namespaces(self) -> bool:
         return self._protocol == 3
 

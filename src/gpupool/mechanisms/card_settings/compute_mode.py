@@ -1,7 +1,7 @@
 """Reads and writes a card's compute mode: how many programs may use it at a time.
 
 The management library comes first, and `nvidia-smi` where the library does not start. Writing needs
-root. The mode is lost at a reboot and, without persistence mode, when the last program ends.
+root. The mode is lost at a reboot.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ directory.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import shutil
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.base.durable import make_directory_durably, write_durably
-from gpupool.base.errors import DamagedRecord
-from gpupool.mechanisms.notes import PASSED_THROUGH
+from gpupool.base.errors import DamagedRecord, ServiceUnavailable
+from gpupool.mechanisms.notes import PASSED_THROUGH, overwrite_file
 
 #: Version of the record's format.
 VERSION = 1
@@ -97,25 +98,46 @@ class CardRecordBook:
         return [one for one in self._list_folders() if not (one / "card.json").exists()]
 
     def write_record(self, record: CardRecord) -> CardRecord:
-        """Write a record. It is on disk when this returns."""
+        """Write a record. It is on disk when this returns.
+
+        On a full disk the old one is written over: what releases a card must work there.
+        """
         folder = self.locate_folder(record.uuid)
         make_directory_durably(folder, mode=PASSED_THROUGH)
         for directory in (self._root, folder):
             directory.chmod(PASSED_THROUGH)  # whatever the agent's umask
-        text = json.dumps({"version": VERSION, **asdict(record)}, sort_keys=True, indent=1)
-        write_durably(folder / "card.json", f"{text}\n".encode())
+        path = folder / "card.json"
+        document = {"version": VERSION, **asdict(record)}
+        text = json.dumps(document, sort_keys=True, indent=1)
+        try:
+            write_durably(path, f"{text}\n".encode())
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not path.exists():
+                raise
+            overwrite_file(path, document)
         return record
 
     def remove_record(self, uuid: str) -> None:
-        """Remove a card's directory, the record last. Idempotent."""
+        """Remove a card's directory, the record last. Idempotent.
+
+        Raises:
+            ServiceUnavailable: an entry cannot be removed, such as one in a directory into which
+                its owner still writes.
+        """
         folder = self.locate_folder(uuid)
         if not folder.is_dir():
             return
-        for entry in folder.iterdir():
-            if entry.name != "card.json":
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        (folder / "card.json").unlink(missing_ok=True)
-        folder.rmdir()
+        try:
+            for entry in folder.iterdir():
+                if entry.name != "card.json":
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            (folder / "card.json").unlink(missing_ok=True)
+            folder.rmdir()
+        except OSError as error:
+            raise ServiceUnavailable(
+                f"The record of card {uuid} cannot be removed: {error}",
+                hint=f"see what uses it: fuser -v {folder}",
+            ) from error
 
     def _list_folders(self) -> list[Path]:
         return sorted(self._root.iterdir()) if self._root.is_dir() else []

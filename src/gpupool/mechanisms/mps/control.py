@@ -51,6 +51,10 @@ class ControlClient(Protocol):
         """Return why this host has no MPS; empty when it has."""
         ...
 
+    def locate_program(self) -> str:
+        """Return the absolute path of the host's program, which is there."""
+        ...
+
     def has_namespaces(self) -> bool:
         """Whether the host's program speaks protocol 3."""
         ...
@@ -75,6 +79,9 @@ class ControlProgram:
         if shutil.which(self._program):
             return ""
         return f"{self._program} was not found on this host"
+
+    def locate_program(self) -> str:
+        return shutil.which(self._program) or self._program
 
     def has_namespaces(self) -> bool:
         if self._namespaces is None:

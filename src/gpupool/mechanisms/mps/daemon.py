@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.mechanisms.contract import HelperProcess
-from gpupool.mechanisms.mps.control import PROGRAM, ControlTarget
+from gpupool.mechanisms.mps.control import ControlTarget
 
 #: Of both programs, `nvidia-cuda-mps-control` and `nvidia-cuda-mps-server`; the kernel cuts names
 #: after 15 bytes (proc(5)).
 _COMMAND: Final = b"nvidia-cuda-mps"
+_SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PIPE: Final = "CUDA_MPS_PIPE_DIRECTORY"
 #: Options with which the control program stays as a daemon.
 _RESIDENT: Final = frozenset((b"-d", b"-f", b"--daemon", b"--foreground"))
@@ -78,13 +79,18 @@ class DaemonPlace:
             else:
                 entry.unlink(missing_ok=True)
 
-    def describe_helper(self, arguments: tuple[str, ...]) -> HelperProcess:
+    def describe_helper(self, program: str, arguments: tuple[str, ...]) -> HelperProcess:
         """Return the daemon as a helper; several allocations share it by its name."""
         return HelperProcess(
             f"mps-{self.folder.name}",
-            (PROGRAM, *arguments),
-            # The card alone, and by its uuid: an index means another card once one is hidden.
-            {**self.target.environment, "CUDA_VISIBLE_DEVICES": self.uuid},
+            (program, *arguments),
+            {
+                **self.target.environment,
+                # The card alone, and by its uuid: an index means another card once one is hidden.
+                "CUDA_VISIBLE_DEVICES": self.uuid,
+                # It finds `nvidia-cuda-mps-server` by PATH (seen with strace, 535.261.03).
+                "PATH": f"{os.path.dirname(program)}:{_SYSTEM_PATH}",
+            },
             uid=self.uid,
             gid=self.gid,
             shared=True,
@@ -92,18 +98,22 @@ class DaemonPlace:
 
     def find_server_problem(self, pid: int) -> str:
         """Return what the server's log says against it; empty where it says nothing."""
-        for path in (self.target.log / "server.log", self.target.log / "gpupool" / "server.log"):
-            for line in _read_end(path).splitlines():
+        for names in (("server.log",), ("gpupool", "server.log")):
+            for line in _read_end(self.target.log, names).splitlines():
                 text = line.lower()
                 if f"server {pid}]" in text and any(word in text for word in ("fail", "fault")):
                     return line.partition("]")[2].strip() or line
         return ""
 
 
-def _read_end(path: Path) -> str:
+def _read_end(folder: Path, names: tuple[str, ...]) -> str:
+    """Read the end of a file below the owner's directory, without following a link of the owner's.
+
+    Returns:
+        Nothing for a file that is missing, or is a link or a pipe.
+    """
     try:
-        # The owner can put a link there, and a pipe that never answers.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = _open_below(folder, names)
     except OSError:
         return ""
     with open(descriptor, "rb") as file:
@@ -112,6 +122,19 @@ def _read_end(path: Path) -> str:
             return ""
         file.seek(max(0, status.st_size - _LOG_BYTES))
         return file.read(_LOG_BYTES).decode(errors="replace")
+
+
+def _open_below(folder: Path, names: tuple[str, ...]) -> int:
+    # O_NONBLOCK: opening a pipe without a writer would block.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(folder, flags | os.O_DIRECTORY)
+    for name in names:
+        above = descriptor
+        try:
+            descriptor = os.open(name, flags, dir_fd=above)
+        finally:
+            os.close(above)
+    return descriptor
 
 
 class DaemonProcesses:

@@ -24,6 +24,7 @@ from gpupool.mechanisms.contract import (
     AllocationView,
     EnforcementLevels,
     FenceLevel,
+    HelperProcess,
     NotYet,
     ObservedAllocation,
     PreparationStep,
@@ -90,6 +91,13 @@ class MpsMechanism:
         return find_own_problem(view) or self._control.explain_absence()
 
     def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation | NotYet:
+        """Make the allocation usable; the answer names the daemon until it serves.
+
+        Raises:
+            StaleGeneration: a younger generation is on record.
+            RequestRejection: MPS cannot serve it, alone or beside what runs.
+            ServiceUnavailable: the card's compute mode cannot be read or set.
+        """
         if reason := self.explain_refusal(view):
             raise self._refuse(view, reason)
         with self._lock:
@@ -222,15 +230,18 @@ class MpsMechanism:
                 view,
                 f"{state.missing} did not start in {START_SECONDS} s (logs: {place.target.log})",
             )
-        helper = place.describe_helper(cards.get_server(record).list_arguments())
+        helper = self._describe_helper(cards, record)
         return NotYet(f"waits for {state.missing}", PAUSE_SECONDS, (helper,))
+
+    def _describe_helper(self, cards: MpsCards, record: CardRecord) -> HelperProcess:
+        arguments = cards.get_server(record).list_arguments()
+        place = cards.locate_daemon(record)
+        return place.describe_helper(self._control.locate_program(), arguments)
 
     def _describe_preparation(
         self, view: AllocationView, cards: MpsCards, record: CardRecord, book: NoteBook
     ) -> PreparedAllocation:
         opened, closed = list_device_nodes(view)
-        place = cards.locate_daemon(record)
-        server = cards.get_server(record)
         level = _LEVELS[record.variant]
         return PreparedAllocation(
             {**build_environment(view), **_build_client_environment(view, cards, record)},
@@ -240,7 +251,7 @@ class MpsMechanism:
             level,
             (f"fence: {level}", _WHY[record.variant]),
             levels=_spread(level),
-            helpers=(place.describe_helper(server.list_arguments()),),
+            helpers=(self._describe_helper(cards, record),),
         )
 
     def _refuse(self, view: AllocationView, reason: str) -> RequestRejection:

@@ -133,11 +133,10 @@ class TimesliceLayer:
                 continue
             try:
                 self._restore(record)
+                book.remove_record(record.uuid)
             except ServiceUnavailable as problem:
                 # The card may be lost; the record stays, and the next call tries again.
                 log.warning("card %s keeps its time slice: %s", record.uuid, problem)
-                continue
-            book.remove_record(record.uuid)
         for folder in book.list_empty_folders():
             shutil.rmtree(folder)
 

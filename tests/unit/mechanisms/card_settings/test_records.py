@@ -1,8 +1,9 @@
+import errno
 from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import DamagedRecord
+from gpupool.base.errors import DamagedRecord, ServiceUnavailable
 from gpupool.mechanisms.card_settings.records import CardRecord, CardRecordBook, CardUse
 
 USE = CardUse(5, 300, 1 << 30)
@@ -54,3 +55,33 @@ def test_a_directory_without_a_record_is_listed(book: CardRecordBook) -> None:
 
 def test_the_directory_of_a_card_has_a_short_name(book: CardRecordBook) -> None:
     assert len(book.locate_folder("GPU-8f6dbc4f-0000-0000-0000-000000000001").name) == 10
+
+
+def test_a_full_disk_does_not_stop_a_release(
+    book: CardRecordBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = book.write_record(CardRecord("GPU-1", "DEFAULT", users={"al-1": USE}))
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("gpupool.mechanisms.card_settings.records.write_durably", refuse)
+    smaller = book.write_record(record.without_users({"al-1"}))
+    assert book.read_record("GPU-1") == smaller
+    with pytest.raises(OSError, match="No space left"):
+        book.write_record(CardRecord("GPU-2", "DEFAULT"))
+
+
+def test_a_record_that_cannot_be_removed_stays(
+    book: CardRecordBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = book.write_record(CardRecord("GPU-1", "DEFAULT"))
+    (book.locate_folder("GPU-1") / "pipe").mkdir()
+
+    def refuse(path: Path) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    with pytest.raises(ServiceUnavailable, match="GPU-1 cannot be removed"):
+        book.remove_record("GPU-1")
+    assert book.read_record("GPU-1") == record

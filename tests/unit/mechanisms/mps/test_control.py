@@ -48,6 +48,7 @@ def test_a_command_of_protocol_2_is_a_line(target: ControlTarget) -> None:
 def test_a_command_of_protocol_3_is_words(target: ControlTarget) -> None:
     program = write_program(target.pipe.parent, 3)
     client = ControlProgram(str(program))
+    assert client.locate_program() == str(program)
     assert client.has_namespaces()
     with start(program, target) as daemon:
         words = ("server", "create", "gpupool", "--uid=7", "--allowed-devices=GPU-1")

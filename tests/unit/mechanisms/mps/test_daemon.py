@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,17 @@ def test_what_does_not_end_by_itself_is_killed(
     started.append(process)
     assert DaemonProcesses().end_processes(place.target, is_asked=False) == ()
     assert process.wait() == -9
+
+
+def test_a_number_that_went_to_another_process_is_not_killed(
+    place: DaemonPlace, started: list["subprocess.Popen[bytes]"]
+) -> None:
+    other = subprocess.Popen(["/bin/sleep", "60"])
+    started.append(other)
+
+    DaemonProcesses()._kill_process(other.pid, place.target)
+    other.send_signal(signal.SIGCONT)  # it is there to take it
+    assert os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def list_foreign(proc: Path, words: str, environment: dict[str, str], root: Path) -> list[int]:
@@ -137,6 +149,20 @@ def test_a_log_that_is_a_link_or_a_pipe_is_not_read(place: DaemonPlace, tmp_path
     log.unlink()
     os.mkfifo(log)
     assert place.find_server_problem(17) == ""
+
+
+def test_a_directory_of_logs_that_is_a_link_is_not_followed(
+    place: DaemonPlace, tmp_path: Path
+) -> None:
+    place.make_directories()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "server.log").write_text("[Server 17] Failed: secret\n")
+    (place.target.log / "gpupool").symlink_to(tmp_path / "elsewhere")
+    assert place.find_server_problem(17) == ""
+    (place.target.log / "gpupool").unlink()
+    (place.target.log / "gpupool").mkdir()
+    (place.target.log / "gpupool" / "server.log").write_text("[Server 17] Failed: own\n")
+    assert place.find_server_problem(17) == "Failed: own"
 
 
 def test_the_directories_are_the_owners_alone(place: DaemonPlace) -> None:

@@ -111,7 +111,9 @@ def test_the_helper_is_the_owners_and_sees_one_card(node: Node) -> None:
     assert pipe.stat().st_mode & 0o777 == 0o700
     assert pipe.stat().st_uid == os.getuid()
     protocol = ("-p", "3") if node.control.has_namespaces() else ()
-    assert helper.arguments == ("nvidia-cuda-mps-control", "-f", *protocol)
+    assert helper.arguments == ("/usr/bin/nvidia-cuda-mps-control", "-f", *protocol)
+    # The daemon looks for its server there.
+    assert {"/usr/bin", "/usr/sbin"} <= set(helper.environment["PATH"].split(":"))
 
 
 def test_the_server_limits_a_job_before_the_job_can_connect(old: Node) -> None:
@@ -189,6 +191,22 @@ def test_the_last_job_ends_the_daemon_and_restores_the_card(node: Node) -> None:
         assert node.read_mode() is ComputeMode.DEFAULT
     assert not (node.state / "mps").exists()
     assert list((node.state / "prepared").iterdir()) == []
+
+
+def test_the_daemon_ends_before_the_card_is_open_to_others(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.prepare()
+    running = []
+    write_mode = node.modes.write_mode
+
+    def look_and_write(uuid: str, mode: ComputeMode) -> None:
+        running.append(node.find_processes())
+        write_mode(uuid, mode)
+
+    monkeypatch.setattr(node.modes, "write_mode", look_and_write)
+    node.mechanism.unprepare("al-1", 5, node.state)
+    assert running == [()]
 
 
 def test_a_mode_that_an_operator_set_meanwhile_stays(node: Node) -> None:

@@ -25,9 +25,11 @@ from gpupool.mechanisms.mps.daemon import DaemonPlace, DaemonProcesses
 from gpupool.mechanisms.mps.mechanism import MpsMechanism
 from tests.support.mps_host import CARD, FakeControl, FakeModes, HelperStarter, describe_share
 
-KILLS = int(os.environ.get("GPUPOOL_KILLS", "24"))
+KILLS = int(os.environ.get("GPUPOOL_KILLS", "16"))
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
 CRASHED = 77
+#: What must have been killed at least once.
+KINDS = {"agent in prepare", "agent in unprepare", "daemon"}
 ALLOCATIONS = ("al-1", "al-2", "al-3")
 
 
@@ -138,7 +140,7 @@ def test_random_kills_leak_nothing(folder: Path, protocol: int) -> None:
     host = Host(folder, protocol, seed=20261128 + protocol)
     generation = 5
     try:
-        while sum(host.counts.values()) < KILLS // 2:
+        while sum(host.counts.values()) < KILLS // 2 or not host.counts.keys() >= KINDS:
             before = host.random.choice([ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS])
             host.modes.write_mode(CARD.uuid, before)
             for _ in range(host.random.randint(1, 5)):
@@ -159,6 +161,3 @@ def test_random_kills_leak_nothing(folder: Path, protocol: int) -> None:
     finally:
         host.agent.stop()
     print(f"\nprotocol {protocol}: {sum(host.counts.values())} kills, 0 leaks: {dict(host.counts)}")
-    assert host.counts["agent in prepare"], "no agent was killed in prepare"
-    assert host.counts["agent in unprepare"], "no agent was killed in unprepare"
-    assert host.counts["daemon"], "no daemon was killed"

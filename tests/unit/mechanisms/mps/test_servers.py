@@ -1,4 +1,3 @@
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from gpupool.mechanisms.mps.servers import (
 from tests.support.mps_fake import NO_DAEMON, FakeDaemon
 
 GIB = 1 << 30
-TARGET = ControlTarget(Path("/p"), Path("/l"), os.getuid(), os.getgid())
+TARGET = ControlTarget(Path("/p"), Path("/l"), 4242, 4243)
 
 
 class Wire:
@@ -29,6 +28,9 @@ class Wire:
 
     def explain_absence(self) -> str:
         return ""
+
+    def locate_program(self) -> str:
+        return "/usr/bin/nvidia-cuda-mps-control"
 
     def has_namespaces(self) -> bool:
         return False
@@ -46,7 +48,7 @@ class Wire:
 
 def record(**milli: int) -> CardRecord:
     users = {name: CardUse(1, share, 2 * GIB) for name, share in milli.items()}
-    return CardRecord("GPU-1", "DEFAULT", "team", os.getuid(), os.getgid(), users)
+    return CardRecord("GPU-1", "DEFAULT", "team", TARGET.uid, TARGET.gid, users)
 
 
 @pytest.mark.parametrize("kind", [SharedLimitServer, NamespaceServer])
@@ -58,6 +60,16 @@ def test_configuring_twice_changes_nothing(kind: type[LimitedServer]) -> None:
     state = repr(vars(wire.daemon) | {"history": None})
     assert server.configure(TARGET, record(a=300)) == first
     assert repr(vars(wire.daemon) | {"history": None}) == state
+
+
+def test_the_server_is_the_owners() -> None:
+    wire = Wire()
+    SharedLimitServer(wire).configure(TARGET, record(a=300))
+    assert [one.uid for one in wire.daemon.servers.values()] == [4242]
+    wire = Wire()
+    NamespaceServer(wire).configure(TARGET, record(a=300))
+    assert wire.daemon.named["gpupool"].uid == 4242
+    assert wire.daemon.named["gpupool"].devices == "GPU-1"
 
 
 def test_a_setting_that_is_unchanged_is_not_sent_again() -> None:
