@@ -84,9 +84,12 @@ class MigModeSwitch:
             f"check that no process has {_locate_node(device)} open",
             f"ask the driver for MIG mode on {device.uuid}",
         ]
-        if self._find_need(device.uuid) is not ModeNeed.IDLE_CARD:
+        need = self._find_need(device.uuid)
+        if need is ModeNeed.RESET:
             command = " ".join((*self._reset_command, device.uuid))
             steps.append(f"reset the card, because it changes the mode only then: {command}")
+        if need is ModeNeed.REBOOT:
+            steps.append("wait for a restart of this VM, because the host refuses a reset")
         steps.append("read the mode back, then the profiles that the card offers")
         return tuple(steps)
 
