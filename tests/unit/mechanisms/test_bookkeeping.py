@@ -89,7 +89,7 @@ def test_a_share_that_the_card_cannot_hold_is_refused_with_the_numbers(
 
 def test_an_allocation_without_a_card_is_served_by_nobody() -> None:
     with pytest.raises(
-        RequestRejection, match=r"whole: it has no card; fence: .*; share: it has no card"
+        RequestRejection, match=r"whole: it has no card; mig: .*; fence: .*; share: it has no card"
     ):
         choose_mechanism(view())
 

@@ -8,13 +8,18 @@ activation status and then the mode itself. A switch that fails leaves no pendin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gpupool.base.durable import make_directory_durably, write_durably
-from gpupool.base.errors import RequestRejection, ServiceUnavailable, StillInUse
+from gpupool.base.errors import (
+    GpupoolError,
+    RequestRejection,
+    ServiceUnavailable,
+    StillInUse,
+)
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.mig.driver import (
     CallProblem,
@@ -84,9 +89,12 @@ class MigModeSwitch:
             f"check that no process has {_locate_node(device)} open",
             f"ask the driver for MIG mode on {device.uuid}",
         ]
-        if self._find_need(device.uuid) is not ModeNeed.IDLE_CARD:
+        need = self._find_need(device.uuid)
+        if need is ModeNeed.RESET:
             command = " ".join((*self._reset_command, device.uuid))
             steps.append(f"reset the card, because it changes the mode only then: {command}")
+        if need is ModeNeed.REBOOT:
+            steps.append("wait for a restart of this VM, because the host refuses a reset")
         steps.append("read the mode back, then the profiles that the card offers")
         return tuple(steps)
 
@@ -95,6 +103,25 @@ class MigModeSwitch:
 
     def leave(self, device: Device, state_dir: Path) -> NotYet | None:
         return self._switch(device, False, state_dir)
+
+    def restore(self, devices: Iterable[Device], state_dir: Path) -> Mapping[str, str]:
+        """Enter the mode again on cards that lost it: at a boot, or when the driver was reloaded.
+
+        For the start of an agent. Returns what each card that was switched and is not in the mode
+        waits for, by uuid. Idempotent.
+        """
+        waiting = {}
+        for device in devices:
+            if _SwitchRecord(state_dir, device.uuid).read_before() is None:
+                continue
+            try:
+                found = self.enter(device, state_dir)
+            except GpupoolError as error:
+                waiting[device.uuid] = error.message
+                continue
+            if found is not None:
+                waiting[device.uuid] = found.reason
+        return waiting
 
     def _switch(self, device: Device, wanted: bool, state_dir: Path) -> NotYet | None:
         """Bring the card into the wanted state. Idempotent; finishes what a crash left half-way."""
@@ -124,7 +151,7 @@ class MigModeSwitch:
         """Close the switch in the record; after `leave` put back what was pending before."""
         forget_slow_step(record.folder, f"reset-{card}")
         if wanted:
-            record.set_resetting(False)
+            record.change(resetting=False, entered=True)
             return
         before = record.read_before()
         if before is not None and before.pending and not before.current:
@@ -175,7 +202,7 @@ class MigModeSwitch:
         if need is ModeNeed.REBOOT:
             reason = f"{card} changes its MIG mode when this VM restarts"
             return NotYet(reason, RESTART_PAUSE_SECONDS)
-        record.set_resetting(True)
+        record.change(resetting=True)
         name = f"reset-{card}"
         # A card that any process has open is not reset, so this one closes it too.
         self._driver.close()
@@ -219,7 +246,7 @@ class MigModeSwitch:
 
 
 class _SwitchRecord:
-    """`<state>/modes/<card>.json`: the mode before the first change, and whether a reset runs."""
+    """`<state>/modes/<card>.json`: the mode before, whether a reset runs, whether it was entered."""
 
     def __init__(self, state_dir: Path, card: str) -> None:
         self.folder = state_dir / "modes"
@@ -236,20 +263,22 @@ class _SwitchRecord:
     def write_before(self, before: MigMode) -> None:
         """Write what was there; what an earlier attempt wrote is kept."""
         if self._read() is None:
-            document = {"mode": str(CardMode.MIG), "before": asdict(before), "resetting": False}
-            self._write(document)
+            document = {"mode": str(CardMode.MIG), "before": asdict(before)}
+            self._write({**document, "resetting": False, "entered": False})
 
-    def set_resetting(self, resetting: bool) -> None:
+    def change(self, **flags: bool) -> None:
+        """Set flags of the record; does nothing where there is none or it has them."""
         document = self._read()
-        if document is not None and document["resetting"] != resetting:
-            self._write({**document, "resetting": resetting})
+        if document is not None and {**document, **flags} != document:
+            self._write({**document, **flags})
 
     def abandon(self, wanted: bool) -> None:
-        """Forget an attempt that changed nothing; of `leave` the record of `enter` stays."""
-        if wanted:
+        """Forget an attempt that changed nothing; a card that was switched before stays on record."""
+        document = self._read()
+        if wanted and document is not None and not document["entered"]:
             self.remove()
         else:
-            self.set_resetting(False)
+            self.change(resetting=False)
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)

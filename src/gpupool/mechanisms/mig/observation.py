@@ -74,7 +74,7 @@ def iterate_foreign_instances(
                     )
     except ServiceUnavailable:
         return  # this machine has no driver, so it has no instance
-    except DriverCallError as error:
+    except (DriverCallError, GpupoolError) as error:
         log.warning("partitions that gpupool did not make cannot be listed: %s", error)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.base.durable import make_directory_durably, sync_directory, write_durably
+from gpupool.base.errors import DamagedRecord
 from gpupool.model.partition import PartitionSlot
 
 
@@ -72,12 +73,18 @@ def list_record_paths(folder: Path) -> tuple[Path, ...]:
 
 
 def read_record(path: Path) -> InstanceRecord | None:
-    """Return a record; None where there is none."""
+    """Return a record; None where there is none. Raises DamagedRecord."""
     try:
         document = json.loads(path.read_text(encoding="ascii"))
+        return InstanceRecord(Piece(**document.pop("piece")), **document)
     except FileNotFoundError:
         return None
-    return InstanceRecord(Piece(**document.pop("piece")), **document)
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        # Without it nothing says whether the instance is ours, so nothing is destroyed.
+        raise DamagedRecord(
+            f"{path} cannot be understood: {problem}",
+            hint="nvidia-smi mig -lgi shows the partition; destroy it by hand and remove the file",
+        ) from problem
 
 
 def write_record(path: Path, record: InstanceRecord) -> None:

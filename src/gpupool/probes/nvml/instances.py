@@ -10,14 +10,14 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from gpupool.mechanisms.mig.driver import (
+from gpupool.probes.nvml.driver import NvmlDriver, decode_text
+from gpupool.probes.nvml.instance_calls import (
     CallProblem,
     DriverCallError,
     GpuInstance,
     MigMode,
     Virtualization,
 )
-from gpupool.probes.nvml.driver import NvmlDriver, decode_text
 
 #: By the name of NVML's error (nvml.h, nvmlReturn_t).
 _PROBLEMS = {

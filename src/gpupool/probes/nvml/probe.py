@@ -16,7 +16,7 @@ from typing import Any
 
 from gpupool.base.errors import ServiceUnavailable
 from gpupool.model.catalogue import CATALOGUE, canonical_model
-from gpupool.model.device import Device, DeviceHealth, DeviceProcess, DeviceUsage
+from gpupool.model.device import CardMode, Device, DeviceHealth, DeviceProcess, DeviceUsage
 from gpupool.probes.accounting import read_ended_times
 from gpupool.probes.contract import EndedTimes, HealthEvent, Machine, ProbeAvailability
 from gpupool.probes.numa import list_usable_cpus, read_numa
@@ -206,6 +206,7 @@ class NvmlProbe:
             partitions=tuple(read_partitions(self._driver, uuid, handle, profiles))
             if partitioned
             else (),
+            mode=CardMode.MIG if partitioned else CardMode.PLAIN,
         )
 
     def _memory_bytes(self, handle: Any, model: str) -> int:

@@ -3,10 +3,17 @@ agent can give."""
 
 from pathlib import Path
 
-from gpupool.agent.jobs.launch import LaunchSettings, NumaBinding, bind_to_numa_nodes, make_job_spec
+from gpupool.agent.jobs.launch import (
+    LaunchSettings,
+    NumaBinding,
+    bind_to_numa_nodes,
+    make_allocation_view,
+    make_job_spec,
+)
 from gpupool.agent.supervisor.client import ResourceLimit
 from gpupool.mechanisms.contract import PreparedAllocation
-from gpupool.wire.fleet import NumaWork, WorkOut
+from gpupool.probes.simulated import parse_sim
+from gpupool.wire.fleet import NumaWork, WorkOut, WorkSeat
 
 
 def part(numa: int, cpus: str, cpu_milli: int = 1000, host_bytes: int = 0) -> NumaWork:
@@ -77,3 +84,38 @@ def test_a_job_gets_no_limit_above_what_its_agent_can_give() -> None:
         "core": ResourceLimit(0, None),
         "nproc": ResourceLimit(10, 20),
     }
+
+
+def test_a_partition_keeps_the_slot_that_the_server_chose() -> None:
+    card = parse_sim("1xH200:mig")[0].devices[0]
+    seat = WorkSeat(
+        uuid=card.uuid,
+        index=0,
+        model="H200",
+        gpu_milli=285,
+        memory_bytes=1,
+        profile="2g.35gb",
+        start=4,
+    )
+    work = WorkOut(
+        allocation="a-1",
+        generation=1,
+        job="j-1",
+        job_name="train",
+        want="run",
+        tenant="default",
+        user="ann",
+        sharing="fixed",
+        seats=[seat],
+        argv=["true"],
+        cwd="/",
+        env={},
+        umask=0o22,
+        limits={},
+        run_as=None,
+        attached=False,
+        max_seconds=None,
+        started=False,
+    )
+    (grant,) = make_allocation_view(work, LaunchSettings("p", 0, 0), {"n": (card,)}).granted
+    assert (grant.profile, grant.start) == ("2g.35gb", 4)

@@ -13,7 +13,7 @@ from gpupool.base.errors import RequestRejection, ServiceUnavailable
 from gpupool.mechanisms.contract import HostKind, JobSeat, NotYet, PreparedAllocation
 from gpupool.mechanisms.mig.mechanism import MigMechanism
 from gpupool.mechanisms.slow_step import await_slow_step
-from tests.support.mig_cards import CARDS, MigHost, rename_allocation
+from tests.support.mig_cards import CARDS, KILLED, MigHost, rename_allocation
 
 DEADLINE_SECONDS = 60
 
@@ -98,6 +98,31 @@ def test_the_slow_step_runs_in_a_process_of_its_own(host: MigHost, tmp_path: Pat
     mechanism.unprepare("al-1", 5, tmp_path)
     assert host.snapshot() == before
     assert not (tmp_path / "prepared/al-1").exists()
+
+
+def test_a_slow_step_that_was_killed_is_tried_again_and_nothing_is_made_twice(
+    host: MigHost, tmp_path: Path
+) -> None:
+    before = host.snapshot()
+    mechanism = MigMechanism(host.driver, host.files)
+    view = host.make_view("1g.18gb")
+    host.state.die_at = 2  # right after the GPU instance was created
+    answers = list[object]()
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            answers.append(mechanism.prepare(view, tmp_path))
+        except ServiceUnavailable as error:
+            answers.append(error)
+        if isinstance(answers[-1], PreparedAllocation):
+            break
+        await_slow_step(tmp_path / "prepared/al-1", "create")
+    assert isinstance(answers[-1], PreparedAllocation)
+    failures = [one for one in answers if isinstance(one, ServiceUnavailable)]
+    assert [str(KILLED) in one.message for one in failures] == [True]
+    assert host.list_numbers() == [7]
+    mechanism.unprepare("al-1", 5, tmp_path)
+    assert host.snapshot() == before
 
 
 def test_releasing_before_the_slow_step_came_to_it_creates_nothing_later(

@@ -189,6 +189,19 @@ def test_the_mode_is_entered_again_after_a_boot_that_lost_it(
     assert plain.driver.read_mode(CARDS[0]) == ON
 
 
+def test_only_cards_that_were_switched_are_restored(plain: MigHost, tmp_path: Path) -> None:
+    switch = make_switch(plain)
+    switch.enter(plain.make_device(), tmp_path)
+    plain.reboot()
+    devices = [plain.make_device(0), plain.make_device(1)]
+    plain.card.hidden_holder = 1
+    (problem,) = switch.restore(devices, tmp_path).values()
+    assert "did not change its MIG mode" in problem
+    plain.card.hidden_holder = 0
+    assert switch.restore(devices, tmp_path) == {}, "a failure is tried again at the next start"
+    assert [plain.driver.read_mode(card) for card in CARDS] == [ON, OFF]
+
+
 @pytest.mark.parametrize("verb", ["enter", "leave"])
 @pytest.mark.parametrize("resetless", [0, 1])
 def test_killed_at_any_driver_call_the_next_call_finishes_it(
