@@ -49,8 +49,8 @@ def test_up_passes_its_options_on_with_files_by_their_full_path(
         "--sim", "4xL40S", "--tls-cert", str(tmp_path / "a.pem"), "--node-name", "n",
         "--fence-reaction", "freeze", "--listen", "h:1", "--listen", ":2",
         "--label", "zone=z1", "--label", "sim-1:rack=r2", "--job-limit", "nofile=10:20",
-        "--allow-image", "local", "--allow-image", "r.example/ml", "--allow-volume", str(tmp_path / "data"), "--standby",
-        "--insecure-http",
+        "--allow-image", "local", "--allow-image", "r.example/ml", "--allow-volume", str(tmp_path / "data"),
+        "--standby", "--insecure-http",
     ]  # fmt: skip
     options.standby = False
     assert "--no-standby" in up.make_host_words(options)  # type: ignore[arg-type]
