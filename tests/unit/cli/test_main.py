@@ -47,7 +47,8 @@ SUBMIT = {
         "gpupool.terminal.context",
         "gpupool.cli.main",
     ),
-    *("gpupool.terminal.share_options", "gpupool.cli.work.submit"),
+    *("gpupool.terminal.container_options", "gpupool.terminal.share_options"),
+    "gpupool.cli.work.submit",
     *(
         "gpupool.client",
         "gpupool.client.connection",

@@ -40,14 +40,17 @@ def test_up_passes_its_options_on_with_files_by_their_full_path(
         listen=["h:1", ":2"],
         label=["zone=z1", "sim-1:rack=r2"],
         job_limit=["nofile=10:20"],
+        allow_image=["local", "r.example/ml"],
+        allow_volume=["data"],
         standby=True,
         insecure_http=True,
     )
     assert up.make_host_words(options) == [  # type: ignore[arg-type]
         "--sim", "4xL40S", "--tls-cert", str(tmp_path / "a.pem"), "--node-name", "n",
         "--fence-reaction", "freeze", "--listen", "h:1", "--listen", ":2",
-        "--label", "zone=z1", "--label", "sim-1:rack=r2", "--job-limit", "nofile=10:20", "--standby",
-        "--insecure-http",
+        "--label", "zone=z1", "--label", "sim-1:rack=r2", "--job-limit", "nofile=10:20",
+        "--allow-image", "local", "--allow-image", "r.example/ml", "--allow-volume", str(tmp_path / "data"),
+        "--standby", "--insecure-http",
     ]  # fmt: skip
     options.standby = False
     assert "--no-standby" in up.make_host_words(options)  # type: ignore[arg-type]
