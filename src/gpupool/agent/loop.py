@@ -23,11 +23,16 @@ from gpupool.agent.jobs.checkpoint import JobDirectories
 from gpupool.agent.jobs.faults import StepHook, ignore_step
 from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.jobs import Jobs
-from gpupool.agent.jobs.launch import LaunchSettings, find_mount_base
+from gpupool.agent.jobs.launch import find_mount_base
 from gpupool.agent.log_trimmer import LogTrimmer
 from gpupool.agent.monitoring.observer import UsageObserver
 from gpupool.agent.nodes import AgentNodes
-from gpupool.agent.process_setup import allow_many_files, find_arbiter_program, lock_state
+from gpupool.agent.process_setup import (
+    allow_many_files,
+    find_arbiter_program,
+    lock_state,
+    make_launch_settings,
+)
 from gpupool.agent.reports import Api, Reporter
 from gpupool.agent.supervisor.freeze import freeze_job
 from gpupool.audit.card_processes import CardProcesses
@@ -40,7 +45,6 @@ from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError
 from gpupool.base.health import CheckFinding
 from gpupool.base.instance import claim_directory
-from gpupool.base.own_limits import fixed_hard_limits
 from gpupool.base.settings import PoolPaths
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
@@ -94,7 +98,11 @@ class Agent:
         self._cgroups = AgentCgroups(config.pool_id, config.owner_uid)
         self._reaction = config.fence_reaction or get_default_reaction(config.owner_uid)
         self._nodes = AgentNodes(
-            config, probes, cgroup_kind=self._cgroups.kind, fence_reaction=self._reaction
+            config,
+            probes,
+            cgroup_kind=self._cgroups.kind,
+            fence_reaction=self._reaction,
+            state_dir=paths.agent,
         )
         self._reporter = Reporter(config.name, make_api, self._confirm_report, random_part)
         self._arbiter = ArbiterProcess(find_arbiter_program(), random_part, self._note_process)
@@ -139,20 +147,10 @@ class Agent:
         self._thread = SupervisedThread("agent-work", self._run)
 
     def _make_job_context(self, fault: StepHook) -> JobContext:
-        config = self._config
-        settings = LaunchSettings(
-            config.pool_id,
-            config.owner_uid,
-            config.owner_gid,
-            config.log_max_bytes,
-            config.log_files,
-            job_limits=config.job_limits,
-            fixed_hard_limits=fixed_hard_limits(),
-        )
         return JobContext(
             self._directories,
             self._paths.agent,
-            settings,
+            make_launch_settings(self._config),
             self._reporter.put,
             container_policy=config.container_policy,
             find_cgroups=self._cgroups.find_job_groups,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,12 +14,16 @@ from gpupool.agent.config import AgentConfig
 from gpupool.agent.facts import describe_node
 from gpupool.agent.reports import Api
 from gpupool.mechanisms.fence_survey import survey_fence
+from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.mechanisms.offers.host_facts import read_host_facts
+from gpupool.mechanisms.pci.mode_switch import mark_modes
 from gpupool.model.device import Device
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.accounting import explain_accounting_off
 from gpupool.probes.contract import Machine, Probe
 from gpupool.probes.simulated import SimulatedProbe
+
+log = logging.getLogger(__name__)
 
 
 class AgentNodes:
@@ -31,6 +36,7 @@ class AgentNodes:
         *,
         cgroup_kind: str,
         fence_reaction: str,
+        state_dir: Path,
     ) -> None:
         """Make the nodes; `scan` finds their devices.
 
@@ -39,11 +45,13 @@ class AgentNodes:
             probes: The probe of each node.
             cgroup_kind: What `CgroupSupport.kind` says of this host.
             fence_reaction: What happens to a job that bypasses its fence.
+            state_dir: Where the records of switched cards are.
         """
         self._config = config
         self._probes = dict(probes)
         self._cgroup_kind = cgroup_kind
         self._fence_reaction = fence_reaction
+        self._state_dir = state_dir
         self._machines: dict[str, Machine] = {}
 
     @property
@@ -64,7 +72,27 @@ class AgentNodes:
 
     def scan(self) -> None:
         """Ask every probe what is there. Blocks for the drivers."""
-        self._machines = {name: probe.scan() for name, probe in self._probes.items()}
+        if not self._machines:
+            self._restore_modes()
+        machines = {}
+        for name, probe in self._probes.items():
+            machine = probe.scan()
+            if not machine.simulated:
+                labels = self._config.labels.get(name, {})
+                devices = mark_modes(machine.devices, self._state_dir, labels)
+                machine = replace(machine, devices=devices)
+            machines[name] = machine
+        self._machines = machines
+
+    def _restore_modes(self) -> None:
+        """Put cards that lost MIG mode at a boot back into it. Blocks for the driver."""
+        for probe in self._probes.values():
+            machine = probe.scan()
+            if machine.simulated:
+                continue
+            waiting = MigModeSwitch().restore(machine.devices, self._state_dir)
+            for uuid, reason in waiting.items():
+                log.warning("card %s is not in MIG mode yet: %s", uuid, reason)
 
     def is_simulated(self) -> bool:
         """Whether every node is simulated: then devices neither come nor go."""

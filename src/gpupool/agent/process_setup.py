@@ -8,7 +8,10 @@ import resource
 from pathlib import Path
 from typing import Final
 
+from gpupool.agent.config import AgentConfig
+from gpupool.agent.jobs.launch import LaunchSettings
 from gpupool.base.errors import PoolAlreadyRunning
+from gpupool.base.own_limits import fixed_hard_limits
 from gpupool.base.settings import PoolPaths
 from gpupool_native import arbiter_path
 
@@ -47,3 +50,16 @@ def allow_many_files() -> None:
     wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def make_launch_settings(config: AgentConfig) -> LaunchSettings:
+    """Make what every job of the agent has in common, with the limits of this process."""
+    return LaunchSettings(
+        config.pool_id,
+        config.owner_uid,
+        config.owner_gid,
+        config.log_max_bytes,
+        config.log_files,
+        job_limits=config.job_limits,
+        fixed_hard_limits=fixed_hard_limits(),
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice
 from gpupool.model.device import Device
+from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.partition import PartitionProfile
 
 
@@ -20,6 +21,8 @@ def list_stand_in_profiles(device: Device) -> tuple[PartitionProfile, ...]:
 def find_mode_problem(view: AllocationView) -> str:
     """Return why a grant does not fit the mode of its card; empty if every grant fits."""
     for grant in view.granted:
+        if view.host is HostKind.VM and not grant.device.simulated:
+            return f"{grant.device.uuid} is not in a mode in which a VM gets the card itself"
         problem = _find_grant_problem(grant)
         if problem:
             return problem

@@ -23,6 +23,7 @@ from gpupool.agent.jobs.local_allocation import (
 )
 from gpupool.agent.jobs.monitor import JobMonitor
 from gpupool.agent.jobs.start import JobStarter
+from gpupool.agent.jobs.unknown_preparations import UnknownPreparations
 from gpupool.agent.jobs.worker_pool import WorkerPool
 from gpupool.agent.monitoring.fence_counters import read_fence_usage
 from gpupool.agent.supervisor.client import SupervisorError, inspect_job
@@ -30,10 +31,7 @@ from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.audit.findings import AuditFinding
 from gpupool.audit.mapping_check import FencedJob
 from gpupool.mechanisms.fence import FenceMechanism
-from gpupool.mechanisms.notes import NoteBook
-from gpupool.mechanisms.preparation import unprepare_allocation
 from gpupool.mechanisms.regions import FenceUsage
-from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import Device
 from gpupool.wire.fleet import ReportIn, WorkOut
 
@@ -53,6 +51,7 @@ class Jobs:
     def __init__(self, context: JobContext) -> None:
         self._context = context
         self._table = AllocationTable()
+        self._unknown = UnknownPreparations(context.state_dir, self._list_allocations)
         self._watch = SocketWatch(self._handle_readable, self._handle_started)
         self._workers = WorkerPool(self._handle_error)
         self._finisher = JobFinisher(context, self._table, self._watch)
@@ -173,25 +172,16 @@ class Jobs:
             self._table.add(allocation)
             status = inspect_job(found.directory)
             self._workers.run_step(self._monitor.continue_from, allocation, status)
-        self._undo_unknown_preparations()
+        self._context.helpers.release_unknown(self._list_allocations())
+        self._unknown.undo_all()
         self.remove_unused_vms()
 
     def remove_unused_vms(self) -> None:
         """Remove the files of VMs that have ended and whose disks were deleted. Idempotent."""
         self._context.vms.remove_all_unused(self.list_job_ids())
 
-    def _undo_unknown_preparations(self) -> None:
-        state_dir = self._context.state_dir
-        self._context.helpers.release_unknown([one.key for one in self._table.list_all()])
-        for mechanism in MECHANISMS.values():
-            for allocation, prepared in mechanism.observe(state_dir).items():
-                if self._table.get(allocation) is None:
-                    unprepare_allocation(mechanism, allocation, prepared.generation, state_dir)
-        book = NoteBook(state_dir)
-        for damaged in book.list_damaged():
-            log.error("%s", damaged.error)
-            if self._table.get(damaged.allocation) is None:
-                book.remove_note(damaged.allocation)
+    def _list_allocations(self) -> list[str]:
+        return [one.key for one in self._table.list_all()]
 
     def apply_work(self, work: WorkOut) -> None:
         """Begin what the server wants of one allocation. Idempotent; never blocks."""
@@ -236,7 +226,12 @@ class Jobs:
             self._monitor.request_stop(allocation, STOP_GRACE_SECONDS)
 
     def retry_unfinished(self) -> None:
-        """Look again at jobs without a connection, an end or a size in force. Never blocks."""
+        """Look again at jobs without a connection, an end or a size in force.
+
+        Does not block, except for what no job needs and could not be undone before.
+        """
+        if self._unknown.has_rest:
+            self._unknown.undo_all()
         begun = self._table.list_in_phase(JobPhase.STARTING, JobPhase.RUNNING)
         for allocation in begun:
             if allocation.connection is None and allocation.pending_start is None:

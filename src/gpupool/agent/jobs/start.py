@@ -181,6 +181,7 @@ class JobStarter:
         if status.state is JobState.NOT_STARTED:
             prepared = prepare_allocation(mechanism, view, context.state_dir)
             if isinstance(prepared, NotYet):
+                context.helpers.start(allocation.key, prepared.helpers)
                 self._start_later(allocation, work, prepared)
                 return
             allocation.pending_start = None

@@ -169,7 +169,9 @@ class EntryPreparer:
         generations = {}
         for mechanism in registry.MECHANISMS.values():
             for seen in mechanism.observe(self._state_dir).values():
-                generations[split_allocation(seen.allocation)] = seen.generation
+                # Generation 0 is what another tool made, such as a foreign MIG instance.
+                if seen.generation:
+                    generations[split_allocation(seen.allocation)] = seen.generation
         for damaged in NoteBook(self._state_dir).list_damaged():
             generations[split_allocation(damaged.allocation)] = 0
         return generations

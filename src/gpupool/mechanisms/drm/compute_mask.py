@@ -21,7 +21,7 @@ from gpupool.mechanisms.contract import (
     GrantedDevice,
     PreparedAllocation,
 )
-from gpupool.mechanisms.drm.layer_notes import LayerNote, LayerNotes, refuse_stale
+from gpupool.mechanisms.layers.layer_notes import LayerNote, LayerNoteBook, refuse_stale
 from gpupool.mechanisms.whole import is_whole
 from gpupool.model.device import RUNTIME_ID
 
@@ -50,8 +50,8 @@ class ComputeMask:
     ) -> PreparedAllocation:
         if self.explain_absence(view):
             return prepared
-        notes = LayerNotes(self.name, state_dir)
-        old = notes.read_note(view.allocation)
+        notes = LayerNoteBook(state_dir, self.name)
+        old = notes.find_note(view.allocation)
         if old is not None:
             refuse_stale(old, view.generation)
         # A job that starts again keeps its units: its neighbours have all others.
@@ -63,7 +63,7 @@ class ComputeMask:
             "ranges": {uuid: list(pair) for uuid, pair in ranges.items()},
             "milli": {g.device.uuid: g.gpu_milli for g in view.granted},
         }
-        notes.begin(LayerNote(view.allocation, view.generation, {}, made))
+        notes.begin_preparing(LayerNote(view.allocation, view.generation, made=made))
         levels = _raise_compute(prepared.enforcement)
         env = {**prepared.env, VARIABLE: format_mask(view, ranges)}
         text = f"compute: {VARIABLE} names its compute units; a program can ignore it"
@@ -71,18 +71,18 @@ class ComputeMask:
 
     def resize(self, view: AllocationView, state_dir: Path) -> None:
         """Record other sizes. A running program keeps its mask, so nothing holds them."""
-        notes = LayerNotes(self.name, state_dir)
-        note = notes.read_note(view.allocation)
+        notes = LayerNoteBook(state_dir, self.name)
+        note = notes.find_note(view.allocation)
         if note is None:
             return
         refuse_stale(note, view.generation)
         changed = not _fits(note, view)
         made = {**note.made, "outgrown": bool(note.made.get("outgrown")) or changed}
-        notes.begin(LayerNote(view.allocation, view.generation, {}, made))
+        notes.begin_preparing(LayerNote(view.allocation, view.generation, made=made))
 
     def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
-        notes = LayerNotes(self.name, state_dir)
-        note = notes.read_note(allocation)
+        notes = LayerNoteBook(state_dir, self.name)
+        note = notes.find_note(allocation)
         if note is not None:
             refuse_stale(note, generation)
             notes.remove_note(allocation)
@@ -90,7 +90,7 @@ class ComputeMask:
     def read_enforcement(
         self, allocation: str, levels: EnforcementLevels, state_dir: Path
     ) -> EnforcementLevels:
-        note = LayerNotes(self.name, state_dir).read_note(allocation)
+        note = LayerNoteBook(state_dir, self.name).find_note(allocation)
         if note is None or note.made.get("outgrown"):
             return levels
         return _raise_compute(levels)

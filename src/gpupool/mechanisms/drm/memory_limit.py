@@ -21,7 +21,7 @@ from gpupool.mechanisms.contract import (
     PreparedAllocation,
 )
 from gpupool.mechanisms.drm import dmem
-from gpupool.mechanisms.drm.layer_notes import LayerNote, LayerNotes, refuse_stale
+from gpupool.mechanisms.layers.layer_notes import LayerNote, LayerNoteBook, refuse_stale
 from gpupool.mechanisms.whole import is_whole
 
 #: Makers whose kernel drivers register their memory with the controller.
@@ -68,14 +68,14 @@ class DeviceMemoryLimit:
         return replace(prepared, levels=levels, notes=(*prepared.notes, text))
 
     def resize(self, view: AllocationView, state_dir: Path) -> None:
-        note = LayerNotes(self.name, state_dir).read_note(view.allocation)
+        note = LayerNoteBook(state_dir, self.name).find_note(view.allocation)
         if note is not None:
             refuse_stale(note, view.generation)
             self._apply(view, state_dir)
 
     def unprepare(self, allocation: str, generation: int, state_dir: Path) -> None:
-        notes = LayerNotes(self.name, state_dir)
-        note = notes.read_note(allocation)
+        notes = LayerNoteBook(state_dir, self.name)
+        note = notes.find_note(allocation)
         if note is None:
             return
         refuse_stale(note, generation)
@@ -91,7 +91,7 @@ class DeviceMemoryLimit:
     def read_enforcement(
         self, allocation: str, levels: EnforcementLevels, state_dir: Path
     ) -> EnforcementLevels:
-        note = LayerNotes(self.name, state_dir).read_note(allocation)
+        note = LayerNoteBook(state_dir, self.name).find_note(allocation)
         if note is None:
             return levels
         current = dmem.read_limits(Path(str(note.made["group"])))
@@ -111,8 +111,8 @@ class DeviceMemoryLimit:
         current = dmem.read_limits(group)
         before = {region: current.get(region, dmem.UNLIMITED) for region in limits}
         made = {"group": str(group), "limits": limits}
-        note = LayerNote(view.allocation, view.generation, before, made)
-        LayerNotes(self.name, state_dir).begin(note)
+        note = LayerNote(view.allocation, view.generation, before=before, made=made)
+        LayerNoteBook(state_dir, self.name).begin_preparing(note)
         dmem.write_limits(group, limits)
         current = dmem.read_limits(group)
         for region, limit in limits.items():

@@ -84,8 +84,8 @@ class LayerNoteBook:
         old = self.find_note(wanted.allocation)
         if old is None:
             return self.write_note(wanted)
-        _refuse_stale(old, wanted.generation)
-        return self.write_note(replace(wanted, before=old.before))
+        refuse_stale(old, wanted.generation)
+        return self.write_note(replace(wanted, before={**wanted.before, **old.before}))
 
     def begin_releasing(self, allocation: str, generation: int) -> LayerNote | None:
         """Write that undoing begins, and return what to undo; None where nothing can be.
@@ -103,7 +103,7 @@ class LayerNoteBook:
         if old is None:
             self.remove_note(allocation)  # of a first note that was killed before it had its name
             return None
-        _refuse_stale(old, generation)
+        refuse_stale(old, generation)
         releasing = replace(old, step=PreparationStep.RELEASING)
         try:
             return self.write_note(releasing)
@@ -154,7 +154,8 @@ def _parse_note(path: Path) -> LayerNote:
     )
 
 
-def _refuse_stale(on_record: LayerNote, generation: int) -> None:
+def refuse_stale(on_record: LayerNote, generation: int) -> None:
+    """Raise StaleGeneration where the record has a younger generation."""
     if generation < on_record.generation:
         raise StaleGeneration(
             f"Allocation {on_record.allocation} is at generation {on_record.generation} on this node; "

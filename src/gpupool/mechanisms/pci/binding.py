@@ -99,10 +99,11 @@ def restore_persistence(tools: OperationTools, address: str, record: str) -> Non
 
 def explain_use(root: Path, nodes: Sequence[Path]) -> str:
     """Return the processes that use a card, for people; the persistence daemon does not count."""
-    # The agent's own probe has each card open. It closes the card before the switch, and the step waits
-    # for that.
-    ignore = (PERSISTENCE_DAEMON,)
-    return format_holders(find_holders(nodes, root, ignore, ignore_pid=os.getpid()))
+    holders = find_holders(nodes, root, (PERSISTENCE_DAEMON,))
+    if any(one.pid == os.getpid() for one in holders):
+        # NVML opens every card and closes all of them or none.
+        return "this agent itself, which reads the cards through NVML and cannot close one of them"
+    return format_holders(holders)
 
 
 def _load_module(tools: OperationTools, module: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 from gpupool.base.errors import RequestRejection, StaleGeneration
 from gpupool.mechanisms.contract import AllocationView, EnforcementLevels, FenceLevel
 from gpupool.mechanisms.drm import DeviceMemoryLimit, dmem
-from gpupool.mechanisms.drm.layer_notes import LayerNotes
+from gpupool.mechanisms.layers.layer_notes import LayerNoteBook
 from tests.unit.mechanisms.drm.fake_cgroups import (
     CARD,
     CARDS,
@@ -63,7 +63,7 @@ def test_what_was_there_before_comes_back(group: Path, state: Path) -> None:
     LAYER.unprepare("al-1", 1, state)
     assert dmem.read_limits(group) == {REGIONS[0]: "1048576"}
     LAYER.unprepare("al-1", 1, state)
-    assert LayerNotes("dmem", state).read_note("al-1") is None
+    assert LayerNoteBook(state, "dmem").find_note("al-1") is None
 
 
 def test_a_limit_that_another_wrote_is_left(group: Path, state: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_controller_that_cannot_be_passed_on_leaves_the_share_counted(
         "memory: the kernel does not limit it (dmem: Device or resource busy)"
     )
     assert prepared.levels is None
-    assert LayerNotes("dmem", state).read_note("al-1") is None
+    assert LayerNoteBook(state, "dmem").find_note("al-1") is None
 
 
 def drop_card(view: AllocationView) -> AllocationView:
@@ -191,7 +191,7 @@ class Killed(Exception):
     """The agent ended here."""
 
 
-STEPS = ("enable_controller", "begin", "write_limits")
+STEPS = ("enable_controller", "begin_preparing", "write_limits")
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -199,7 +199,7 @@ STEPS = ("enable_controller", "begin", "write_limits")
 def test_a_kill_at_any_step_is_finished_or_undone(
     group: Path, state: Path, step: str, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner = LayerNotes if step == "begin" else dmem
+    owner = LayerNoteBook if step == "begin_preparing" else dmem
     original = getattr(owner, step)
 
     def die(*arguments: Any) -> Any:

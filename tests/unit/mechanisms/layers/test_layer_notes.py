@@ -89,3 +89,10 @@ def test_a_note_stays_beside_that_of_the_mechanism(book: LayerNoteBook, tmp_path
 def test_an_allocation_is_never_a_path_to_somewhere_else(book: LayerNoteBook, name: str) -> None:
     with pytest.raises(ValueError, match="not an allocation id"):
         book.locate_note(name)
+
+
+def test_what_a_later_attempt_finds_besides_is_kept_as_well(tmp_path: Path) -> None:
+    book = LayerNoteBook(tmp_path, "dmem")
+    book.begin_preparing(LayerNote("al-1", 1, before={"region": "max"}))
+    later = LayerNote("al-1", 2, before={"region": "1", "other": "max"})
+    assert book.begin_preparing(later).before == {"region": "max", "other": "max"}
