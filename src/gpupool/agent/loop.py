@@ -152,7 +152,7 @@ class Agent:
             self._paths.agent,
             make_launch_settings(self._config),
             self._reporter.put,
-            container_policy=config.container_policy,
+            container_policy=self._config.container_policy,
             find_cgroups=self._cgroups.find_job_groups,
             reach_step=fault,
             announce_change=self._announce_change,

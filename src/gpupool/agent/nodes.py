@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
