@@ -30,6 +30,7 @@ static const struct {
     {"GP-1042", 2, false},
     {"GP-1043", 2, false},
     {"GP-1044", 2, false},
+    {"GP-1050", 2, false},
     {"GP-2000", 3, false},
     {"GP-2001", 3, false},
     {"GP-2002", 3, false},
@@ -58,6 +59,7 @@ static const struct {
     {"GP-2048", 3, false},
     {"GP-2052", 3, false},
     {"GP-2053", 3, false},
+    {"GP-2070", 3, false},
     {"GP-3001", 4, false},
     {"GP-3002", 4, false},
     {"GP-3003", 5, false},
@@ -95,6 +97,7 @@ static const struct {
     {"GP-5035", 7, true},
     {"GP-5036", 7, true},
     {"GP-5037", 7, true},
+    {"GP-5045", 7, true},
     {"GP-5900", 1, false},
 };
 
