@@ -31,6 +31,7 @@ static const struct {
     {"GP-1042", 2, false},
     {"GP-1043", 2, false},
     {"GP-1044", 2, false},
+    {"GP-1050", 2, false},
     {"GP-2000", 3, false},
     {"GP-2001", 3, false},
     {"GP-2002", 3, false},
@@ -62,6 +63,7 @@ static const struct {
     {"GP-2060", 3, false},
     {"GP-2061", 3, false},
     {"GP-2062", 3, false},
+    {"GP-2070", 3, false},
     {"GP-3001", 4, false},
     {"GP-3002", 4, false},
     {"GP-3003", 5, false},
@@ -99,6 +101,7 @@ static const struct {
     {"GP-5035", 7, true},
     {"GP-5036", 7, true},
     {"GP-5037", 7, true},
+    {"GP-5045", 7, true},
     {"GP-5900", 1, false},
 };
 
