@@ -65,3 +65,4 @@ def test_a_share_is_counted_on_one_card(pool: RealPool) -> None:
     uuids = {card["uuid"] for card in pool.json("gpus")}
     words = ("--gpu", "0.25", "--memory", "4GiB", "--")
     assert pool.do("run", *words, "printenv", "ROCR_VISIBLE_DEVICES").strip() in uuids
+    assert pool.do("run", *words, "printenv", "HSA_CU_MASK").strip() == "0:0-25"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -72,10 +73,17 @@ def explain_job(
     if shape is not None and job.state not in ENDED:
         cards = [seat.uuid for seat in job.seats]
         plan = plan_mechanism(cache.build_snapshot(), shape, job.tenant, cards)
-        answer = answer.model_copy(update=dict(plan))
+        answer = answer.model_copy(update=dict(plan) | _read_prepared(job))
     if not job.gang:
         return answer
     return answer.model_copy(update={"gang": _read_gang(connection, job.gang)})
+
+
+def _read_prepared(job: JobOut) -> dict[str, Any]:
+    """Return what the job's node has prepared, in place of the plan; empty before it says so."""
+    if job.mechanism is None or job.holds is None:
+        return {}
+    return {"mechanism": job.mechanism, "holds": job.holds}
 
 
 def _read_shape(connection: sa.Connection, job: JobOut) -> Shape | None:

@@ -22,6 +22,7 @@ from gpupool.mechanisms.contract import (
     PreparedAllocation,
 )
 from gpupool.mechanisms.layers.layer_notes import LayerNote, LayerNoteBook, refuse_stale
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.whole import is_whole
 from gpupool.model.device import RUNTIME_ID
 
@@ -36,6 +37,12 @@ class ComputeMask:
     """The layer `cu-mask`."""
 
     name = "cu-mask"
+    summary = MechanismSummary(
+        EnforcementLevels(compute=FenceLevel.ADVISORY),
+        cards="AMD cards that ROCm sees as one agent",
+        tested="a recorded MI210: the variable reaches the job; no real card",
+        mechanisms=("share",),
+    )
 
     def explain_absence(self, view: AllocationView) -> str:
         if not view.fence:

@@ -22,6 +22,7 @@ from gpupool.mechanisms.contract import (
 )
 from gpupool.mechanisms.drm import dmem
 from gpupool.mechanisms.layers.layer_notes import LayerNote, LayerNoteBook, refuse_stale
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.whole import is_whole
 
 #: Makers whose kernel drivers register their memory with the controller.
@@ -33,6 +34,12 @@ class DeviceMemoryLimit:
     """The layer `dmem`."""
 
     name = "dmem"
+    summary = MechanismSummary(
+        EnforcementLevels(memory=FenceLevel.SOFT),
+        cards="AMD and Intel on kernels with the cgroup controller dmem (6.14)",
+        tested="a cgroup tree in plain files; no kernel with dmem and no real card",
+        mechanisms=("share",),
+    )
 
     def explain_absence(self, view: AllocationView) -> str:
         grants = list_limited_grants(view)

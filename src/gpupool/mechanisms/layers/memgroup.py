@@ -43,6 +43,7 @@ from gpupool.mechanisms.layers.job_cgroup import (
     remove_group,
 )
 from gpupool.mechanisms.layers.layer_notes import LayerNote, LayerNoteBook
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.model.device import CardMode
 from gpupool.probes.memory_limits import (
     NO_LIMIT,
@@ -65,6 +66,13 @@ class DriverMemoryLimits:
     """The layer `memgroup`. Thread-safe: the job's lock orders the calls for one allocation."""
 
     name = "memgroup"
+    summary = MechanismSummary(
+        EnforcementLevels(memory=FenceLevel.HARD),
+        cards="NVIDIA with driver R615 or later, cgroups of version 2, an agent that is root",
+        tested="simulated driver with the real supervisor and programs that avoid the fence; no real "
+        "card",
+        mechanisms=("fence", "mps"),
+    )
 
     def __init__(
         self,

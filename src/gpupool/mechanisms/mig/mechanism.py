@@ -52,6 +52,7 @@ from gpupool.mechanisms.mig.records import (
     write_pieces,
 )
 from gpupool.mechanisms.notes import NoteBook, PreparationNote, replace_file, replace_text
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.slow_step import (
     StepResult,
     await_slow_step,
@@ -61,6 +62,8 @@ from gpupool.mechanisms.slow_step import (
 from gpupool.mechanisms.visibility import build_environment, list_device_nodes
 from gpupool.model.device import Device
 from gpupool.model.enforcement import spread_level
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import SizeClass
 from gpupool.model.partition import PartitionProfile, format_mix
 from gpupool.probes.nvml.instances import NvmlInstances
 
@@ -88,6 +91,13 @@ class MigMechanism:
     """
 
     name = "mig"
+    summary = MechanismSummary(
+        HARD,
+        (HostKind.PROCESS,),
+        SizeClass.PROFILES,
+        "NVIDIA with MIG, in mode mig",
+        "a stand-in for the driver's library that keeps its rules, killed at each call; no real card",
+    )
 
     def __init__(
         self,

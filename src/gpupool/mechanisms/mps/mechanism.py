@@ -41,8 +41,12 @@ from gpupool.mechanisms.mps.refusal import (
 )
 from gpupool.mechanisms.mps.servers import ServerState, compute_percentage, write_mebibytes
 from gpupool.mechanisms.notes import NoteBook, PreparationNote, replace_file, replace_text
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.visibility import build_environment, list_device_nodes
 from gpupool.model.device import Device
+from gpupool.model.isolation.claim_needs import ClaimGoal
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import SizeClass
 from gpupool.model.partition import PartitionProfile
 
 #: Seconds until a daemon and its server must serve; a server makes its context in one to three.
@@ -66,6 +70,16 @@ class MpsMechanism:
     """
 
     name = SHARING
+    summary = MechanismSummary(
+        EnforcementLevels(memory=FenceLevel.SOFT, compute=FenceLevel.SOFT),
+        (HostKind.PROCESS,),
+        SizeClass.ANY,
+        "NVIDIA, one owner a card; advisory below protocol 3; no claim can ask for it yet",
+        "NVIDIA's control daemon 535 without a card; a stand-in for protocol 3; no real card",
+        one_owner=True,
+        favours=(ClaimGoal.THROUGHPUT, ClaimGoal.DENSITY),
+        sharing=(SHARING,),
+    )
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.mechanisms.contract import AllocationView, EnforcementLevels, FenceLevel, PciFunction
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.passthrough.card_check import check_card
 from gpupool.mechanisms.passthrough.plan import plan_card
 from gpupool.mechanisms.pci.binding_plan import (
@@ -30,6 +31,8 @@ from gpupool.mechanisms.pci.operations import Operation
 from gpupool.mechanisms.pci.requests import find_mode_problem, read_address
 from gpupool.mechanisms.whole import is_whole
 from gpupool.model.device import CardMode, Device
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import SizeClass
 
 WHY = "the virtual machine has the card alone; the IOMMU keeps it away from everything else"
 LEVELS = EnforcementLevels(
@@ -44,6 +47,13 @@ class PassthroughMechanism(CardHandover):
     """Whole cards, several for one VM. Thread-safe."""
 
     name = "passthrough"
+    summary = MechanismSummary(
+        LEVELS,
+        (HostKind.VM,),
+        SizeClass.WHOLE,
+        "whole ones that the IOMMU separates; in mode passthrough, or labelled switchable",
+        "real kernel in an emulated machine, on QEMU's edu device and NVMe functions; no real card",
+    )
 
     def explain_pieces(self, view: AllocationView, taken: frozenset[str]) -> str:
         for grant in view.granted:

@@ -9,6 +9,7 @@ from typing import Any
 from gpupool.base.errors import RequestRejection
 from gpupool.base.units import WHOLE
 from gpupool.mechanisms.contract import AllocationView, EnforcementLevels, FenceLevel, GrantedDevice
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.pci.binding_plan import (
     describe_reset,
     find_binding_problem,
@@ -23,6 +24,7 @@ from gpupool.mechanisms.pci.sysfs import PciTree, read_number
 from gpupool.mechanisms.sriov.mode_switch import GIM
 from gpupool.mechanisms.sriov.quotas import has_quotas, plan_changes, plan_quotas
 from gpupool.model.device import CardMode, Device
+from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.partition import PartitionProfile
 
 _QUOTAS = EnforcementLevels(memory=FenceLevel.HARD, compute=FenceLevel.HARD, fault=FenceLevel.SOFT)
@@ -33,6 +35,14 @@ class SriovMechanism(CardHandover):
     """Virtual functions, one for each card of an allocation. Thread-safe."""
 
     name = "sriov"
+    summary = MechanismSummary(
+        _QUOTAS,
+        (HostKind.VM,),
+        None,
+        "Intel and AMD cards in mode sriov; quotas of Intel's drivers, turns of AMD's",
+        "NVMe functions on a real kernel in an emulated machine; file trees of the drivers' rules; "
+        "no real card",
+    )
 
     def list_profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
         """Return the one equal part of a card that takes no quotas."""

@@ -29,6 +29,7 @@ from gpupool.mechanisms.card_settings.timeslice import (
 from gpupool.mechanisms.contract import AllocationView, EnforcementLevels, PreparedAllocation
 from gpupool.mechanisms.mps.refusal import SHARING
 from gpupool.mechanisms.notes import NoteBook
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.whole import is_whole
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,12 @@ class TimesliceLayer:
     """A short time slice for interactive shares. Thread-safe."""
 
     name = "timeslice"
+    summary = MechanismSummary(
+        EnforcementLevels(),
+        cards="NVIDIA, shares with a priority above normal",
+        tested="a stand-in for nvidia-smi; no real card",
+        mechanisms=("fence", "share"),
+    )
 
     def __init__(
         self,

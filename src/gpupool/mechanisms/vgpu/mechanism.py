@@ -9,6 +9,7 @@ from typing import Any
 from gpupool.base.errors import RequestRejection
 from gpupool.base.units import WHOLE
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, PciFunction
+from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.pci.handover import CardHandover
 from gpupool.mechanisms.pci.handover_record import HandoverPlan
 from gpupool.mechanisms.pci.holders import find_holders
@@ -35,6 +36,9 @@ from gpupool.mechanisms.vgpu.types import (
     shorten_name,
 )
 from gpupool.model.device import CardMode, Device
+from gpupool.model.enforcement import EnforcementLevels, FenceLevel
+from gpupool.model.isolation.host_kind import HostKind
+from gpupool.model.isolation.mechanism_offer import SizeClass
 from gpupool.model.partition import PartitionProfile
 
 END_OF_LIFE = (
@@ -47,6 +51,13 @@ class VgpuMechanism(CardHandover):
     """One virtual GPU on each card of an allocation. Thread-safe."""
 
     name = "vgpu"
+    summary = MechanismSummary(
+        EnforcementLevels(FenceLevel.HARD, FenceLevel.HARD, FenceLevel.HARD, FenceLevel.HARD),
+        (HostKind.VM,),
+        SizeClass.PROFILES,
+        "NVIDIA with a licence (all levels only on MIG instances), Intel GVT-g; in mode vgpu",
+        "file trees of the drivers' rules; no real card",
+    )
 
     def list_profiles(self, device: Device) -> tuple[PartitionProfile, ...]:
         """Return the types that the card can have now."""
