@@ -25,6 +25,7 @@ from gpupool.agent.facts import describe_node
 from gpupool.allocations.store.tables import allocations, claims, jobs, launches, seats
 from gpupool.base.units import GIB, MIB, WHOLE
 from gpupool.fleet.tables import devices, nodes
+from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.metering.tables import intervals
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.probes.simulated import parse_sim
@@ -136,9 +137,11 @@ def large_pool(directory: Path, spec: str = "1250x8xH200") -> Iterator[LargePool
 
 
 def _register(services: ServiceSet, spec: str, admin: Principal) -> None:
+    host = read_host_facts(own_pool=False, cgroups="none")
     for number, machine in enumerate(parse_sim(spec)):
         labels = ZONE if number == 0 else {}
-        services.fleet.register_node(machine.name, describe_node(machine, AGENT, labels, {}), admin)
+        body = describe_node(machine, AGENT, labels, {}, host)
+        services.fleet.register_node(machine.name, body, admin)
     services.allocations.placer.load()
 
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.rows import Row, median_row
 from gpupool.mechanisms.containers.images import AccountPodman
@@ -81,14 +82,14 @@ def _measure(
     """Seconds of each turn: ours, bare Podman's, and a job of ours without a container."""
     plain = ("run", "--gpu", "0.3", "--memory", "2GiB", "--", "true")
     environ = {"HOME": podman.account.home, "PATH": pool.environ["PATH"]}
-    identity = {
+    identity: dict[str, Any] = {
         "user": podman.account.uid,
         "group": podman.account.gid,
         "extra_groups": [],
         "env": environ,
         "cwd": "/",
     }
-    commands = (
+    commands: tuple[tuple[list[str], dict[str, Any]], ...] = (
         (pool.make_words(*OURS), {"env": {**pool.environ, **environ}, "cwd": "/"}),
         (list(BARE), identity),
         (pool.make_words(*plain), {"env": {**pool.environ, **environ}, "cwd": "/"}),

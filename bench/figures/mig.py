@@ -4,7 +4,6 @@ fixed geometries; create calls until a layout stands, beside trying every orderi
 from pathlib import Path
 
 from bench.mig_streams import (
-    MIXES,
     FixedGeometries,
     LeastLoss,
     StreamResult,
@@ -14,6 +13,7 @@ from bench.mig_streams import (
     place_first_fit,
     run_stream,
 )
+from bench.partition_life import MIXES
 from bench.rows import Row
 
 NAME = "mig"

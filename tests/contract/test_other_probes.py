@@ -7,6 +7,7 @@ import pytest
 
 from gpupool.agent.facts import describe_node
 from gpupool.fleet.registration import check_body
+from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.probes.contract import Probe
 from gpupool.wire.fleet import NodeIn
 from tests.contract.test_probes import RULES
@@ -27,7 +28,7 @@ def test_a_probe_keeps_the_rules_on_a_recorded_host(
 def test_a_recorded_host_can_be_registered(host: str, tmp_path: Path) -> None:
     probe = HOSTS[host](tmp_path)
     machine = probe.scan()
-    body = describe_node(machine, "test", {}, {})
+    body = describe_node(machine, "test", {}, {}, read_host_facts(own_pool=False, cgroups="none"))
     check_body(NodeIn.model_validate_json(body.model_dump_json()))
     assert [card.vendor for card in body.devices] == [card.vendor for card in machine.devices]
     probe.close()

@@ -15,7 +15,7 @@ import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 SECONDS = 60
 GPUPOOL = [sys.executable, "-c", "from gpupool.cli.main import entry; entry()"]
@@ -34,7 +34,7 @@ class RealPool:
         for name in ("GPUPOOL_URL", "GPUPOOL_TOKEN", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
             self.environ.pop(name, None)
 
-    def __enter__(self) -> RealPool:
+    def __enter__(self) -> Self:
         self.up("--sim", self.sim)
         return self
 

@@ -150,8 +150,8 @@ def list_claims() -> list[tuple[str, Shape, ClaimNeeds]]:
     """List the sixty claims with the options that make them."""
     found = list[tuple[str, Shape, ClaimNeeds]]()
     for size in list(_SIZES)[:6]:
-        for isolation in IsolationKind:
-            found.append(_claim(size, ClaimNeeds(isolation)))
+        for kind in IsolationKind:
+            found.append(_claim(size, ClaimNeeds(kind)))
     for size in ("--gpu 0.3 --memory 8GiB", "--gpu 0.05 --memory 512MiB"):
         for goal in ClaimGoal:
             for isolation in (None, IsolationKind.SOFT, IsolationKind.HARD):

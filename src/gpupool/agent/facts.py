@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.card_modes import SWITCHES, list_mode_offers
 from gpupool.mechanisms.offers.card_offers import list_node_offers
 from gpupool.mechanisms.registry import MECHANISMS
@@ -96,13 +97,20 @@ def _list_modes(device: Device) -> list[dict[str, Any]]:
     """List what the switches of this node offer for the card, with their steps."""
     found = []
     for offer in list_mode_offers(device):
+        blocked_by = offer.blocked_by
+        steps: tuple[str, ...] = ()
+        try:
+            steps = SWITCHES[offer.mode].list_steps(device)
+        except (GpupoolError, OSError) as error:
+            # A driver that does not answer must not keep its node from registering.
+            blocked_by = blocked_by or f"its steps cannot be read: {error}"
         found.append(
             {
                 "mode": str(offer.mode),
                 "needs": str(offer.needs),
                 "seconds": offer.seconds,
-                "blocked_by": offer.blocked_by,
-                "steps": list(SWITCHES[offer.mode].list_steps(device)),
+                "blocked_by": blocked_by,
+                "steps": list(steps),
             }
         )
     return found

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.mechanisms.passthrough import PassthroughSwitch
@@ -61,7 +62,10 @@ def list_mode_offers(device: Device) -> tuple[ModeOffer, ...]:
     """Return what each switch of this node offers for a card."""
     offers = []
     for switch in SWITCHES.values():
-        offer = switch.describe_offer(device)
+        try:
+            offer = switch.describe_offer(device)
+        except (GpupoolError, OSError) as error:
+            offer = ModeOffer(switch.mode, blocked_by=f"it could not be asked: {error}")
         if offer is not None:
             offers.append(offer)
     return tuple(offers)

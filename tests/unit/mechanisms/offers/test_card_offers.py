@@ -68,6 +68,12 @@ class SwitchToMig:
         return ModeOffer(CardMode.MIG, ModeNeed.RESET, 30.0, self.blocked_by)
 
 
+@pytest.fixture(autouse=True)
+def no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that can switch no card to another mode."""
+    monkeypatch.setattr(card_modes, "SWITCHES", MappingProxyType({}))
+
+
 @pytest.fixture
 def switch(monkeypatch: pytest.MonkeyPatch) -> SwitchToMig:
     found = SwitchToMig()
