@@ -44,7 +44,7 @@ from gpupool.mechanisms.layers.job_cgroup import (
 )
 from gpupool.mechanisms.layers.layer_notes import LayerNote, LayerNoteBook
 from gpupool.mechanisms.offers.summaries import MechanismSummary
-from gpupool.model.device import CardMode
+from gpupool.model.device import CardMode, Device
 from gpupool.probes.memory_limits import (
     NO_LIMIT,
     DriverLimits,
@@ -221,17 +221,20 @@ def _explain_allocation(view: AllocationView) -> str:
             return f"cards of {device.vendor} have no limits by cgroup"
         if grant.profile or device.partitioned or device.mode is CardMode.MIG:
             return "the card is in MIG mode, in which its driver has no limits by cgroup"
-        if _is_older(device.driver_version):
-            return f"driver {device.driver_version} has no limits by cgroup; R{FIRST_RELEASE} has"
+        if _is_older(device):
+            driver = device.driver_version or "of an unnamed release"
+            return f"driver {driver} has no limits by cgroup; R{FIRST_RELEASE} has"
     if all(grant.memory_bytes >= grant.device.memory_bytes for grant in view.granted):
         return "the job has all memory of its cards"
     return ""
 
 
-def _is_older(driver_version: str | None) -> bool:
-    """Whether a driver is known to be of a release without limits; also of a simulated one."""
-    release = (driver_version or "").partition(".")[0]
-    return release.isdecimal() and int(release) < FIRST_RELEASE
+def _is_older(device: Device) -> bool:
+    """Whether the driver is of a release without limits; a simulated card must name a later one."""
+    release = (device.driver_version or "").partition(".")[0]
+    if not release.isdecimal():
+        return device.simulated
+    return int(release) < FIRST_RELEASE
 
 
 def _find_machine(note: LayerNote) -> Path | None:
