@@ -142,11 +142,13 @@ def _charge_unaccounted(known: FencedFiles, unaccounted: ProcessBytes) -> None:
         write_overhead(known.limits, place, beyond // OVERHEAD_STEP_BYTES * OVERHEAD_STEP_BYTES)
 
 
+# An agent that is short of descriptors or memory has seen nothing of a page: other errors than a
+# missing file end the look, and the next one comes soon.
 def _check_limits(known: FencedFiles) -> list[AuditFinding]:
     try:
         if read_limits(known.limits) == cut_to_page(known.wanted):
             return []
-    except (OSError, DamagedRegion) as error:
+    except (FileNotFoundError, DamagedRegion) as error:
         return [AuditFinding("limits", f"its limits page was changed: {error}")]
     return [AuditFinding("limits", "its limits page says other than what was granted")]
 
@@ -155,6 +157,6 @@ def _check_grants_page(known: FencedFiles) -> list[AuditFinding]:
     """Find a damaged grants page. Existing mappings stay valid; new processes are refused."""
     try:
         check_grants(known.grants)
-    except (OSError, DamagedRegion) as error:
+    except (FileNotFoundError, DamagedRegion) as error:
         return [AuditFinding("grants", f"its grants page was changed: {error}")]
     return []
