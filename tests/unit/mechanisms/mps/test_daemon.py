@@ -1,12 +1,13 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from gpupool.mechanisms.mps.daemon import DaemonPlace, DaemonProcesses
+from tests.support.supervised import until
 
 UUID = "GPU-8f6dbc4f-0000-0000-0000-000000000001"
 
@@ -35,13 +36,20 @@ def started() -> Iterator[list["subprocess.Popen[bytes]"]]:
         process.wait()
 
 
+def start(program: Path | str, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    """A program whose environment the kernel shows: for a moment after exec it shows none."""
+    process = subprocess.Popen([program, "60"], env=environment)
+    until(Path(f"/proc/{process.pid}/environ").read_bytes, "the environment")
+    return process
+
+
 def test_processes_are_found_by_name_and_pipe_directory(
     place: DaemonPlace, program: Path, started: list["subprocess.Popen[bytes]"]
 ) -> None:
     environment = place.target.environment
-    own = subprocess.Popen([program, "60"], env=environment)
-    other = subprocess.Popen([program, "60"], env={"CUDA_MPS_PIPE_DIRECTORY": "/tmp/other"})
-    client = subprocess.Popen(["/bin/sleep", "60"], env=environment)
+    own = start(program, environment)
+    other = start(program, {"CUDA_MPS_PIPE_DIRECTORY": "/tmp/other"})
+    client = start("/bin/sleep", environment)
     started += [own, other, client]
     assert DaemonProcesses().find_processes(place.target) == (own.pid,)
 
@@ -49,7 +57,7 @@ def test_processes_are_found_by_name_and_pipe_directory(
 def test_a_process_that_ended_and_was_not_waited_for_is_no_daemon(
     place: DaemonPlace, program: Path, started: list["subprocess.Popen[bytes]"]
 ) -> None:
-    process = subprocess.Popen([program, "60"], env=place.target.environment)
+    process = start(program, place.target.environment)
     started.append(process)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -59,7 +67,7 @@ def test_a_process_that_ended_and_was_not_waited_for_is_no_daemon(
 def test_what_does_not_end_by_itself_is_killed(
     place: DaemonPlace, program: Path, started: list["subprocess.Popen[bytes]"]
 ) -> None:
-    process = subprocess.Popen([program, "60"], env=place.target.environment)
+    process = start(program, place.target.environment)
     started.append(process)
     assert DaemonProcesses().end_processes(place.target, is_asked=False) == ()
     assert process.wait() == -9
