@@ -98,11 +98,7 @@ class Agent:
         self._cgroups = AgentCgroups(config.pool_id, config.owner_uid)
         self._reaction = config.fence_reaction or get_default_reaction(config.owner_uid)
         self._nodes = AgentNodes(
-            config,
-            probes,
-            cgroup_kind=self._cgroups.kind,
-            fence_reaction=self._reaction,
-            state_dir=paths.agent,
+            config, probes, paths.agent, cgroups=self._cgroups.kind, fence_reaction=self._reaction
         )
         self._reporter = Reporter(config.name, make_api, self._confirm_report, random_part)
         self._arbiter = ArbiterProcess(find_arbiter_program(), random_part, self._note_process)

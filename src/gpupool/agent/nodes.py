@@ -34,23 +34,23 @@ class AgentNodes:
         self,
         config: AgentConfig,
         probes: Mapping[str, Probe],
-        *,
-        cgroup_kind: str,
-        fence_reaction: str,
         state_dir: Path,
+        *,
+        cgroups: str,
+        fence_reaction: str,
     ) -> None:
         """Make the nodes; `scan` finds their devices.
 
         Args:
             config: The agent's settings.
             probes: The probe of each node.
-            cgroup_kind: What `CgroupSupport.kind` says of this host.
-            fence_reaction: What happens to a job that bypasses its fence.
             state_dir: Where the records of switched cards are.
+            cgroups: What `CgroupSupport.kind` says of this host.
+            fence_reaction: What happens to a job that bypasses its fence.
         """
         self._config = config
         self._probes = dict(probes)
-        self._cgroup_kind = cgroup_kind
+        self._cgroup_kind = cgroups
         self._fence_reaction = fence_reaction
         self._state_dir = state_dir
         self._machines: dict[str, Machine] = {}

@@ -13,6 +13,7 @@ import os
 from gpupool.base.errors import BadFraction, BadInput, BadOption, CommandNotFound
 from gpupool.base.ids import check_name
 from gpupool.base.units import WHOLE, parse_duration, parse_gpu, parse_memory
+from gpupool.client.claim_needs import needs_of_claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 #: Values of `model.claim.SharingKind`, without its import.
 SHARING = ("fixed", "burst", "best-effort")
-#: Values of `model.isolation.claim_needs`, without its import.
-ISOLATION = ("none", "soft", "hard", "fault")
-GOALS = ("latency", "throughput", "density")
-HOSTS = ("process", "container", "vm")
 #: Names of setrlimit(2) that a submission carries, as in `model.launch.LIMIT_NAMES`.
 _LIMITS = """
     as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack
@@ -108,28 +105,22 @@ def job_body(
         shape["within"] = within
     if not argv and gang_file is not None:
         argv = first_command(body["gang"])
-    if container is None:
-        body["launch"] = capture(argv, cwd=cwd, environ=environ, local=local)
-    else:
-        launch = capture(argv, cwd=cwd, environ=environ or {}, local=False)
-        body["launch"] = {**launch, "container": dict(container)}
+    body["launch"] = _capture_launch(argv, cwd, environ, local=local, container=container)
     return body
 
 
-def needs_of_claim(isolation: str | None, goal: str | None, host: str | None) -> dict[str, str]:
-    """What is demanded of the mechanism; empty where nothing is. Raises BadOption."""
-    needs: dict[str, str] = {}
-    for name, value, known in (
-        ("isolation", isolation, ISOLATION),
-        ("goal", goal, GOALS),
-        ("host", host, HOSTS),
-    ):
-        if value is None:
-            continue
-        if value not in known:
-            raise BadOption(f"--{name} {value!r} is not known", hint=f"one of: {', '.join(known)}")
-        needs[name] = value
-    return needs
+def _capture_launch(
+    argv: Sequence[str],
+    cwd: str | None,
+    environ: Mapping[bytes, bytes] | None,
+    *,
+    local: bool,
+    container: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    if container is None:
+        return capture(argv, cwd=cwd, environ=environ, local=local)
+    launch = capture(argv, cwd=cwd, environ=environ or {}, local=False)
+    return {**launch, "container": dict(container)}
 
 
 def first_command(group: Mapping[str, Any]) -> Sequence[str]:

@@ -5,6 +5,7 @@ Imported before every job, so it imports nothing heavy until a container is aske
 
 from __future__ import annotations
 
+import argparse
 import os
 
 TYPE_CHECKING = False
@@ -185,3 +186,22 @@ def _find_local_image(image: str, pull: str) -> dict[str, str]:
     if found.digest:
         known["digest"] = found.digest
     return known
+
+
+def add_policy_options(parser: argparse.ArgumentParser) -> None:
+    """Add what containers of a pool may have, for `up`."""
+    parser.add_argument(
+        "--allow-image",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="containers may have images of this registry or repository; `local` for all on this "
+        "machine; may be repeated (default: local)",
+    )
+    parser.add_argument(
+        "--allow-volume",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="containers may mount this directory, beside their user's home; may be repeated",
+    )

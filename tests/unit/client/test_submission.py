@@ -266,10 +266,10 @@ def test_an_unknown_demand_is_refused_with_the_known_ones(given: dict[str, str])
 
 
 def test_the_words_of_demands_are_those_of_the_model() -> None:
-    from gpupool.client import submission
+    from gpupool.client import claim_needs
     from gpupool.model.isolation.claim_needs import ClaimGoal, IsolationKind
     from gpupool.model.isolation.host_kind import HostKind
 
-    assert tuple(IsolationKind) == submission.ISOLATION
-    assert tuple(ClaimGoal) == submission.GOALS
-    assert tuple(HostKind) == submission.HOSTS
+    assert tuple(IsolationKind) == claim_needs.ISOLATION
+    assert tuple(ClaimGoal) == claim_needs.GOALS
+    assert tuple(HostKind) == claim_needs.HOSTS

@@ -19,6 +19,7 @@ from gpupool.cli.pool.host_process import HostStart
 from gpupool.cli.work.gpus import format_title
 from gpupool.client.paging import list_first
 from gpupool.client.transport import Api
+from gpupool.terminal.container_options import add_policy_options
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import count_noun, paint_text
 from gpupool.terminal.parser import CommandParser
@@ -111,21 +112,7 @@ def register(parser: CommandParser) -> None:
         help="limit of every job: nofile=1024:65536, processes=4096, host-memory=64GiB; may be "
         "repeated",
     )
-    parser.add_argument(
-        "--allow-image",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="containers may have images of this registry or repository; `local` for all on this "
-        "machine; may be repeated (default: local)",
-    )
-    parser.add_argument(
-        "--allow-volume",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="containers may mount this directory, beside their user's home; may be repeated",
-    )
+    add_policy_options(parser)
     parser.add_argument(
         "--fence-reaction",
         choices=("warn", "freeze", "kill"),
