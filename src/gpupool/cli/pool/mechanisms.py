@@ -8,11 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpupool.base.errors import NotFound
 from gpupool.client.paging import iterate_items
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.output import Row, TableColumn, clean_text, format_table, print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
+from gpupool.terminal.references import quote_segment
 
 _COLORS = {"now": "green", "after-switch": "yellow"}
 #: Needs of a switch of the mode, in the words of the API.
@@ -39,17 +39,16 @@ def register(parser: CommandParser) -> None:
         "gpupool mechanisms -o json",
     ]
     parser.add_argument(
-        "card", nargs="?", metavar="CARD", help="node:index or uuid (default: all cards)"
+        "card", nargs="?", metavar="CARD", help="node:index, uuid, or an index (default: all)"
     )
     add_output(parser, OBJECT_FORMATS)
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
-    rows = list(iterate_items(context.api, "devices", {}))
-    if options.card is not None:
-        rows = [row for row in rows if options.card in (row["name"], row["uuid"])]
-        if not rows:
-            raise NotFound(f"no card {options.card}", hint="gpupool gpus  lists the cards")
+    if options.card is None:
+        rows = list(iterate_items(context.api, "devices", {}))
+    else:
+        rows = [context.api.request("GET", f"devices/{quote_segment(options.card, 'card')}")]
     if options.output != "table":
         print_data([describe_card(row) for row in rows], options.output)
         return 0

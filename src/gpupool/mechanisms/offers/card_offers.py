@@ -118,9 +118,12 @@ def _ask_layer(layer: Layer, device: Device, host: HostFacts) -> LayerOffer:
     summary = summarize_layer(layer)
     absence = ""
     for kind in host.hosts:
-        absence = layer.explain_absence(build_probe_view(device, host, SizeClass.ANY, kind))
-        if not absence:
+        found = layer.explain_absence(build_probe_view(device, host, SizeClass.ANY, kind))
+        if not found:
+            absence = ""
             break
+        # Of several hosts the first one's reason is shown: that of processes.
+        absence = absence or found
     reached = summary.find_reached(device, host)
     absence = absence.replace(device.uuid, _THE_CARD)
     return LayerOffer(layer.name, reached.levels, summary.mechanisms, absence)

@@ -29,22 +29,15 @@ def test_cards_that_are_alike_share_a_table(answer_with: AnswerWith, type_line: 
 def test_programs_read_every_offer_of_one_card(
     answer_with: AnswerWith, type_line: TypedLine
 ) -> None:
-    rows = [offered(0, "h200-r615:0"), offered(1, "ascend:0")]
-    answer_with("GET", "devices", {"items": rows, "next": None})
-    code, out, _ = type_line(f"mechanisms {rows[1]['name']} -o json")
+    row = offered(1, "ascend:0")
+    answer_with("GET", "devices/1", row)
+    code, out, _ = type_line("mechanisms 1 -o json")
     assert code == 0
     (found,) = json.loads(out)
-    assert found["card"] == rows[1]["name"]
+    assert found["card"] == row["name"]
     assert [one["name"] for one in found["mechanisms"]] == ["whole", "fence", "share"]
     assert found["mechanisms"][1]["availability"] == "never"
     assert found["mechanisms"][0]["levels"]["fault"] == "hard"
-
-
-def test_an_unknown_card_is_refused(answer_with: AnswerWith, type_line: TypedLine) -> None:
-    answer_with("GET", "devices", {"items": [card(0)], "next": None})
-    code, out, err = type_line("mechanisms node-9:9")
-    assert (code, out) == (5, "")
-    assert "no card node-9:9" in err
 
 
 def test_an_agent_without_offers_is_named(answer_with: AnswerWith, type_line: TypedLine) -> None:
