@@ -226,6 +226,16 @@ def test_a_layer_is_asked_for_each_host_of_the_node() -> None:
     assert describe_layer(layer, REAL, vms) == replace(expected, absence="processes alone")
 
 
+def test_of_several_hosts_the_reason_of_processes_is_shown() -> None:
+    class Absent(MemoryLayer):
+        def explain_absence(self, view: AllocationView) -> str:
+            return f"not for a {view.host}"
+
+    layer: card_offers.Layer = Absent()  # type: ignore[assignment]
+    node = replace(ROOT, hosts=(HostKind.PROCESS, HostKind.VM))
+    assert describe_layer(layer, REAL, node).absence == "not for a process"
+
+
 def test_offers_come_in_the_order_of_the_registry_and_alike_cards_are_asked_once() -> None:
     offers = list_card_offers(SIMULATED, ROOT)
     names = [one.name for one in offers.mechanisms]
