@@ -13,7 +13,6 @@ import os
 from gpupool.base.errors import BadFraction, BadInput, BadOption, CommandNotFound
 from gpupool.base.ids import check_name
 from gpupool.base.units import WHOLE, parse_duration, parse_gpu, parse_memory
-from gpupool.client.claim_needs import needs_of_claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +71,7 @@ def job_body(
     shape = share_shape(gpu, memory, count, model, labels, sharing, profile) | host_shape(
         cpus, host_memory
     )
-    if needs := needs_of_claim(isolation, goal, host):
-        shape["needs"] = needs
+    _add_needs(shape, isolation, goal, host)
     body: dict[str, Any] = {"shape": shape, "attached": attached, "wait": wait, "fence": fence}
     if name is not None:
         body["name"] = check_name(name, "job name")
@@ -107,6 +105,16 @@ def job_body(
         argv = first_command(body["gang"])
     body["launch"] = _capture_launch(argv, cwd, environ, local=local, container=container)
     return body
+
+
+def _add_needs(
+    shape: dict[str, Any], isolation: str | None, goal: str | None, host: str | None
+) -> None:
+    if isolation is None and goal is None and host is None:
+        return
+    from gpupool.client.claim_needs import needs_of_claim  # few submissions demand something
+
+    shape["needs"] = needs_of_claim(isolation, goal, host)
 
 
 def _capture_launch(

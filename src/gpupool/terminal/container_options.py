@@ -5,11 +5,11 @@ Imported before every job, so it imports nothing heavy until a container is aske
 
 from __future__ import annotations
 
-import argparse
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
     from typing import Any
 
