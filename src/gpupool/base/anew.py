@@ -6,12 +6,13 @@ jobs stay. To a store and to other processes it looks like a kill and an immedia
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn
 
 #: Environment variable of a process that was restarted: when, in seconds since 1970, by commas.
@@ -24,6 +25,11 @@ WINDOW_SECONDS: Final = 600.0
 #: Options with a value that only the first start can use: the descriptor has been closed since.
 _ONCE: Final = frozenset({"--ready-fd"})
 
+#: Attempts to execute while the machine is short of memory or descriptors, and the pause between
+#: them in seconds: together the seconds that a shortage may last.
+_ATTEMPTS: Final = 100
+_PAUSE_SECONDS: Final = 0.1
+
 log = logging.getLogger(__name__)
 
 
@@ -34,6 +40,10 @@ def begin_anew(why: str, *, counted: bool = True) -> NoReturn:
         why: What failed, for the log.
         counted: Whether this restart counts towards `MOST_TIMES`; one without a failure does not.
     """
+    _repeat_while_short(lambda: _begin(why, counted))
+
+
+def _begin(why: str, counted: bool) -> None:
     earlier = list_recent_restarts(os.environ, time.time())
     if counted and len(earlier) >= MOST_TIMES:
         log.critical(
@@ -56,7 +66,22 @@ def begin_anew_as_told() -> NoReturn:
     Call it after the program has stopped its work.
     """
     log.info("the process begins anew, as it was told")
-    _execute(tuple(list_recent_restarts(os.environ, time.time())))
+    _repeat_while_short(lambda: _execute(tuple(list_recent_restarts(os.environ, time.time()))))
+
+
+def _repeat_while_short(execute: Callable[[], None]) -> NoReturn:
+    """Execute the program as soon as the machine has what that needs, or end the process.
+
+    An error must not leave here: the caller's thread would end, and the other threads would keep a
+    process alive that serves no request.
+    """
+    try:
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(MemoryError, OSError):
+                execute()
+            time.sleep(_PAUSE_SECONDS)
+    finally:
+        os._exit(os.EX_SOFTWARE)
 
 
 def _execute(times: tuple[float, ...]) -> NoReturn:

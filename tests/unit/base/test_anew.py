@@ -86,3 +86,37 @@ def test_begin_anew_after_too_many_failures_ends_the_process(
         begin_anew("placing")
     assert ended.value.args == (os.EX_SOFTWARE,)
     assert executed == []
+
+
+@pytest.mark.parametrize("shortage", [MemoryError(), OSError(24, "Too many open files")])
+def test_a_process_begins_anew_as_soon_as_a_shortage_is_over(
+    executed: list[str], monkeypatch: pytest.MonkeyPatch, shortage: Exception
+) -> None:
+    execute = os.execve
+    attempts: list[int] = []
+
+    def execute_later(path: str, words: list[str], environ: dict[str, str]) -> None:
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise shortage
+        execute(path, words, environ)
+
+    monkeypatch.setattr(os, "execve", execute_later)
+    monkeypatch.setattr(anew.time, "sleep", lambda seconds: None)
+    with pytest.raises(ProcessEnd):
+        begin_anew("server")
+    assert len(attempts) == 3
+    assert len(executed) == 1
+
+
+def test_a_process_that_cannot_begin_anew_ends_instead_of_hanging(
+    executed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: str, words: list[str], environ: dict[str, str]) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(os, "execve", fail)
+    monkeypatch.setattr(anew.time, "sleep", lambda seconds: None)
+    with pytest.raises(ProcessEnd) as end:
+        begin_anew("server")
+    assert end.value.args == (os.EX_SOFTWARE,)
