@@ -24,7 +24,9 @@ def target() -> Iterator[ControlTarget]:
 
 
 def start(program: Path, target: ControlTarget) -> "subprocess.Popen[bytes]":
-    daemon = subprocess.Popen([str(program), "-f"], env=target.environment)
+    # It names a card of its own, so that tests beside this one do not take it for theirs.
+    environment = {"CUDA_VISIBLE_DEVICES": "GPU-control", **target.environment}
+    daemon = subprocess.Popen([str(program), "-f"], env=environment)
     deadline = time.monotonic() + 20
     while not (target.pipe / "control_privileged").exists():
         assert time.monotonic() < deadline, "the fake daemon does not start"

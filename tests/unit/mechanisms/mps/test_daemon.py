@@ -37,8 +37,11 @@ def started() -> Iterator[list["subprocess.Popen[bytes]"]]:
 
 
 def start(program: Path | str, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    """A program whose environment the kernel shows: for a moment after exec it shows none."""
-    process = subprocess.Popen([program, "60"], env=environment)
+    """A program whose environment the kernel shows: for a moment after exec it shows none.
+
+    It names its card, so that tests beside this one do not take it for a daemon of theirs.
+    """
+    process = subprocess.Popen([program, "60"], env={"CUDA_VISIBLE_DEVICES": UUID, **environment})
     until(Path(f"/proc/{process.pid}/environ").read_bytes, "the environment")
     return process
 
