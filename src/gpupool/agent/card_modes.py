@@ -2,7 +2,8 @@
 
 The server names a card only when no share is on it. A switch leaves the card's present mode first
 and enters the wanted one then; both are the node's own `ModeSwitch` and idempotent, so an agent
-that was killed is told again and goes on. Must not speak with the server: reports are returned.
+that was killed gets the switch again and continues. Must not speak with the server: reports are
+returned.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A switch drains the card, lets its agent set it up, and gives it back the state it had. A row of
 `mode_switches` is one switch under way. The agent learns of it when no share is on the card any
-more; it may be killed at any step and is told again. The switch is over when the agent has
+more; after a kill at any step it gets the switch again. The switch is over when the agent has
 registered the card in the mode that was asked for. In the caller's transaction, as `changing`.
 """
 

@@ -146,8 +146,6 @@ class HelperProcess:
     Attributes:
         name: unique on the node; a plain file name.
         uid: account that it runs as; None is the agent's.
-        shared: several allocations of the node use the one process of this name. It is started once
-            and does not end with a job: the mechanism ends it with its last allocation.
     """
 
     name: str
@@ -155,7 +153,6 @@ class HelperProcess:
     environment: Mapping[str, str] = field(default_factory=dict)
     uid: int | None = None
     gid: int | None = None
-    shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class HelperProcesses:
     def start(self, allocation: str, helpers: Iterable[HelperProcess]) -> None:
         """Start what an allocation needs and what does not run yet. Idempotent.
 
-        A helper that has ended is started anew. Blocks for some milliseconds a helper.
+        A helper that has ended is restarted. Blocks for some milliseconds a helper.
 
         Raises:
             SupervisorError: a helper cannot be started; the message says why.

@@ -69,8 +69,8 @@ def run(options: ShareOptions, context: CommandContext) -> int:
 
 def _print_plan(options: ShareOptions, context: CommandContext, asked: dict[str, Any]) -> bool:
     """Print which mechanism the job would get, where that is asked; return whether that is all."""
-    told = options.verbose and not options.quiet and "needs" in asked["shape"]
-    if not (options.dry_run or told):
+    is_plan_shown = options.verbose and not options.quiet and "needs" in asked["shape"]
+    if not (options.dry_run or is_plan_shown):
         return False
     from gpupool.terminal.mechanism_lines import format_plan
 

@@ -222,7 +222,7 @@ def _explain_allocation(view: AllocationView) -> str:
         if grant.profile or device.partitioned or device.mode is CardMode.MIG:
             return "the card is in MIG mode, in which its driver has no limits by cgroup"
         if _is_older(device):
-            driver = device.driver_version or "of an unnamed release"
+            driver = device.driver_version or "of unknown release"
             return f"driver {driver} has no limits by cgroup; R{FIRST_RELEASE} has"
     if all(grant.memory_bytes >= grant.device.memory_bytes for grant in view.granted):
         return "the job has all memory of its cards"

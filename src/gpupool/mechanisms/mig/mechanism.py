@@ -238,7 +238,7 @@ class MigMechanism:
         result = self._run_step(folder, STEP, arguments, "the driver creates its partition")
         if isinstance(result, NotYet):
             return result
-        # The next call starts anew: the slot may be free by then.
+        # The next call creates it again: the slot may be free by then.
         forget_slow_step(folder, STEP)
         if result.exit_code == REFUSED:
             raise RequestRejection(result.output.strip())

@@ -93,7 +93,6 @@ class DaemonPlace:
             },
             uid=self.uid,
             gid=self.gid,
-            shared=True,
         )
 
     def find_server_problem(self, pid: int) -> str:

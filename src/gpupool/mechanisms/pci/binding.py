@@ -78,7 +78,7 @@ def wait_until_idle(tools: OperationTools, nodes: Sequence[str], seconds: float)
 
 
 def disable_persistence(tools: OperationTools, address: str, record: str) -> None:
-    """Make NVIDIA's daemon let go of a card, and record whether it had it."""
+    """Make NVIDIA's daemon close a card, and record whether it had it open."""
     if find_program(tools.root, "nvidia-smi") is None:
         return
     path = Path(record)

@@ -11,7 +11,7 @@ from gpupool.mechanisms.pci.drivers import find_driver, find_module, is_same_dri
 from gpupool.mechanisms.pci.operations import Operation
 from gpupool.mechanisms.pci.sysfs import PciDescription, PciTree, read_link, read_number
 
-#: Seconds that a card may take to become idle, for daemons that let go of it slowly.
+#: Seconds that a card may take to become idle, for daemons that close it slowly.
 IDLE_SECONDS = 60.0
 
 

@@ -104,7 +104,6 @@ def test_the_helper_is_the_owners_and_sees_one_card(node: Node) -> None:
     answer = node.mechanism.prepare(describe_share(), node.state)
     assert isinstance(answer, NotYet)
     (helper,) = answer.helpers
-    assert helper.shared
     assert (helper.uid, helper.gid) == (os.getuid(), os.getgid())
     assert helper.environment["CUDA_VISIBLE_DEVICES"] == CARD.uuid
     pipe = Path(helper.environment["CUDA_MPS_PIPE_DIRECTORY"])
