@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -208,6 +209,16 @@ static void close_all_at_exec(int pipe)
     closedir(open_files);
 }
 
+/* Before the mounts, which may lie over the name of the namespace, and while the rights for it are there. */
+static void enter_network(const struct spec *spec, int pipe)
+{
+    int namespace = open(spec->network_namespace, O_RDONLY | O_CLOEXEC);
+
+    if (namespace < 0 || setns(namespace, CLONE_NEWNET) < 0)
+        give_up(pipe, "network", "cannot enter the network namespace %.150s", spec->network_namespace);
+    close(namespace);
+}
+
 __attribute__((noreturn)) static void run_command(struct job *job, const struct streams *streams, pid_t supervisor,
                                                   int pipe)
 {
@@ -221,6 +232,8 @@ __attribute__((noreturn)) static void run_command(struct job *job, const struct 
     if (!cgroups_enter(&job->cgroups))
         give_up(pipe, "cgroup", "cannot enter the job's cgroup");
     connect_streams(streams, pipe);
+    if (spec->network_namespace)
+        enter_network(spec, pipe);
     if (spec->share_directory)
         share = show_share(job, pipe);
     umask(spec->umask);

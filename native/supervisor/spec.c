@@ -251,6 +251,8 @@ static int read_record(struct spec *spec, const char *key, char *value)
         return read_path(value, &spec->share_directory);
     if (strcmp(key, "share_mount") == 0)
         return read_path(value, &spec->share_mount);
+    if (strcmp(key, "netns") == 0)
+        return read_path(value, &spec->network_namespace);
     if (strcmp(key, "bind_ro") == 0 || strcmp(key, "bind_rw") == 0)
         return read_bind(spec, value, key[6] == 'w');
     if (strcmp(key, "unmounted_env") == 0)

@@ -68,6 +68,7 @@ struct spec {
     size_t cgroup_count;
     struct device_rule deny[SPEC_MAX_DEVICES], allow[SPEC_MAX_DEVICES];
     size_t deny_count, allow_count;
+    char *network_namespace; /* a path; NULL: the supervisor's own */
 };
 
 /* Reads `length` bytes at spec->buffer (which must have room for one byte more). false: `why` says what is wrong. */

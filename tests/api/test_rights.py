@@ -32,6 +32,7 @@ LATER = {"shape": SHAPE, "start_ns": time.time_ns() + 10**15, "end_ns": time.tim
 
 #: A request that is right in itself, so that a refusal is of the caller. Routes without a line are
 #: sent no body.
+NETWORKS = "/api/v1/networks"
 BODIES: Mapping[str, Any] = {
     "POST /api/v1/tenants": {"name": "some-1"},
     "PUT /api/v1/tenants/{tenant}/quota": {},
@@ -46,6 +47,8 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/devices/{device}/mode": {"mode": "mig", "dry_run": True},
     "POST /api/v1/devices/release": {"devices": ["some-1"]},
     "PUT /api/v1/cluster/nodes/{node}": {"born_ns": 1, "generation": 1, "cards": []},
+    "POST /api/v1/networks": {"name": "some-1", "subnets": [{"cidr": "10.0.0.0/24"}]},
+    "POST /api/v1/networks/{network}/subnets": {"cidr": "10.0.1.0/24"},
     "POST /api/v1/jobs": JOB,
     "POST /api/v1/jobs/plan": JOB,
     "POST /api/v1/jobs/{job}/stop": {},
@@ -149,6 +152,16 @@ class World:
         assert (
             self.admin.post("reservations", {"name": name, "tenant": tenant, **LATER}).status == 201
         )
+        return name
+
+    def network(self, tenant: str) -> str:
+        name = f"net-{next(self.numbers)}"
+        subnets = [
+            {"name": "default", "cidr": "10.0.0.0/24"},
+            {"name": "other", "cidr": "10.0.2.0/24"},
+        ]
+        body = {"name": name, "tenant": tenant, "subnets": subnets}
+        assert self.admin.post("networks", body).status == 201
         return name
 
 
@@ -327,8 +340,21 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         return {"body": {"remove": [], "nominal_milli": {tenant: 1000}, "horizon_seconds": 60}}
     if path == "/api/v1/tokens":
         return {"body": {"user": owner}}
-    if path in ("/api/v1/jobs", "/api/v1/jobs/plan", "/api/v1/users", "/api/v1/reservations"):
+    if path in (
+        "/api/v1/jobs",
+        "/api/v1/jobs/plan",
+        "/api/v1/users",
+        "/api/v1/reservations",
+        NETWORKS,
+    ):
         return {"body": {"tenant": tenant, "name": f"made-{next(world.numbers)}"}}
+    if path.startswith(f"{NETWORKS}/"):
+        elsewhere = whose == "foreign" or caller == "root"
+        return {
+            "network": world.network(tenant),
+            "subnet": "other",
+            "params": {"tenant": tenant} if elsewhere else None,
+        }
     if "{job}" in path:
         return {"job": world.job(runner)}
     if "{array}" in path:

@@ -25,6 +25,7 @@ from gpupool.tenancy.service import TenancyService
 from gpupool.wire.defrag import MoveIn
 from gpupool.wire.fleet import DeviceIn, NodeIn, ReportIn, ReportsIn, WorkOut
 from gpupool.wire.jobs import JobOut
+from gpupool.wire.networks import NetworkJoinIn
 from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 
 assert gpupool.allocations.store.tables.jobs.metadata is metadata
@@ -92,9 +93,14 @@ class House:
         who = options.pop("principal", self.admin)
         shape = {key: options.pop(key) for key in (*ShapeIn.model_fields,) if key in options}
         memory = None if memory_gib is None else memory_gib * GIB
+        network = options.pop("network", None)
         body = JobIn(
             shape=ShapeIn(gpu_milli=gpu_milli, memory_bytes=memory, **shape),
-            launch=LaunchIn(argv=["true"], env={"SECRET": "x"}),
+            launch=LaunchIn(
+                argv=["true"],
+                env={"SECRET": "x"},
+                network=None if network is None else NetworkJoinIn(name=str(network)),
+            ),
             **options,
         )
         assert isinstance(who, Principal)

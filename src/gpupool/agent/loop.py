@@ -26,6 +26,7 @@ from gpupool.agent.jobs.jobs import Jobs
 from gpupool.agent.jobs.launch import find_mount_base
 from gpupool.agent.log_trimmer import LogTrimmer
 from gpupool.agent.monitoring.observer import UsageObserver
+from gpupool.agent.network.engine import NetworkEngine
 from gpupool.agent.nodes import AgentNodes
 from gpupool.agent.process_setup import (
     allow_many_files,
@@ -112,6 +113,7 @@ class Agent:
         )
         self.jobs = Jobs(self._make_job_context(fault))
         self._modes = CardModeChanger(paths.agent)
+        self._engine = NetworkEngine(paths.agent, config.owner_uid, self._reporter.put_network)
         self._observer = UsageObserver(
             self._probes,
             self.jobs.list_supervisors,
@@ -198,6 +200,7 @@ class Agent:
             self._observer.close()
             self._auditor.close()
             self._arbiter.close()
+            self._engine.close()
 
     def join(self, seconds: float = 10.0) -> None:
         """Block until the steps that are under way are done, each part for at most `seconds`.
@@ -211,6 +214,7 @@ class Agent:
         self._observer.join(seconds)
         self._auditor.join(seconds)
         self._arbiter.join(seconds)
+        self._engine.join(seconds)
         self._cgroups.remove_unused()
         os.close(self._lock_file)
 
@@ -280,6 +284,7 @@ class Agent:
             if self._closing.is_set():
                 return
             self.jobs.apply_work(work)
+        self._engine.apply_work(page.network)
         self._modes.add(page.modes)
         self._advance_modes(api)
 

@@ -18,6 +18,7 @@ from gpupool.base.silence import ROUND_SECONDS, mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, ReportsOut
 from gpupool.wire.modes import ModeReport
+from gpupool.wire.networks import NetworkEngineReport
 
 #: Reports of one request.
 BATCH = 1000
@@ -74,6 +75,7 @@ class Reporter:
         self._devices: dict[str, DeviceSample] = {}
         self._jobs: dict[str, JobSample] = {}
         self._modes: dict[str, ModeReport] = {}
+        self._network: NetworkEngineReport | None = None
         self._ready = self._closing = False
         self._thread = SupervisedThread("agent-reports", self._run)
 
@@ -114,6 +116,12 @@ class Reporter:
             self._modes |= {report.uuid: report for report in reports}
             self._news.notify()
 
+    def put_network(self, report: NetworkEngineReport) -> None:
+        """Queue what an engine of networks is; a new report replaces an older one."""
+        with self._news:
+            self._network = report
+            self._news.notify()
+
     def put_ready(self) -> None:
         """Queue the mark "ready", behind every report that is in the queue now."""
         with self._news:
@@ -141,6 +149,7 @@ class Reporter:
                 or self._devices
                 or self._jobs
                 or self._modes
+                or self._network
                 or self._ready
             ):
                 self._news.wait()
@@ -154,10 +163,12 @@ class Reporter:
                 devices=list(self._devices.values()),
                 jobs=list(self._jobs.values()),
                 modes=list(self._modes.values()),
+                network=self._network,
                 ready=ready,
             )
             self._devices = {}
             self._modes = {}
+            self._network = None
             self._jobs = {}
             self._ready = self._ready and not ready
             return body
@@ -176,7 +187,7 @@ class Reporter:
 
     def _post_one_by_one(self, api: Api, body: ReportsIn, error: BadInput) -> None:
         """Post the parts of a refused batch alone, so that one bad report delays no other."""
-        parts = (body.devices or body.jobs, body.modes, body.ready)
+        parts = (body.devices or body.jobs, body.modes, body.network, body.ready)
         if len(body.reports) + sum(map(bool, parts)) <= 1:
             log.error("the server refuses what this agent tells, which is dropped: %s", error)
             return
@@ -186,6 +197,8 @@ class Reporter:
             self._post(api, ReportsIn(devices=body.devices, jobs=body.jobs, ready=False))
         if body.modes:
             self._post(api, ReportsIn(modes=body.modes, ready=False))
+        if body.network:
+            self._post(api, ReportsIn(network=body.network))
         if body.ready:
             self._post(api, ReportsIn(ready=True))
 
@@ -196,6 +209,7 @@ class Reporter:
             self._devices = {sample.uuid: sample for sample in body.devices} | self._devices
             self._jobs = {sample.job: sample for sample in body.jobs} | self._jobs
             self._modes = {report.uuid: report for report in body.modes} | self._modes
+            self._network = self._network or body.network
             self._ready = self._ready or body.ready
             pause = self._backoff.pause()
             outage = isinstance(error, GpupoolError)

@@ -22,6 +22,7 @@ from gpupool.base.errors import DiskFull
 from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import MeteringService
+from gpupool.network.engine_service import NetworkEngineService
 from gpupool.store import idempotency
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants
@@ -48,7 +49,9 @@ class AgentService:
         cache: LedgerCache,
         leases: Leases,
         gangs: UnsettledGangs,
+        engine: NetworkEngineService,
     ) -> None:
+        self._engine = engine
         self._store = store
         self._fleet = fleet
         self._metering = metering
@@ -64,10 +67,15 @@ class AgentService:
         with self._store.read() as connection:
             cursor, work = node_work.read_work(connection, agent, after)
             switches = self._fleet.modes.read_ready(connection, agent, after)
+            engine_cursor, engine = self._engine.read_work(connection, agent, after)
         live = [item.allocation for item in work] if after == 0 else None
-        cursor = max(cursor, *(seq for seq, _ in switches), after)
+        cursor = max(cursor, engine_cursor, *(seq for seq, _ in switches), after)
         return WorkPage(
-            cursor=cursor, modes=[switch for _, switch in switches], work=work, live=live
+            cursor=cursor,
+            modes=[switch for _, switch in switches],
+            network=engine,
+            work=work,
+            live=live,
         )
 
     def apply_reports(self, node: str, body: ReportsIn) -> ReportsOut:
@@ -91,6 +99,8 @@ class AgentService:
             self._fleet.record_observations(node, body.devices)
         if body.modes:
             self._fleet.modes.apply_reports(node, body.modes)
+        if body.network is not None:
+            self._engine.apply_report(agent, body.network)
         self._fold_books()
         return ReportsOut(stale=stale)
 

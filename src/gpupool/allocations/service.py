@@ -25,13 +25,17 @@ from gpupool.allocations.services.resizes import ResizeService
 from gpupool.allocations.stop import StopService, find_live_jobs
 from gpupool.allocations.store.tables import IS_LIVE, jobs
 from gpupool.allocations.submission.create import SubmissionWriter
+from gpupool.allocations.submission.network_join import count_network_jobs
 from gpupool.allocations.submission.queue_limits import PENDING_LIMITS, PendingGate, PendingLimits
 from gpupool.allocations.submission.unsettled_gangs import UnsettledGangs
 from gpupool.allocations.views.event_feed import EventFeed
+from gpupool.fleet.lookup import list_agents
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits
+from gpupool.network.engine_service import NetworkEngineService
+from gpupool.network.service import NetworkService
 from gpupool.scheduling import (
     DEFAULT_POLICY,
     DEFAULT_PREEMPTION_RULES,
@@ -61,6 +65,7 @@ class Allocations:
         container_policy: ContainerPolicy = USUAL_POLICY,
         pending_limits: PendingLimits = PENDING_LIMITS,
         quiet_budget: DefragmentBudget | None = None,
+        owner_uid: int | None = None,
         on_error: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         self.store = store
@@ -74,7 +79,17 @@ class Allocations:
         self.quiet_moves = AutomaticDefragmentation(store, self.cache, self.placer, quiet_budget)
         self.leases = Leases(self._stop_expired)
         self.unsettled = UnsettledGangs(store, self.cache)
-        self.agents = AgentService(store, fleet, metering, self.cache, self.leases, self.unsettled)
+        self.networks = NetworkService(store, count_network_jobs)
+        self.network_engine = NetworkEngineService(store, owner_uid, list_agents)
+        self.agents = AgentService(
+            store,
+            fleet,
+            metering,
+            self.cache,
+            self.leases,
+            self.unsettled,
+            self.network_engine,
+        )
         self.event_feed = EventFeed(store)
         self.stops = StopService(
             store, self.cache, self.leases, self.unsettled, self.placer.planner.describe_wait

@@ -62,6 +62,7 @@ def job_body(
     cwd: str | None = None,
     environ: Mapping[bytes, bytes] | None = None,
     container: Mapping[str, Any] | None = None,
+    network: str | None = None,
 ) -> dict[str, Any]:
     """The body of POST /jobs. Raises subclasses of BadInput; sends nothing and writes nothing.
 
@@ -71,7 +72,10 @@ def job_body(
     shape = share_shape(gpu, memory, count, model, labels, sharing, profile) | host_shape(
         cpus, host_memory
     )
-    _add_needs(shape, isolation, goal, host)
+    if isolation is not None or goal is not None or host is not None:
+        from gpupool.client.claim_needs import needs_of_claim  # few submissions demand something
+
+        shape["needs"] = needs_of_claim(isolation, goal, host)
     body: dict[str, Any] = {"shape": shape, "attached": attached, "wait": wait, "fence": fence}
     if name is not None:
         body["name"] = check_name(name, "job name")
@@ -104,17 +108,9 @@ def job_body(
     if not argv and gang_file is not None:
         argv = first_command(body["gang"])
     body["launch"] = _capture_launch(argv, cwd, environ, local=local, container=container)
+    if network is not None:
+        body["launch"]["network"] = {"name": check_name(network, "network name")}
     return body
-
-
-def _add_needs(
-    shape: dict[str, Any], isolation: str | None, goal: str | None, host: str | None
-) -> None:
-    if isolation is None and goal is None and host is None:
-        return
-    from gpupool.client.claim_needs import needs_of_claim  # few submissions demand something
-
-    shape["needs"] = needs_of_claim(isolation, goal, host)
 
 
 def _capture_launch(

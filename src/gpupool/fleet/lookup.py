@@ -140,3 +140,9 @@ def check_limit(limit: int) -> int:
             hint=f"ask for at most {MAX_LIMIT} a page",
         )
     return limit
+
+
+def list_agents(connection: sa.Connection) -> list[str]:
+    """List the agents of the pool's own nodes, not of clusters."""
+    query = sa.select(nodes.c.agent).where(nodes.c.cluster_born_ns.is_(None)).distinct()
+    return sorted(connection.execute(query).scalars())

@@ -238,7 +238,7 @@ async def _run_services(
     if agent is not None:
         services.checks.add("logs", agent.check_log_quota)
     tasks: set[asyncio.Task[None]] = set()
-
+    services.network_reconciler.start()
     try:
         _record_event(services, "pool.started", marker.pool_id)
         tasks.add(asyncio.create_task(_start_agent(services, agent, bound, cards, readiness, stop)))
@@ -263,6 +263,7 @@ async def _run_services(
         await front.close()
         for task in tasks:
             task.cancel()
+        services.network_reconciler.close()
         if agent is not None:
             await asyncio.to_thread(_end_agent, agent)
         _record_event(services, "pool.stopped", marker.pool_id)

@@ -22,6 +22,7 @@ from gpupool.allocations.routes.reservations import router as reservation_router
 from gpupool.fleet.routes import router as fleet_router
 from gpupool.metering.cluster_routes import router as cluster_router
 from gpupool.metering.routes import router as metering_router
+from gpupool.network.routes import router as network_router
 from gpupool.server import routes
 from gpupool.server.config import ServerConfig, ServiceSet
 from gpupool.server.http import problems
@@ -54,6 +55,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(tenancy_router),
     RouterMount(fleet_router),
     RouterMount(metering_router),
+    RouterMount(network_router),
     RouterMount(cluster_router),
     RouterMount(allocations_router),
     RouterMount(log_router),

@@ -17,6 +17,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job import LIVE
 from gpupool.model.job_limits import USUAL, JobLimits
+from gpupool.network.reconciler import NetworkReconciler
 from gpupool.scheduling import (
     DEFAULT_POLICY,
     DEFAULT_PREEMPTION_RULES,
@@ -60,6 +61,7 @@ def compose_services(
         container_policy=container_policy,
         pending_limits=pending_limits,
         quiet_budget=quiet_budget,
+        owner_uid=owner_uid,
     )
     checks = HealthChecks()
     checks.add("threads", threads_check(register))
@@ -68,7 +70,19 @@ def compose_services(
     checks.add("clock", clock_check(store.clock))
     checks.add("jobs", allocations.overdue.has_overdue_jobs)
     checks.add("placement", partial(check_placement, allocations))
-    return ServiceSet(store, tenancy, fleet, metering, allocations, logs, checks)
+    engine = allocations.network_engine
+    return ServiceSet(
+        store,
+        tenancy,
+        fleet,
+        metering,
+        allocations,
+        allocations.networks,
+        engine,
+        NetworkReconciler(store, engine.read_northbound),
+        logs,
+        checks,
+    )
 
 
 def check_placement(allocations: Allocations) -> CheckFinding:

@@ -10,6 +10,9 @@ from gpupool.allocations.service import Allocations
 from gpupool.base.health import HealthChecks
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
+from gpupool.network.engine_service import NetworkEngineService
+from gpupool.network.reconciler import NetworkReconciler
+from gpupool.network.service import NetworkService
 from gpupool.server.http.connections import PER_SOURCE
 from gpupool.store.database import Store
 from gpupool.tenancy.service import TenancyService
@@ -41,6 +44,9 @@ class ServiceSet:
     fleet: FleetService
     metering: MeteringService
     allocations: Allocations
+    networks: NetworkService
+    network_engine: NetworkEngineService
+    network_reconciler: NetworkReconciler
     logs: JobLogs | None = None
     #: What `/healthz` and `gpupool doctor` ask; a room that can fail unseen adds one.
     checks: HealthChecks = field(default_factory=HealthChecks)

@@ -6,9 +6,10 @@ from gpupool.allocations.store import hold_tables as _holds
 from gpupool.allocations.store import tables as _allocations
 from gpupool.fleet import tables as _fleet
 from gpupool.metering import tables as _metering
+from gpupool.network import tables as _networks
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
 
-ROOMS = (_tenancy, _fleet, _metering, _allocations, _holds)
+ROOMS = (_tenancy, _networks, _fleet, _metering, _allocations, _holds)
 
 __all__ = ["ROOMS", "metadata"]

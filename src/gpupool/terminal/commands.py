@@ -40,6 +40,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("adopt", "let the pool hand out cards"),
             ("release", "take cards back from the pool"),
             ("mode", "set a card up for MIG, MPS, VMs …"),
+            ("network", "networks of tenants: create, list, show, delete; enable the engine"),
             ("reservation", "reserve cards for a tenant and a time"),
             ("events", "events of the pool, in order"),
         ),

@@ -120,6 +120,13 @@ JOB: tuple[Option, ...] = (
         "requeue when its card, node or supervisor is lost",
     ),
     (("--reservation",), "reservation", "value", "NAME", "use the cards of that reservation"),
+    (
+        ("--network",),
+        "network",
+        "value",
+        "NAME",
+        "join that network; the command sees no other one",
+    ),
     (("--tenant",), "tenant", "value", "TENANT", "on behalf of another tenant (admins)"),
     (
         ("--project",),
@@ -297,4 +304,5 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         local=local,
         container=container,
         environ=environ,
+        network=options.network,
     )

@@ -9,6 +9,7 @@ from pydantic import Field
 from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
 from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
+from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork, PortWork
 from gpupool.wire.vm import VmIn
 
 #: The words of `model.enforcement.FenceLevel`.
@@ -220,6 +221,7 @@ class WorkOut(WireModel):
     )
     started: bool = Field(description="the server has already heard that this job started")
     vm: VmIn | None = Field(None, description="the job is this virtual machine")
+    network: PortWork | None = Field(None, description="the network that the job joins")
 
 
 class WorkPage(WireModel):
@@ -228,6 +230,9 @@ class WorkPage(WireModel):
 
     cursor: int
     modes: list[ModeWork] = Field(default_factory=list, description="cards to be switched")
+    network: NetworkEngineWork | None = Field(
+        None, description="news of the engine of networks on the agent's machine"
+    )
     work: list[WorkOut]
     live: list[str] | None = None
 
@@ -325,6 +330,7 @@ class ReportsIn(WireModel):
     devices: list[DeviceSample] = Field(default_factory=list, max_length=1024)
     jobs: list[JobSample] = Field(default_factory=list, max_length=10_000)
     modes: list[ModeReport] = Field(default_factory=list, max_length=1024)
+    network: NetworkEngineReport | None = None
     ready: bool = Field(False, description="everything this node had is told")
 
 

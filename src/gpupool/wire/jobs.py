@@ -122,11 +122,11 @@ class JobOut(WireModel):
         description="what really stops it, by dimension: memory, compute, bandwidth, fault; "
         "null: its node has not said",
     )
+    network: str | None = Field(None, description="that it joins; null: that of its node")
+    address: str | None = Field(None, description="its own there; null: none now")
     simulated: bool | None = None
     attached: bool = False
-    attach_socket: str | None = Field(
-        None, description="where an attached client brings its terminal"
-    )
+    attach_socket: str | None = Field(None, description="where a client brings its terminal")
     command: list[str] = Field(default_factory=list)
     private: bool = Field(
         False, description="its command, terminal, output and processes are not for this caller"

@@ -17,6 +17,7 @@ from gpupool.model.launch import (
 from gpupool.model.vm import VM_COMMAND
 from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
+from gpupool.wire.networks import NetworkJoinIn
 from gpupool.wire.vm import VmIn
 
 Sharing = Literal["fixed", "burst", "best-effort"]
@@ -94,6 +95,10 @@ class LaunchIn(WireModel):
     )
     vm: VmIn | None = Field(
         None, description=f"a virtual machine; `argv` then begins with `{VM_COMMAND}`"
+    )
+
+    network: NetworkJoinIn | None = Field(
+        None, description="null: the command sees the network of its node"
     )
 
     @field_validator("argv")

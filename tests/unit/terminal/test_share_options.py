@@ -52,7 +52,8 @@ EVERYTHING = """
 --gpu 0.3 --mem 8GiB --count 2 --model H200 --label a=b --label c=d --sharing burst --name n --priority high
 --max-time=2h --tenant t --project p --no-wait --no-fence -q --cpus 4 --host-memory 8GiB --topology rack --preemptible
 --requeue --reservation r --profile 1g --isolation hard --goal latency --host vm --dry-run --image a:1
---volume /a:/b --volume /c:/d:ro --pull never --user u --workdir /w --env A=b --env C --registry-auth f -- x y
+--volume /a:/b --volume /c:/d:ro --pull never --user u --workdir /w --env A=b --env C --registry-auth f
+--network lab -- x y
 """
 
 
@@ -66,7 +67,7 @@ def test_every_option_is_read_plainly() -> None:
         "cpus": "4", "host_memory": "8GiB", "topology": "rack", "preemptible": True, "requeue": True,
         "reservation": "r", "profile": "1g", "isolation": "hard", "goal": "latency", "host": "vm", "dry_run": True,
         "image": "a:1", "volume": ["/a:/b", "/c:/d:ro"], "pull": "never",
-        "user": "u", "workdir": "/w", "env": ["A=b", "C"], "registry_auth": "f",
+        "user": "u", "workdir": "/w", "env": ["A=b", "C"], "registry_auth": "f", "network": "lab",
     }  # fmt: skip
 
 

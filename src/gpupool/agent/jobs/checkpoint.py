@@ -54,6 +54,7 @@ class Checkpoint:
     job: str
     mechanism: str
     attached: bool
+    network_port: str = ""
 
 
 @dataclass(frozen=True)

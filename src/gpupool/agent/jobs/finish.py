@@ -132,6 +132,8 @@ class JobFinisher:
         context.arbiter.remove_share(allocation.key)
         # A mechanism restores the card after the processes that use it.
         context.helpers.release(allocation.key)
+        if allocation.checkpoint.network_port:
+            context.networks.detach(allocation.checkpoint.network_port)
         if allocation.checkpoint.mechanism:
             mechanism = context.get_mechanism(allocation)
             generation = allocation.checkpoint.generation

@@ -14,6 +14,8 @@ from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.jobs.launch import LaunchSettings, make_allocation_view
 from gpupool.agent.jobs.local_allocation import LocalAllocation
 from gpupool.agent.monitoring.fence_counters import read_fence_usage, sum_used_bytes
+from gpupool.agent.network.daemons import locate_engine
+from gpupool.agent.network.job_networks import JobNetworks
 from gpupool.agent.vm.host import VmHost
 from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.contract import AllocationView, HostKind, Mechanism
@@ -60,6 +62,7 @@ class JobContext:
         nodes: The devices of each node, as the last scan found them.
         read_host_facts: Reads what decides which mechanisms this node offers.
         helpers: The processes that allocations need beside their jobs.
+        networks: Attaches jobs to networks.
         container_policy: What containers may have.
     """
 
@@ -77,10 +80,12 @@ class JobContext:
     container_policy: ContainerPolicy = USUAL_POLICY
     read_host_facts: Callable[[], HostFacts] = _read_usual_facts
     helpers: HelperProcesses = field(init=False)
+    networks: JobNetworks = field(init=False)
 
     def __post_init__(self) -> None:
         root = self.state_dir / "helpers"
         self.helpers = HelperProcesses(root, self.settings.uid, self.find_cgroups)
+        self.networks = JobNetworks(locate_engine(self.state_dir / "network"))
 
     def make_view(self, work: WorkOut) -> AllocationView:
         """Make what a mechanism needs to know. Raises NotFound if a card is not on the nodes."""

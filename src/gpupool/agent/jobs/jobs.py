@@ -173,12 +173,16 @@ class Jobs:
             status = inspect_job(found.directory)
             self._workers.run_step(self._monitor.continue_from, allocation, status)
         self._context.helpers.release_unknown(self._list_allocations())
+        self._context.networks.detach_unknown(self._list_ports())
         self._unknown.undo_all()
         self.remove_unused_vms()
 
     def remove_unused_vms(self) -> None:
         """Remove the files of VMs that have ended and whose disks were deleted. Idempotent."""
         self._context.vms.remove_all_unused(self.list_job_ids())
+
+    def _list_ports(self) -> frozenset[str]:
+        return frozenset(one.checkpoint.network_port for one in self._table.list_all())
 
     def _list_allocations(self) -> list[str]:
         return [one.key for one in self._table.list_all()]

@@ -176,7 +176,10 @@ class AllocationTable:
 
 def make_checkpoint(work: WorkOut, mechanism: str) -> Checkpoint:
     """Make the checkpoint of an allocation that a mechanism prepares."""
-    return Checkpoint(work.allocation, work.generation, work.job, mechanism, work.attached)
+    port = "" if work.network is None else work.network.id
+    return Checkpoint(
+        work.allocation, work.generation, work.job, mechanism, work.attached, network_port=port
+    )
 
 
 def make_report(allocation: str, generation: int, state: Any, **facts: Any) -> ReportIn:

@@ -33,9 +33,12 @@ from gpupool.agent.jobs.local_allocation import (
 )
 from gpupool.agent.jobs.monitor import JobMonitor
 from gpupool.agent.jobs.worker_pool import WorkerPool
+from gpupool.agent.network.job_networks import RESOLV_CONF, make_resolv_conf
 from gpupool.agent.supervisor.client import (
     BadSpec,
+    BindMount,
     FailedToStart,
+    JobSpec,
     JobState,
     JobStatus,
     RepeatedStart,
@@ -58,6 +61,7 @@ from gpupool.mechanisms.registry import choose_mechanism
 from gpupool.model.isolation.claim_needs import read_needs
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.wire.fleet import WorkOut
+from gpupool.wire.networks import PortWork
 
 DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
@@ -192,6 +196,8 @@ class JobStarter:
             cgroups = context.find_cgroups(work.job)
             binding = bind_to_numa_nodes(work.numa, list_usable_cpus())
             spec = make_job_spec(work, prepared, context.settings, cgroups, binding)
+            if work.network is not None:
+                spec = self._join_network(spec, work.network, directory)
             if work.container is not None:
                 spec = contain_job(spec, work, prepared, directory, self._describe_host())
             if work.vm is not None:
@@ -209,6 +215,15 @@ class JobStarter:
         self._monitor.continue_from(allocation, status)
         if work.want == "resize" and allocation.phase is JobPhase.RUNNING:
             self.resize_job(allocation, work)
+
+    def _join_network(self, spec: JobSpec, port: PortWork, directory: Path) -> JobSpec:
+        """Attach the job to its network; it finds the network's name server."""
+        joined = self._context.networks.attach(port)
+        self._context.reach_step("network-joined")
+        file = directory / "resolv.conf"
+        file.write_text(make_resolv_conf(port))
+        names = BindMount(str(file), str(RESOLV_CONF.resolve()))
+        return replace(spec, network_namespace=str(joined.namespace), binds=(*spec.binds, names))
 
     def _check_demands(self, mechanism: Mechanism, view: AllocationView, work: WorkOut) -> None:
         needs = read_needs(work.needs)

@@ -53,6 +53,8 @@ class JobSpec:
             mounted: all of them are mounted, or none.
         device_deny: Rules like "c 195:1 rwm".
         device_allow: Exceptions from `device_deny`; they work on cgroup v2 only.
+        network_namespace: Path of the network namespace that the command enters; it does not start
+            without it.
     """
 
     job_id: str
@@ -80,6 +82,7 @@ class JobSpec:
     device_deny: tuple[str, ...] = ()
     device_allow: tuple[str, ...] = ()
     owner_uid: int | None = None
+    network_namespace: str | None = None
 
 
 # Keys whose value is one field, as text, and left out when the field is None.
@@ -99,6 +102,7 @@ _SINGLE: Final = {
     "grace_seconds": "grace_seconds",
     "attach_seconds": "attach_seconds",
     "owner_uid": "owner_uid",
+    "netns": "network_namespace",
 }
 _REPEATED: Final = {
     "arg": "arguments",

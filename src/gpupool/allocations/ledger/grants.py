@@ -28,6 +28,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import JobState
 from gpupool.model.partition import PartitionSlot
+from gpupool.network.ports import create_port
 from gpupool.scheduling import JobPlacement
 from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.tables import tenants
@@ -109,6 +110,7 @@ def write_grants(
     cards = take_cards(write, valid)
     hosts = take_hosts(write, valid, pending)
     allocation_ids = _insert_allocations(write, valid, pending, cards)
+    _create_ports(write, zip(allocation_ids, valid, strict=True), pending)
     _insert_seats(write, metering, zip(allocation_ids, valid, strict=True), pending, cards)
     write.announce(*(("node", card.agent) for card in cards.values()))
     _start_jobs(write, valid, pending)
@@ -204,6 +206,18 @@ def _insert_allocations(
         }
         rows.append(row)
     return write.execute(_NEW_ALLOCATION, rows).scalars().all()
+
+
+def _create_ports(
+    write: WriteTransaction,
+    allocated: Iterable[tuple[int, JobPlacement]],
+    pending: Mapping[str, Row],
+) -> None:
+    """Give addresses to jobs that join a network. Their submission has counted them."""
+    for allocation, placement in allocated:
+        job = pending[placement.job]
+        if job.network_id is not None:
+            create_port(write, job.network_id, allocation, job.name)
 
 
 def _insert_seats(

@@ -19,6 +19,7 @@ from gpupool.allocations.store.tables import allocations, seats
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
 from gpupool.model.allocation import AllocationState
+from gpupool.network.ports import delete_ports
 from gpupool.store.database import WriteTransaction
 
 # Statements are made once: SQLAlchemy takes longer to make one than SQLite to run it.
@@ -64,6 +65,7 @@ def release_allocations(
     hosts = free_hosts(write, list(tenant_of))
     write.execute(_RELEASE, {"ids": list(tenant_of), "released": write.now_ns})
     metering.close_allocations(write, tenant_of)
+    delete_ports(write, list(tenant_of))
     write.touch_ledger()
     # A draining card that has lost its last seat is done with draining.
     fleet.settle_devices(write, list(freed))

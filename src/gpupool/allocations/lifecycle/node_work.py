@@ -26,8 +26,10 @@ from gpupool.allocations.store.tables import (
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.allocation import AllocationState
 from gpupool.model.numa import format_cpus, read_numa_nodes, read_numa_parts
+from gpupool.network.ports import read_port_work
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.fleet import NumaWork, RunAs, WorkOut, WorkSeat
+from gpupool.wire.networks import PortWork
 
 #: A row of the joined selects below; their columns are its attributes.
 Row = Any
@@ -66,6 +68,7 @@ _WORK = (
         claims.c.priority,
         claims.c.max_seconds,
         claims.c.needs,
+        claims.c.network_id,
         tenants.c.name.label("tenant"),
         users.c.name.label("user"),
         launches.c.spec,
@@ -137,11 +140,13 @@ def read_work(connection: sa.Connection, agent: str, after: int) -> tuple[int, l
         return after, []
     seats_of = _read_seats(connection, [row.id for row in rows])
     gangs_of = _read_rendezvous(connection, rows)
+    joining = [row.id for row in rows if row.network_id is not None]
+    ports = read_port_work(connection, joining) if joining else {}
     work = list[WorkOut]()
     for row in rows:
         meeting = gangs_of.get(row.gang_id) if _is_to_run(row) else None
         variables = {} if meeting is None else meeting.build_environment(row)
-        work.append(_build_work(row, seats_of[row.id], variables))
+        work.append(_build_work(row, seats_of[row.id], variables, ports.get(row.id)))
     return rows[-1].work_seq, work
 
 
@@ -200,7 +205,9 @@ def _is_resized(row: Row) -> bool:
     return row.applied_generation is not None and row.applied_generation < row.generation
 
 
-def _build_work(row: Row, taken: Sequence[Row], variables: dict[str, str]) -> WorkOut:
+def _build_work(
+    row: Row, taken: Sequence[Row], variables: dict[str, str], port: PortWork | None
+) -> WorkOut:
     spec = row.spec or row.gang_launch or row.array_launch or _DELETED_LAUNCH
     stopping = row.allocation_state == AllocationState.RELEASING
     return WorkOut(
@@ -245,4 +252,5 @@ def _build_work(row: Row, taken: Sequence[Row], variables: dict[str, str]) -> Wo
         earlier_runs=row.preemptions,
         started=row.state == "running",
         vm=spec.get("vm"),
+        network=port,
     )

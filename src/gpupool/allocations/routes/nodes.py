@@ -39,7 +39,7 @@ async def work(
         ("node", allocations.fleet.find_agent(node)),
         wait_seconds if after else 0,
         lambda: allocations.agents.read_work(node, after),
-        lambda page: bool(page.work or page.modes),
+        lambda page: bool(page.work or page.modes or page.network),
     )
 
 

@@ -77,6 +77,12 @@ claims = sa.Table(
         nullable=True,
         comment="isolation, goal and host: model.isolation.claim_needs; null: any",
     ),
+    sa.Column(
+        "network_id",
+        sa.ForeignKey("networks.id", ondelete="SET NULL"),
+        nullable=True,
+        comment="that its jobs join; null: none",
+    ),
 )
 
 gangs = sa.Table(
@@ -253,19 +259,8 @@ jobs = sa.Table(
     ),
     sa.Index("ix_jobs_ended_ns", "ended_ns"),
     sa.Index("ix_jobs_tenant_id_ended_ns", "tenant_id", "ended_ns"),
-    sa.Index(
-        "ix_jobs_live",
-        "id",
-        sqlite_where=_LIVE,
-        postgresql_where=_LIVE,
-    ),
-    sa.Index(
-        "ix_jobs_tenant_live",
-        "tenant_id",
-        "id",
-        sqlite_where=_LIVE,
-        postgresql_where=_LIVE,
-    ),
+    sa.Index("ix_jobs_live", "id", sqlite_where=_LIVE, postgresql_where=_LIVE),
+    sa.Index("ix_jobs_tenant_live", "tenant_id", "id", sqlite_where=_LIVE, postgresql_where=_LIVE),
 )
 
 #: The condition of the partial indexes, word for word: one with bound values would not find them.

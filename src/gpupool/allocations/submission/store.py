@@ -15,6 +15,7 @@ from gpupool.allocations.arrays.members import build_member_row
 from gpupool.allocations.arrays.references import split_name
 from gpupool.allocations.store import gangs as gang_rows
 from gpupool.allocations.store.tables import HAS_REST, arrays, claims, gangs, jobs, launches
+from gpupool.allocations.submission.network_join import find_network_columns
 from gpupool.allocations.submission.submission import Submission, SubmissionPart
 from gpupool.base.errors import NameTaken
 from gpupool.base.ids import new_id
@@ -47,6 +48,8 @@ class BegunSubmission:
     owner: Mapping[str, int]
     #: Row id of the gang; 0 for a job or an array.
     gang: int
+    #: Columns of its claims that name the network that its jobs join.
+    network: Mapping[str, Any] = field(default_factory=dict)
     #: Row ids of the claims that are written, by the number of their part's first job.
     claims: dict[int, int] = field(default_factory=dict)
 
@@ -59,6 +62,7 @@ def insert_submission(write: WriteTransaction, submission: Submission, project_i
 
     Raises:
         NameTaken: A live job has the name; nothing is written.
+        GpupoolError: The network that it names does not take its jobs; nothing is written.
     """
     begun = begin_submission(write, submission, project_id)
     submission = begun.submission
@@ -90,7 +94,8 @@ def begin_submission(
     gang = (
         0 if submission.gang is None else _insert_gang(write, submission, submission.gang, missing)
     )
-    return BegunSubmission(submission, owner, gang)
+    network = find_network_columns(write.connection, submission)
+    return BegunSubmission(submission, owner, gang, network)
 
 
 def insert_jobs(write: WriteTransaction, begun: BegunSubmission, first: int, end: int) -> int:
@@ -119,7 +124,7 @@ def _insert_claim_once(
     """Write the claim of a part with its first jobs; return its row id."""
     if part.first not in begun.claims:
         columns = _build_claim_row(write, begun.submission, part)
-        begun.claims[part.first] = write.insert(claims, **columns, **begun.owner)
+        begun.claims[part.first] = write.insert(claims, **columns, **begun.owner, **begun.network)
     return begun.claims[part.first]
 
 

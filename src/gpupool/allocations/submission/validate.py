@@ -206,7 +206,12 @@ def _check_host(launch: LaunchIn, parts: Sequence[SubmissionPart]) -> None:
 
 
 def _check_vm(body: JobIn, shape: Shape) -> None:
-    """Raise VmRejection for a part of a card: a guest has its own driver, which knows no share."""
+    """Raise VmRejection for a part of a card: a guest has its own driver, which knows no share.
+
+    Also for a network: the guest would see its node's and not that one.
+    """
+    if body.launch.vm is not None and body.launch.network is not None:
+        raise VmRejection("a VM joins no network of a tenant yet", hint="leave out the network")
     if body.launch.vm is None or (shape.is_whole and shape.memory_bytes is None):
         return
     asked = f"the partition {shape.profile}" if shape.profile else str(shape)

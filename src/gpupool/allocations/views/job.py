@@ -17,6 +17,7 @@ from gpupool.base.units import format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.job import LIVE
 from gpupool.model.numa import read_numa_parts
+from gpupool.network.tables import network_ports, networks
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.jobs import JobOut, NumaPartOut, SeatOut
 
@@ -45,6 +46,7 @@ JOB = (
         claims.c.reservation,
         claims.c.profile,
         gangs.c.public_id.label("gang"),
+        networks.c.name.label("network"),
         tenants.c.name.label("tenant"),
         projects.c.name.label("project"),
         users.c.name.label("user"),
@@ -54,6 +56,7 @@ JOB = (
     .join(projects, projects.c.id == jobs.c.project_id)
     .join(users, users.c.id == jobs.c.user_id)
     .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
+    .outerjoin(networks, networks.c.id == claims.c.network_id)
 )
 _ONE = JOB.where(jobs.c.id == sa.bindparam("job"))
 _GRANTS = (
@@ -67,6 +70,7 @@ _GRANTS = (
         allocations.c.holds,
         allocations.c.attach_socket,
         allocations.c.numa,
+        network_ports.c.address,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
         seats.c.profile,
@@ -80,6 +84,7 @@ _GRANTS = (
     .join(seats, seats.c.allocation_id == allocations.c.id)
     .join(devices, devices.c.id == seats.c.device_id)
     .join(nodes, nodes.c.id == devices.c.node_id)
+    .outerjoin(network_ports, network_ports.c.allocation_id == allocations.c.id)
     .where(allocations.c.job_id.in_(sa.bindparam("jobs", expanding=True)))
     .order_by(allocations.c.id, devices.c.idx)
 )
@@ -161,6 +166,8 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         fence=placed.fence if placed else "none",
         fence_why=placed.fence_why if placed else "",
         mechanism=placed.mechanism if placed else None,
+        network=row.network,
+        address=placed.address if placed else None,
         holds=placed.holds if placed else None,
         simulated=mine[0].simulated if mine else None,
         attached=row.attached,

@@ -1,0 +1,1 @@
+"""Networks on this machine: the engine's daemons, and the attachment of jobs to networks."""

@@ -1,0 +1,173 @@
+"""The daemons of a network engine on one machine: their files, command lines and order.
+
+Pure but for `find_missing_programs`. All files are private to the pool, so an Open vSwitch of the
+machine is not touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpupool.mechanisms.contract import HelperProcess
+
+#: The bridge that jobs are plugged into: a name of an interface, so 15 characters at most.
+BRIDGE: Final = "gpupool-int"
+#: The name of this machine in the southbound database.
+CHASSIS: Final = "gpupool"
+
+#: By program, the package of Debian and Ubuntu that has it.
+_PROGRAMS: Final[Mapping[str, str]] = {
+    "ovsdb-server": "openvswitch-switch",
+    "ovsdb-tool": "openvswitch-switch",
+    "ovs-vswitchd": "openvswitch-switch",
+    "ovn-northd": "ovn-central",
+    "ovn-controller": "ovn-host",
+}
+_SCHEMAS: Final[Mapping[str, tuple[str, str]]] = {
+    "switch": ("/usr/share/openvswitch/vswitch.ovsschema", "openvswitch-switch"),
+    "northbound": ("/usr/share/ovn/ovn-nb.ovsschema", "ovn-common"),
+    "southbound": ("/usr/share/ovn/ovn-sb.ovsschema", "ovn-common"),
+}
+
+
+@dataclass(frozen=True)
+class EngineFiles:
+    """Where an engine has its files.
+
+    Attributes:
+        mark: tells the engines of the agents of one machine apart.
+        data: databases, which survive a reboot.
+        run: sockets and pid files; a short path, for a socket's name has 107 bytes at most.
+    """
+
+    mark: str
+    data: Path
+    run: Path
+
+    def database(self, name: str) -> Path:
+        """Return the file of a database: `switch`, `northbound` or `southbound`."""
+        return self.data / f"{name}.db"
+
+    def remote(self, name: str) -> str:
+        """Return where a database is reached."""
+        return f"unix:{self.run}/{name}.sock"
+
+
+def locate_engine(root: Path) -> EngineFiles:
+    """Return the files of the engine whose directory in the agent's state is `root`."""
+    mark = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:8]
+    return EngineFiles(mark, root / "databases", Path("/run") / f"gpupool-network-{mark}")
+
+
+def find_missing_programs() -> dict[str, str]:
+    """Return the programs and schemas that this machine lacks, with the package of each."""
+    missing = dict[str, str]()
+    for program, package in _PROGRAMS.items():
+        if shutil.which(program) is None:
+            missing[program] = package
+    for path, package in _SCHEMAS.values():
+        if not Path(path).exists():
+            missing[path] = package
+    return missing
+
+
+def list_create_commands(files: EngineFiles) -> dict[Path, tuple[str, ...]]:
+    """Return, by the file of each database, the command that creates it."""
+    commands = dict[Path, tuple[str, ...]]()
+    for name, (schema, _) in _SCHEMAS.items():
+        file = files.database(name)
+        commands[file] = ("ovsdb-tool", "create", str(file), schema)
+    return commands
+
+
+def list_database_servers(files: EngineFiles) -> tuple[HelperProcess, ...]:
+    """Return the servers of the three databases."""
+    return tuple(_make_database_server(files, name) for name in _SCHEMAS)
+
+
+def list_workers(files: EngineFiles) -> tuple[HelperProcess, ...]:
+    """Return what works on the databases: the switch, the compiler and this machine's agent."""
+    switch = HelperProcess(
+        "vswitchd",
+        ("ovs-vswitchd", files.remote("switch"), *_common_options(files, "vswitchd")),
+        _make_environment(files),
+    )
+    compiler = HelperProcess(
+        "northd",
+        (
+            "ovn-northd",
+            f"--ovnnb-db={files.remote('northbound')}",
+            f"--ovnsb-db={files.remote('southbound')}",
+            *_common_options(files, "northd"),
+        ),
+        _make_environment(files),
+    )
+    # Its control socket has a name of its own in OVN_RUNDIR: 23.03 knows no --unixctl.
+    controller = HelperProcess(
+        "controller",
+        (
+            "ovn-controller",
+            files.remote("switch"),
+            f"--pidfile={files.run}/ovn-controller.pid",
+            "-vconsole:warn",
+        ),
+        _make_environment(files),
+    )
+    return (switch, compiler, controller)
+
+
+def make_switch_settings(files: EngineFiles, datapath: str) -> dict[str, str]:
+    """Return `external_ids` of the switch's own row: what ovn-controller(8) reads."""
+    return {
+        "system-id": CHASSIS,
+        "ovn-remote": files.remote("southbound"),
+        "ovn-bridge": BRIDGE,
+        "ovn-bridge-datapath-type": datapath,
+        "ovn-encap-type": "geneve",
+        "ovn-encap-ip": "127.0.0.1",
+        "ovn-monitor-all": "true",
+    }
+
+
+def find_datapath(root: Path = Path("/")) -> str:
+    """Return the datapath of the switch: the kernel's where it has one, else a program's."""
+    has_module = (root / "sys/module/openvswitch").exists()
+    return "system" if has_module else "netdev"
+
+
+def _make_database_server(files: EngineFiles, name: str) -> HelperProcess:
+    return HelperProcess(
+        f"db-{name}",
+        (
+            "ovsdb-server",
+            str(files.database(name)),
+            f"--remote=p{files.remote(name)}",
+            *_common_options(files, name),
+        ),
+        _make_environment(files),
+    )
+
+
+def _common_options(files: EngineFiles, name: str) -> tuple[str, ...]:
+    pid_file = "ovs-vswitchd" if name == "vswitchd" else name
+    return (
+        f"--pidfile={files.run}/{pid_file}.pid",
+        f"--unixctl={files.run}/{name}.ctl",
+        "-vconsole:warn",
+    )
+
+
+def _make_environment(files: EngineFiles) -> dict[str, str]:
+    run = str(files.run)
+    return {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "OVS_RUNDIR": run,
+        "OVN_RUNDIR": run,
+        "OVS_LOGDIR": run,
+        "OVS_DBDIR": str(files.data),
+    }

@@ -1,0 +1,191 @@
+"""The engine on this machine: its daemons started, watched, and ended without a trace.
+
+Each daemon runs under a supervisor of its own, so it survives the agent; the next agent finds it
+again. A daemon that ended is started again: the others wait for it, and what was forwarded goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from gpupool.agent.jobs.helpers import HelperProcesses
+from gpupool.agent.network.daemons import (
+    BRIDGE,
+    EngineFiles,
+    find_datapath,
+    find_missing_programs,
+    list_create_commands,
+    list_database_servers,
+    list_workers,
+    locate_engine,
+    make_switch_settings,
+)
+from gpupool.agent.network.namespaces import JobNamespaces, remove_interface
+from gpupool.agent.network.switch_ports import SwitchPorts
+from gpupool.agent.supervisor.client import SupervisorError
+from gpupool.base.durable import make_directory_durably
+from gpupool.base.errors import NetworkingUnavailable
+from gpupool.base.silence import mark_busy
+from gpupool.base.supervision import SupervisedThread
+from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
+
+#: What the helpers' records name as their user.
+_USER: Final = "engine"
+#: Seconds in which a daemon has to come up, and between two looks at running ones.
+_START_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 2.0
+#: Made by the switch in user space (dpif-netdev) and left when it ends.
+_LEFT_INTERFACES: Final = (BRIDGE, "ovs-netdev")
+
+log = logging.getLogger(__name__)
+
+
+class NetworkEngine:
+    """The daemons of one machine, and the thread that starts and watches them."""
+
+    def __init__(
+        self, agent_dir: Path, owner_uid: int, report: Callable[[NetworkEngineReport], None]
+    ) -> None:
+        """Make the engine; nothing runs yet.
+
+        Args:
+            agent_dir: the agent's state directory.
+            report: queues a report for the server; never blocks.
+        """
+        root = agent_dir / "network"
+        self._files = locate_engine(root)
+        self._root = root
+        self._helpers = HelperProcesses(root / "daemons", owner_uid, lambda _name: ())
+        self._report = report
+        self._work: NetworkEngineWork | None = None
+        self._last: NetworkEngineReport | None = None
+        self._news = threading.Condition()
+        self._is_closing = False
+        self._thread = SupervisedThread("network-engine", self._run)
+
+    def apply_work(self, work: NetworkEngineWork | None) -> None:
+        """Begin what the server wants, if there is news. Never blocks."""
+        if work is None:
+            return
+        with self._news:
+            self._work = work
+            self._last = None
+            self._news.notify()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching; the daemons go on. Idempotent."""
+        with self._news:
+            self._is_closing = True
+            self._news.notify()
+        self._thread.stop()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while (work := self._take_work()) is not None:
+            with mark_busy(6 * _START_SECONDS):
+                self._tell(self._stop() if work.want == "stop" else self._start())
+            self._thread.mark_well()
+
+    def _take_work(self) -> NetworkEngineWork | None:
+        """Wait for the next look; None when closing."""
+        with self._news:
+            is_watching = self._work is not None and self._work.want == "run"
+            if self._last is not None:
+                self._news.wait(_LOOK_SECONDS if is_watching else None)
+            return None if self._is_closing else self._work
+
+    def _tell(self, report: NetworkEngineReport) -> None:
+        with self._news:
+            is_news = report != self._last
+            self._last = report
+        if is_news:
+            self._report(report)
+
+    def _start(self) -> NetworkEngineReport:
+        """Start what does not run, and say how it is. Idempotent."""
+        try:
+            self._check_machine()
+            self._create_databases()
+            self._start_daemons()
+        except NetworkingUnavailable as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            return NetworkEngineReport(state="failed", reason=f"{error.message}{hint}"[:400])
+        except (SupervisorError, OSError) as error:
+            return NetworkEngineReport(state="failed", reason=str(error)[:400])
+        return NetworkEngineReport(state="ready", northbound=self._files.remote("northbound"))
+
+    def _check_machine(self) -> None:
+        missing = find_missing_programs()
+        if missing:
+            packages = " ".join(sorted(set(missing.values())))
+            raise NetworkingUnavailable(
+                f"this machine lacks {', '.join(sorted(missing))}",
+                hint=f"apt-get install --no-install-recommends {packages}",
+            )
+
+    def _create_databases(self) -> None:
+        make_directory_durably(self._files.data, mode=0o700)
+        self._files.run.mkdir(mode=0o700, exist_ok=True)
+        for file, command in list_create_commands(self._files).items():
+            if file.exists():
+                continue
+            # Made under another name first: a database that was cut short would never open.
+            temporary = file.with_suffix(".tmp")
+            temporary.unlink(missing_ok=True)
+            arguments = [str(temporary) if part == str(file) else part for part in command]
+            subprocess.run(arguments, check=True, capture_output=True, timeout=_START_SECONDS)
+            temporary.rename(file)
+
+    def _start_daemons(self) -> None:
+        self._helpers.start(_USER, list_database_servers(self._files))
+        ports = open_ports(self._files)
+        try:
+            ports.write_settings(make_switch_settings(self._files, find_datapath()))
+            self._helpers.start(_USER, list_workers(self._files))
+            if not ports.wait_for_bridge(_START_SECONDS):
+                raise NetworkingUnavailable(
+                    f"the switch did not make its bridge within {_START_SECONDS:g} s",
+                    hint=f"see the logs below {self._root / 'daemons'}",
+                )
+        finally:
+            ports.close()
+
+    def _stop(self) -> NetworkEngineReport:
+        """End the daemons and remove all that they and the jobs' cables left. Idempotent."""
+        namespaces = JobNamespaces(self._files.mark)
+        for port in namespaces.list_ports():
+            namespaces.remove(port)
+        try:
+            self._helpers.release(_USER)
+        except SupervisorError as error:
+            return NetworkEngineReport(state="failed", reason=str(error)[:400])
+        for interface in _LEFT_INTERFACES:
+            remove_interface(interface)
+        shutil.rmtree(self._files.run, ignore_errors=True)
+        shutil.rmtree(self._root, ignore_errors=True)
+        return NetworkEngineReport(state="stopped")
+
+
+def open_ports(files: EngineFiles) -> SwitchPorts:
+    """Open the ports of the switch. Blocks until its database answers, for some seconds.
+
+    Raises NetworkingUnavailable.
+    """
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            return SwitchPorts(files.remote("switch"))
+        except NetworkingUnavailable:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.05)

@@ -1,0 +1,187 @@
+"""Network namespaces of jobs: made, given an address, and removed.
+
+A namespace is named after the port of the pool that is in it, so what is left of an agent that was
+killed is found by name. Needs the extra `network` (pyroute2).
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gpupool.base.errors import NetworkingUnavailable
+from gpupool.wire.networks import PortWork
+
+#: Where iproute2 finds namespaces, so `ip netns` shows them to admins.
+NAMESPACES: Final = Path("/run/netns")
+_CLONE_NEWNET: Final = 0x40000000
+#: ethtool's request ETHTOOL_STXCSUM, sent by SIOCETHTOOL (linux/ethtool.h, linux/sockios.h).
+_SET_TX_CHECKSUM: Final = 0x17
+_SIOCETHTOOL: Final = 0x8946
+
+
+@dataclass(frozen=True)
+class JobNetwork:
+    """What a job is started with.
+
+    Attributes:
+        namespace: path of its network namespace.
+        interface: this machine's end of its cable, to be plugged into the switch.
+    """
+
+    namespace: Path
+    interface: str
+
+
+def name_interface(port: str) -> str:
+    """Return the name of this machine's end of a job's cable: 12 characters."""
+    return port.replace("n-", "gp", 1)
+
+
+class JobNamespaces:
+    """The namespaces of the jobs of one agent.
+
+    Their names begin with a mark of the agent's state directory: other pools of this machine have
+    namespaces of their own.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._prefix = f"gpupool-{mark}-"
+
+    def create(self, work: PortWork) -> JobNetwork:
+        """Make the namespace of a port with its address.
+
+        Idempotent; undoes first what a killed agent left half made.
+        """
+        library = _import_pyroute2()
+        interface = name_interface(work.id)
+        network = JobNetwork(self._locate(work.id), interface)
+        with library.IPRoute() as host:
+            if _is_complete(library, host, network, work):
+                return network
+            self.remove(work.id)
+            library.netns.create(network.namespace.name)
+            inside = os.open(network.namespace, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                _create_cable(host, interface, work, inside)
+            finally:
+                os.close(inside)
+        with _enter(network.namespace):
+            _set_up_inside(library, work)
+        return network
+
+    def remove(self, port: str) -> None:
+        """Remove the namespace of a port and its cable. Idempotent.
+
+        Processes that are still in it keep it without a cable.
+        """
+        remove_interface(name_interface(port))
+        namespace = self._locate(port)
+        if namespace.exists():
+            _import_pyroute2().netns.remove(namespace.name)
+
+    def list_ports(self) -> list[str]:
+        """List the ports that have a namespace."""
+        if not NAMESPACES.is_dir():
+            return []
+        names = (entry.name for entry in NAMESPACES.iterdir())
+        ours = (name for name in names if name.startswith(self._prefix))
+        return sorted(name.removeprefix(self._prefix) for name in ours)
+
+    def _locate(self, port: str) -> Path:
+        return NAMESPACES / f"{self._prefix}{port}"
+
+
+def remove_interface(name: str) -> None:
+    """Remove an interface of this machine. Idempotent."""
+    with _import_pyroute2().IPRoute() as host:
+        for index in host.link_lookup(ifname=name):
+            host.link("del", index=index)
+
+
+def _create_cable(host: Any, interface: str, work: PortWork, inside: int) -> None:
+    # MAC, MTU and namespace come with the interface: the inner end never exists half made, and its
+    # link-local address is made of the right MAC address.
+    host.link(
+        "add",
+        ifname=interface,
+        kind="veth",
+        mtu=work.mtu,
+        peer={"ifname": "eth0", "address": work.mac, "mtu": work.mtu, "net_ns_fd": inside},
+    )
+    host.link("set", index=host.link_lookup(ifname=interface)[0], state="up")
+    _turn_checksum_off(interface)
+
+
+def _is_complete(library: Any, host: Any, network: JobNetwork, work: PortWork) -> bool:
+    """Whether an earlier call made all of it: the address comes last."""
+    if not network.namespace.exists() or not host.link_lookup(ifname=network.interface):
+        return False
+    with _enter(network.namespace), library.IPRoute() as inside:
+        addresses = inside.get_addr(family=socket.AF_INET, label="eth0")
+        routes = inside.get_default_routes(family=socket.AF_INET)
+    return bool(addresses) and bool(routes) and addresses[0].get("address") == work.address
+
+
+def _set_up_inside(library: Any, work: PortWork) -> None:
+    """Give this thread's namespace its address and its route."""
+    _turn_checksum_off("eth0")
+    with library.IPRoute() as inside:
+        cable = inside.link_lookup(ifname="eth0")[0]
+        inside.link("set", index=inside.link_lookup(ifname="lo")[0], state="up")
+        inside.addr("add", index=cable, address=work.address, prefixlen=work.prefix, label="eth0")
+        inside.link("set", index=cable, state="up")
+        inside.route("add", dst="default", gateway=work.gateway)
+    # Of this namespace alone; by default no group may ping (icmp(7)).
+    Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 2147483647")
+
+
+def _turn_checksum_off(interface: str) -> None:
+    """Turn checksum offload off: over a switch in user space TCP does not connect with it."""
+    value = array.array("B", struct.pack("II", _SET_TX_CHECKSUM, 0))
+    request = struct.pack("16sP16x", interface.encode(), value.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        fcntl.ioctl(channel, _SIOCETHTOOL, request)
+
+
+@contextlib.contextmanager
+def _enter(namespace: Path) -> Iterator[None]:
+    """Put this thread, and no other, into a network namespace for a while."""
+    library = ctypes.CDLL(None, use_errno=True)
+    here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _set_namespace(library.setns, there)
+        try:
+            yield
+        finally:
+            _set_namespace(library.setns, here)
+    finally:
+        os.close(here)
+        os.close(there)
+
+
+def _set_namespace(setns: Callable[[int, int], int], descriptor: int) -> None:
+    if setns(descriptor, _CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot enter a network namespace: {os.strerror(number)}")
+
+
+def _import_pyroute2() -> Any:
+    try:
+        import pyroute2
+        import pyroute2.netns
+    except ImportError as error:
+        raise NetworkingUnavailable(
+            f"networks need pyroute2: {error}", hint="pip install 'gpupool[network]'"
+        ) from error
+    return pyroute2

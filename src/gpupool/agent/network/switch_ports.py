@@ -1,0 +1,129 @@
+"""Plugs interfaces into the pool's switch, and waits until the engine has them in force."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+from gpupool.agent.network.daemons import BRIDGE
+from gpupool.base.errors import NetworkingUnavailable
+from gpupool.network.ovn.session import OvsdbSession
+
+_TABLES: Final = {
+    "Open_vSwitch": ("bridges", "external_ids", "next_cfg", "cur_cfg"),
+    "Bridge": ("name", "ports"),
+    "Port": ("name", "interfaces", "external_ids"),
+    "Interface": ("name", "external_ids", "error"),
+}
+#: Marks our ports, and names the port of the pool that each one is.
+OWNER: Final = "gpupool-port"
+
+
+class SwitchPorts:
+    """The ports of the pool's switch. Thread-safe."""
+
+    def __init__(self, remote: str) -> None:
+        """Connect to the switch's database. Raises NetworkingUnavailable."""
+        self._lock = threading.Lock()
+        self._session = OvsdbSession(remote, "Open_vSwitch", _TABLES)
+
+    def close(self) -> None:
+        with self._lock:
+            self._session.close()
+
+    def write_settings(self, settings: dict[str, str]) -> None:
+        """Write the settings of the switch; makes its first row. Idempotent."""
+
+        def write(transaction: Any) -> None:
+            row = self._find_root()
+            if row is None:
+                # A row that was just inserted has no columns to read.
+                row = transaction.insert(self._session.get_table("Open_vSwitch"))
+                row.external_ids = settings
+                return
+            # Other settings of the row are the daemons' own.
+            row.external_ids = {**row.external_ids, **settings}
+
+        with self._lock:
+            self._session.refresh()
+            self._session.commit(write)
+
+    def wait_for_bridge(self, seconds: float) -> bool:
+        """Block until the switch has made its bridge; false when the time is over before."""
+        with self._lock:
+            return self._session.wait_for(lambda: self._find_bridge() is not None, seconds)
+
+    def add(self, interface: str, port: str, seconds: float) -> None:
+        """Plug an interface in as a port of the pool, and block until it is in force.
+
+        Idempotent.
+
+        Args:
+            interface: a name of an interface of this machine.
+            port: name of the logical switch port.
+
+        Raises:
+            NetworkingUnavailable: the engine did not take it within the time.
+        """
+
+        def write(transaction: Any) -> None:
+            bridge = self._find_bridge()
+            if bridge is None:
+                raise NetworkingUnavailable(f"the switch has no bridge {BRIDGE}")
+            if self._find("Port", interface) is not None:
+                return
+            plug = transaction.insert(self._session.get_table("Interface"))
+            plug.name = interface
+            plug.external_ids = {"iface-id": port}
+            row = transaction.insert(self._session.get_table("Port"))
+            row.name = interface
+            row.interfaces = [plug]
+            row.external_ids = {OWNER: port}
+            bridge.addvalue("ports", row)
+
+        with self._lock:
+            self._session.refresh()
+            self._session.commit(write, seconds)
+            # ovn-controller sets it when the flows of the port are in the switch (ovn-controller(8)).
+            if not self._session.wait_for(lambda: self._is_installed(interface), seconds):
+                raise NetworkingUnavailable(
+                    f"the network engine did not serve {interface} within {seconds:g} s",
+                    hint="gpupool network status",
+                )
+
+    def remove(self, interface: str) -> None:
+        """Unplug an interface. Does nothing where it is not plugged in."""
+
+        def write(_transaction: Any) -> None:
+            bridge = self._find_bridge()
+            row = self._find("Port", interface)
+            if row is None:
+                return
+            if bridge is not None:
+                bridge.delvalue("ports", row)
+            row.delete()
+
+        with self._lock:
+            self._session.refresh()
+            self._session.commit(write)
+
+    def list_interfaces(self) -> list[str]:
+        """List the interfaces that are plugged in as ports of the pool."""
+        with self._lock:
+            self._session.refresh()
+            rows = self._session.get_rows("Port").values()
+            return sorted(row.name for row in rows if OWNER in row.external_ids)
+
+    def _find_root(self) -> Any:
+        return next(iter(self._session.get_rows("Open_vSwitch").values()), None)
+
+    def _find_bridge(self) -> Any:
+        return self._find("Bridge", BRIDGE)
+
+    def _find(self, table: str, name: str) -> Any:
+        rows = self._session.get_rows(table).values()
+        return next((row for row in rows if row.name == name), None)
+
+    def _is_installed(self, interface: str) -> bool:
+        row = self._find("Interface", interface)
+        return row is not None and row.external_ids.get("ovn-installed") == "true"

@@ -1,0 +1,59 @@
+"""Jobs that join a network: what a submission asks for, and whether there are addresses for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.store.tables import NOT_MADE, arrays, claims, jobs
+from gpupool.allocations.submission.submission import Submission
+from gpupool.base.errors import SubnetFull
+from gpupool.model.job import LIVE
+from gpupool.network.engine_service import require_ready
+from gpupool.network.ports import count_addresses, find_network_id
+
+_LIVE_STATES = [str(state) for state in sorted(LIVE)]
+
+
+def count_network_jobs(connection: sa.Connection, network_id: int) -> int:
+    """Count the jobs that are in a network or wait for it."""
+    written = (
+        sa.select(sa.func.count())
+        .select_from(jobs.join(claims, claims.c.id == jobs.c.claim_id))
+        .where(claims.c.network_id == network_id, jobs.c.state.in_(_LIVE_STATES))
+    )
+    # Jobs of an array that have no row yet wait as others do.
+    waiting = NOT_MADE.join(claims, claims.c.id == arrays.c.claim_id).where(
+        claims.c.network_id == network_id
+    )
+    return int(connection.execute(written).scalar_one() + connection.execute(waiting).scalar_one())
+
+
+def find_network_columns(connection: sa.Connection, submission: Submission) -> dict[str, Any]:
+    """Find the network of a submission, as columns of its claims; none without one.
+
+    Every job that may run has an address for certain, so that a job that is placed never waits for
+    one.
+
+    Raises:
+        UnknownNetwork: the tenant has no such network.
+        NetworkingUnavailable: networking is off, or its engine cannot work.
+        SubnetFull: there are fewer addresses than jobs.
+    """
+    wanted = submission.launch.get("network")
+    if not wanted:
+        return {}
+    network_id = find_network_id(connection, submission.tenant_id, wanted["name"])
+    require_ready(connection)
+    addresses = count_addresses(connection, network_id)
+    others = count_network_jobs(connection, network_id)
+    if others + submission.size > addresses:
+        raise SubnetFull(
+            f"network {wanted['name']} has {addresses} addresses for jobs; {others} jobs have one "
+            f"or wait for one, and this asks for {submission.size} more",
+            hint=f"add a subnet: gpupool network subnet-create {wanted['name']} --cidr PREFIX",
+            addresses=addresses,
+            jobs=others,
+        )
+    return {"network_id": network_id}

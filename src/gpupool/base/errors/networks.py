@@ -1,0 +1,31 @@
+"""Errors of tenants' networks: addresses, subnets, and the engine that carries them."""
+
+from __future__ import annotations
+
+from gpupool.base.errors.requests import BadInput, NotFound, RequestRejection
+
+
+class BadAddress(BadInput, code="GP-1060", title="Bad address or prefix"):
+    """Bad address or prefix."""
+
+
+class OverlappingSubnets(RequestRejection, code="GP-2080", title="Overlapping subnets"):
+    """`details` has the `clashing` prefixes."""
+
+
+class SubnetFull(RequestRejection, code="GP-2082", title="No free address in a subnet"):
+    """`details` has the number of `addresses`."""
+
+
+class NetworkingUnavailable(
+    RequestRejection, code="GP-2083", title="Networks cannot be used in this pool now"
+):
+    """Networking is not enabled, or its engine cannot work; the message says why."""
+
+
+class TooManyNetworks(RequestRejection, code="GP-2084", title="Too many networks or subnets"):
+    """`details` has the limit."""
+
+
+class UnknownNetwork(NotFound, code="GP-3020", title="Unknown network"):
+    """Unknown network."""

@@ -1,0 +1,131 @@
+"""Compiles a network to rows of an OVN northbound database (ovn-nb(5)). Pure.
+
+A network becomes a logical router; a subnet a logical switch, with a port on the router and DHCP
+options; a port a logical switch port that accepts packets of its own addresses alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpupool.network.model import Network, Port, Subnet, make_router_mac
+from gpupool.network.rows import NorthboundRow
+
+#: Seconds of a DHCP lease. Addresses never move, so it only bounds how late a change of options
+#: reaches a client.
+_LEASE_SECONDS = 3600
+
+
+def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
+    """Compile a network with its subnets and ports to all of its rows."""
+    rows = [_compile_router(network), _compile_dns(network)]
+    by_subnet: dict[str, list[Port]] = {subnet.key: [] for subnet in network.subnets}
+    for port in network.ports:
+        by_subnet[port.subnet].append(port)
+    for subnet in network.subnets:
+        ports = by_subnet[subnet.key]
+        rows.append(_compile_router_port(subnet))
+        rows.append(_compile_switch(network, subnet, ports))
+        rows.append(_compile_switch_router_port(subnet))
+        rows.append(_compile_dhcp(network, subnet))
+        rows += [_compile_port(subnet, port) for port in ports]
+    return tuple(rows)
+
+
+def name_port(port: str) -> str:
+    """Return the name of a logical switch port, which is also the `iface-id` of its interface."""
+    return f"gpupool-{port}"
+
+
+def _compile_router(network: Network) -> NorthboundRow:
+    return NorthboundRow(
+        "Logical_Router",
+        f"router/{network.key}",
+        {"name": f"gpupool-{network.key}"},
+        {"ports": _keys("router-port", (subnet.key for subnet in network.subnets))},
+    )
+
+
+def _compile_dns(network: Network) -> NorthboundRow:
+    records = dict[str, str]()
+    for port in network.ports:
+        if port.name:
+            # ovn-northd answers names in lower case only.
+            records[f"{port.name}.{network.domain}".lower()] = str(port.address)
+            records[port.name.lower()] = str(port.address)
+    return NorthboundRow("DNS", f"dns/{network.key}", {"records": records})
+
+
+def _compile_router_port(subnet: Subnet) -> NorthboundRow:
+    return NorthboundRow(
+        "Logical_Router_Port",
+        f"router-port/{subnet.key}",
+        {
+            "name": f"gpupool-router-{subnet.key}",
+            "mac": make_router_mac(subnet),
+            "networks": (f"{subnet.gateway}/{subnet.cidr.prefixlen}",),
+        },
+    )
+
+
+def _compile_switch(network: Network, subnet: Subnet, ports: Iterable[Port]) -> NorthboundRow:
+    ours = _keys("port", (port.key for port in ports))
+    return NorthboundRow(
+        "Logical_Switch",
+        f"switch/{subnet.key}",
+        {"name": f"gpupool-{subnet.key}"},
+        {
+            "ports": ours | {f"switch-router-port/{subnet.key}"},
+            "dns_records": frozenset({f"dns/{network.key}"}),
+        },
+    )
+
+
+def _compile_switch_router_port(subnet: Subnet) -> NorthboundRow:
+    return NorthboundRow(
+        "Logical_Switch_Port",
+        f"switch-router-port/{subnet.key}",
+        {
+            "name": f"gpupool-gateway-{subnet.key}",
+            "type": "router",
+            "addresses": ("router",),
+            "options": {"router-port": f"gpupool-router-{subnet.key}"},
+        },
+    )
+
+
+def _compile_dhcp(network: Network, subnet: Subnet) -> NorthboundRow:
+    return NorthboundRow(
+        "DHCP_Options",
+        f"dhcp/{subnet.key}",
+        {
+            "cidr": str(subnet.cidr),
+            "options": {
+                "lease_time": str(_LEASE_SECONDS),
+                "router": str(subnet.gateway),
+                "server_id": str(subnet.gateway),
+                "server_mac": make_router_mac(subnet),
+                "dns_server": str(subnet.gateway),
+                "domain_name": f'"{network.domain}"',
+                "mtu": str(network.mtu),
+            },
+        },
+    )
+
+
+def _compile_port(subnet: Subnet, port: Port) -> NorthboundRow:
+    address = f"{port.mac} {port.address}"
+    return NorthboundRow(
+        "Logical_Switch_Port",
+        f"port/{port.key}",
+        {
+            "name": name_port(port.key),
+            "addresses": (address,),
+            "port_security": (address,),
+        },
+        {"dhcpv4_options": frozenset({f"dhcp/{subnet.key}"})},
+    )
+
+
+def _keys(kind: str, names: Iterable[str]) -> frozenset[str]:
+    return frozenset(f"{kind}/{name}" for name in names)

@@ -1,0 +1,225 @@
+"""A connection to an OVSDB server: a copy of some of its tables, and transactions.
+
+The copy is Open vSwitch's own (`ovs.db.idl`). One thread at a time uses a session; `wake` alone may
+be called by others. The copy follows the server from the last message that was read on, so
+`refresh` comes before a look that must be new.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gpupool.base.errors import NetworkingUnavailable
+
+#: Milliseconds between two attempts to reach a server: the library's own wait doubles up to 8 s,
+#: which is how long changes wait after the leader of a cluster was killed.
+_BACKOFF_MS: Final = (50, 250)
+
+
+class OvsdbSession:
+    """An open session with one database."""
+
+    def __init__(
+        self,
+        remote: str,
+        database: str,
+        tables: Mapping[str, Sequence[str]],
+        notify: Callable[[str, Any], None] | None = None,
+    ) -> None:
+        """Connect, and copy the tables.
+
+        Args:
+            remote: as `unix:/run/gpupool/ovnnb.sock` or `ssl:10.0.0.1:6641`.
+            database: as `OVN_Northbound`.
+            tables: by table, the columns to copy. What the server's schema lacks is left out.
+            notify: called with the event (`create`, `update`, `delete`) and the row.
+
+        Raises:
+            NetworkingUnavailable: the library is missing, or the server does not answer in 5 s.
+        """
+        library = import_ovs()
+        schema = _read_schema(library, remote, database)
+        helper = library.idl.SchemaHelper(schema_json=schema)
+        for table, columns in tables.items():
+            known = schema["tables"].get(table, {"columns": {}})["columns"]
+            present = [column for column in columns if column in known]
+            if present:
+                helper.register_columns(table, present)
+        self.remote = remote
+        self._library = library
+        self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._idl = _make_copy(library, remote, helper, notify)
+        # The public interface has no setting for it (ovs 4.0.0).
+        self._idl._session.reconnect.set_backoff(*_BACKOFF_MS)
+        if not self._wait_until(lambda: self._idl.has_ever_connected(), 5.0):
+            self.close()
+            raise NetworkingUnavailable(f"the database at {remote} does not answer within 5 s")
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        if self._wakeup >= 0:
+            self._idl.close()
+            os.close(self._wakeup)
+            self._wakeup = -1
+
+    def get_rows(self, table: str) -> Mapping[Any, Any]:
+        """Return the rows of a table by uuid, as the copy has them."""
+        found: Mapping[Any, Any] = self._idl.tables[table].rows
+        return found
+
+    def get_table(self, table: str) -> Any:
+        """Return a table, to insert rows into it."""
+        return self._idl.tables[table]
+
+    def refresh(self) -> None:
+        """Read what the server has sent. Does not block."""
+        while True:
+            before = self._idl.change_seqno
+            self._idl.run()
+            if self._idl.change_seqno == before:
+                return
+
+    def wait(self, seconds: float) -> None:
+        """Block until the server sends something, `wake` is called, or the time is over."""
+        poller = self._library.poller.Poller()
+        self._idl.wait(poller)
+        poller.fd_wait(self._wakeup, self._library.poller.POLLIN)
+        poller.timer_wait(int(seconds * 1000))
+        poller.block()
+        try:
+            os.eventfd_read(self._wakeup)
+        except BlockingIOError:
+            return
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Block until a condition of the copy holds; false when the time is over before."""
+        return self._wait_until(condition, seconds)
+
+    def wake(self) -> None:
+        """End a `wait` of another thread."""
+        os.eventfd_write(self._wakeup, 1)
+
+    def commit(self, write: Callable[[Any], None], seconds: float = 10.0) -> None:
+        """Run one transaction; again where another client was first.
+
+        Args:
+            write: called with the transaction, once for each attempt.
+            seconds: how long to try.
+
+        Raises:
+            NetworkingUnavailable: it was not committed; the message has the server's reason.
+        """
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            transaction = self._library.idl.Transaction(self._idl)
+            try:
+                write(transaction)
+                status = self._drive(transaction, deadline)
+            except BaseException:
+                transaction.abort()
+                raise
+            if status in (transaction.SUCCESS, transaction.UNCHANGED):
+                return
+            if status == transaction.ERROR:
+                raise NetworkingUnavailable(
+                    f"the database at {self.remote} refused a change: {transaction.get_error()}"
+                )
+            self._wait_for_change(deadline)
+        raise NetworkingUnavailable(
+            f"a change was not committed at {self.remote} within {seconds:g} s"
+        )
+
+    def _drive(self, transaction: Any, deadline: float) -> Any:
+        """Commit; the status is TRY_AGAIN where the server does not answer until the deadline."""
+        while True:
+            status = transaction.commit()
+            if status != transaction.INCOMPLETE:
+                return status
+            left = deadline - time.monotonic()
+            if left <= 0:
+                transaction.abort()
+                return transaction.TRY_AGAIN
+            self._idl.run()
+            poller = self._library.poller.Poller()
+            self._idl.wait(poller)
+            transaction.wait(poller)
+            poller.timer_wait(int(left * 1000))
+            poller.block()
+
+    def _wait_for_change(self, deadline: float) -> None:
+        before = self._idl.change_seqno
+        left = max(0.0, deadline - time.monotonic())
+        self._wait_until(lambda: bool(self._idl.change_seqno != before), min(left, 0.5))
+
+    def _wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while True:
+            self._idl.run()
+            if condition():
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            poller = self._library.poller.Poller()
+            self._idl.wait(poller)
+            poller.timer_wait(int(left * 1000) + 1)
+            poller.block()
+
+
+class OvsLibrary:
+    """The modules of Open vSwitch's Python library that are used here."""
+
+    def __init__(self) -> None:
+        import ovs.db.idl
+        import ovs.jsonrpc
+        import ovs.poller
+        import ovs.stream
+
+        self.idl = ovs.db.idl
+        self.jsonrpc = ovs.jsonrpc
+        self.poller = ovs.poller
+        self.stream = ovs.stream
+
+
+def import_ovs() -> OvsLibrary:
+    """Import the library. Raises NetworkingUnavailable with the command that installs it."""
+    try:
+        return OvsLibrary()
+    except ImportError as error:
+        raise NetworkingUnavailable(
+            f"networks need Open vSwitch's Python library: {error}",
+            hint="pip install 'gpupool[network]'",
+        ) from error
+
+
+def _make_copy(
+    library: OvsLibrary, remote: str, helper: Any, notify: Callable[[str, Any], None] | None
+) -> Any:
+    base: Any = library.idl.Idl
+
+    class Copy(base):  # type: ignore[misc]  # the library has no types
+        def notify(self, event: str, row: Any, updates: Any = None) -> None:
+            if notify is not None:
+                notify(event, row)
+
+    return Copy(remote, helper)
+
+
+def _read_schema(library: OvsLibrary, remote: str, database: str) -> Any:
+    """Read the schema of a database from its server (RFC 7047 section 4.1.2)."""
+    error, stream = library.stream.Stream.open_block(library.stream.Stream.open(remote), 5000)
+    if error:
+        raise NetworkingUnavailable(f"no database answers at {remote}: {os.strerror(error)}")
+    connection = library.jsonrpc.Connection(stream)
+    try:
+        request = library.jsonrpc.Message.create_request("get_schema", [database])
+        error, reply = connection.transact_block(request)
+    finally:
+        connection.close()
+    if error or reply.error:
+        reason = os.strerror(error) if error else str(reply.error)
+        raise NetworkingUnavailable(f"{remote} has no database {database}: {reason}")
+    return reply.result

@@ -1,0 +1,128 @@
+"""Ports of jobs: an address from the grant of a job to its end.
+
+Everything runs in the caller's transaction, so an address is given and taken back with the
+allocation that has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.base.errors import SubnetFull, UnknownNetwork
+from gpupool.base.ids import new_id
+from gpupool.network.addresses import (
+    choose_address,
+    count_port_addresses,
+    find_gateway,
+    find_offset,
+)
+from gpupool.network.model import make_mac
+from gpupool.network.reading import make_domain
+from gpupool.network.tables import network_ports, networks, subnets
+from gpupool.store.database import WriteTransaction
+from gpupool.wire.networks import PortWork
+
+_WORK = (
+    sa.select(
+        network_ports,
+        subnets.c.cidr,
+        networks.c.public_id.label("network"),
+        networks.c.name.label("network_name"),
+        networks.c.mtu,
+    )
+    .join(subnets, subnets.c.id == network_ports.c.subnet_id)
+    .join(networks, networks.c.id == network_ports.c.network_id)
+    .where(network_ports.c.allocation_id.in_(sa.bindparam("allocations", expanding=True)))
+)
+
+
+def find_network_id(connection: sa.Connection, tenant_id: int, name: str) -> int:
+    """Return the row id of a tenant's network. Raises UnknownNetwork."""
+    query = sa.select(networks.c.id).where(
+        networks.c.tenant_id == tenant_id, networks.c.name == name
+    )
+    found = connection.execute(query).scalar_one_or_none()
+    if found is None:
+        # Another tenant's network and one that does not exist are answered alike.
+        raise UnknownNetwork(f"no network {name[:80]!r}", hint="gpupool network list")
+    return int(found)
+
+
+def create_port(write: WriteTransaction, network_id: int, allocation_id: int, name: str) -> None:
+    """Give an allocation an address in a network.
+
+    Args:
+        name: DNS name of its job in the network.
+
+    Raises:
+        SubnetFull: no subnet of the network has a free address.
+    """
+    query = sa.select(subnets).where(subnets.c.network_id == network_id).order_by(subnets.c.id)
+    subnet, chosen = _choose_free(write.connection, write.execute(query).all())
+    offset = find_offset(IPv4Network(subnet.cidr), chosen)
+    write.execute(subnets.update().where(subnets.c.id == subnet.id).values(next_offset=offset + 1))
+    write.insert(
+        network_ports,
+        public_id=new_id("n"),
+        network_id=network_id,
+        subnet_id=subnet.id,
+        allocation_id=allocation_id,
+        address=str(chosen),
+        name=name,
+    )
+    write.announce(("network", network_id))
+
+
+def delete_ports(write: WriteTransaction, allocation_ids: Sequence[int]) -> None:
+    """Take back the addresses of allocations that are released. Idempotent."""
+    ours = network_ports.c.allocation_id.in_(allocation_ids)
+    gone = write.execute(network_ports.delete().where(ours).returning(network_ports.c.network_id))
+    write.announce(*{("network", network_id) for network_id in gone.scalars()})
+
+
+def count_addresses(connection: sa.Connection, network_id: int) -> int:
+    """Count the addresses that all ports of a network can have together."""
+    query = sa.select(subnets.c.cidr).where(subnets.c.network_id == network_id)
+    prefixes = connection.execute(query).scalars()
+    return sum(count_port_addresses(IPv4Network(cidr)) for cidr in prefixes)
+
+
+def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> dict[int, PortWork]:
+    """Read what a node needs to attach allocations to networks, by the allocation's row id."""
+    found = dict[int, PortWork]()
+    for row in connection.execute(_WORK, {"allocations": list(allocation_ids)}):
+        cidr = IPv4Network(row.cidr)
+        found[row.allocation_id] = PortWork(
+            id=row.public_id,
+            network=row.network,
+            address=row.address,
+            prefix=cidr.prefixlen,
+            gateway=str(find_gateway(cidr)),
+            mac=make_mac(0x0A, row.id),
+            mtu=row.mtu,
+            domain=make_domain(row.network_name),
+            dns_name=row.name,
+        )
+    return found
+
+
+def _choose_free(connection: sa.Connection, rows: Sequence[Any]) -> tuple[Any, IPv4Address]:
+    """Choose an address of the first subnet that has a free one."""
+    for row in rows[:-1]:
+        try:
+            taken = _read_taken(connection, row.id)
+            return row, choose_address(IPv4Network(row.cidr), taken, row.next_offset)
+        except SubnetFull:
+            continue
+    last = rows[-1]
+    taken = _read_taken(connection, last.id)
+    return last, choose_address(IPv4Network(last.cidr), taken, last.next_offset)
+
+
+def _read_taken(connection: sa.Connection, subnet_id: int) -> set[IPv4Address]:
+    query = sa.select(network_ports.c.address).where(network_ports.c.subnet_id == subnet_id)
+    return {IPv4Address(address) for address in connection.execute(query).scalars()}

@@ -1,0 +1,87 @@
+"""Reads networks from the pool's database, as values that the compiler and the views take."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.network.addresses import find_gateway
+from gpupool.network.model import Network, Port, Subnet
+from gpupool.network.tables import network_ports, networks, subnets
+
+Row = sa.Row[Any]
+
+#: Below this domain are the names of jobs, as ICANN reserves `internal` for private use.
+TOP_DOMAIN = "gpupool.internal"
+
+
+def read_networks(
+    connection: sa.Connection, keys: Collection[str] | None = None
+) -> dict[str, Network]:
+    """Read networks with all that is in them, by public id.
+
+    Args:
+        keys: public ids; None reads every network. Those that do not exist are left out.
+    """
+    query = sa.select(networks).order_by(networks.c.id)
+    if keys is not None:
+        query = query.where(networks.c.public_id.in_(keys))
+    rows = connection.execute(query).all()
+    ids = [row.id for row in rows]
+    parts = _read_subnets(connection, None if keys is None else ids)
+    ports = _read_ports(connection, None if keys is None else ids)
+    found = dict[str, Network]()
+    for row in rows:
+        found[row.public_id] = Network(
+            row.public_id,
+            row.name,
+            make_domain(row.name),
+            row.mtu,
+            tuple(parts[row.id]),
+            tuple(ports[row.id]),
+        )
+    return found
+
+
+def make_domain(network: str) -> str:
+    """Return the DNS domain of a network."""
+    return f"{network.lower().replace('_', '-').replace('.', '-')}.{TOP_DOMAIN}"
+
+
+def make_subnet(row: Row) -> Subnet:
+    """Make the value of a row of `subnets`."""
+    cidr = IPv4Network(row.cidr)
+    return Subnet(row.id, row.public_id, row.name, cidr, find_gateway(cidr))
+
+
+def _read_subnets(
+    connection: sa.Connection, network_ids: Sequence[int] | None
+) -> dict[int, list[Subnet]]:
+    query = sa.select(subnets).order_by(subnets.c.id)
+    if network_ids is not None:
+        query = query.where(subnets.c.network_id.in_(network_ids))
+    found: dict[int, list[Subnet]] = defaultdict(list)
+    for row in connection.execute(query):
+        found[row.network_id].append(make_subnet(row))
+    return found
+
+
+def _read_ports(
+    connection: sa.Connection, network_ids: Sequence[int] | None
+) -> dict[int, list[Port]]:
+    query = (
+        sa.select(network_ports, subnets.c.public_id.label("subnet"))
+        .join(subnets, subnets.c.id == network_ports.c.subnet_id)
+        .order_by(network_ports.c.id)
+    )
+    if network_ids is not None:
+        query = query.where(network_ports.c.network_id.in_(network_ids))
+    found: dict[int, list[Port]] = defaultdict(list)
+    for row in connection.execute(query):
+        port = Port(row.id, row.public_id, row.subnet, IPv4Address(row.address), row.name)
+        found[row.network_id].append(port)
+    return found

@@ -1,0 +1,102 @@
+"""Routes of networks, below /api/v1. Thin: parse, ask the service, answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from gpupool.model.tenant import Permission, Principal
+from gpupool.network.engine_service import NetworkEngineService
+from gpupool.network.service import NetworkService
+from gpupool.tenancy.access import require_caller
+from gpupool.wire.common import Page
+from gpupool.wire.networks import NetworkEngineOut, NetworkIn, NetworkOut, SubnetIn
+
+router = APIRouter(tags=["networks"])
+
+
+def get_service(request: Request) -> NetworkService:
+    service: NetworkService = request.app.state.networks
+    return service
+
+
+def get_engine(request: Request) -> NetworkEngineService:
+    engine: NetworkEngineService = request.app.state.network_engine
+    return engine
+
+
+Service = Annotated[NetworkService, Depends(get_service)]
+Engine = Annotated[NetworkEngineService, Depends(get_engine)]
+Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
+TenantManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_TENANT))]
+PoolManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_POOL))]
+After = Annotated[str | None, Query(max_length=200, description="`next` of the page before")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Tenant = Annotated[str | None, Query(max_length=63, description="of another tenant (admins)")]
+
+
+@router.get("/networks")
+def list_networks(
+    service: Service, caller: Reader, after: After = None, limit: Limit = 100
+) -> Page[NetworkOut]:
+    """Networks by id: all of them for an admin, else those of the caller's tenant."""
+    return service.list_networks(caller, after, limit)
+
+
+@router.post("/networks", status_code=201)
+def create_network(body: NetworkIn, service: Service, caller: TenantManager) -> NetworkOut:
+    """Create a virtual private cloud with its subnets."""
+    return service.create_network(caller, body)
+
+
+@router.get("/networks/{network}")
+def get_network(
+    network: str, service: Service, caller: Reader, tenant: Tenant = None
+) -> NetworkOut:
+    """One network with the jobs in it, by name or id."""
+    return service.get_network(caller, network, tenant)
+
+
+@router.delete("/networks/{network}", status_code=204)
+def delete_network(
+    network: str, service: Service, caller: TenantManager, tenant: Tenant = None
+) -> Response:
+    """Delete a network with its subnets. Refused while jobs are in it."""
+    service.delete_network(caller, network, tenant)
+    return Response(status_code=204)
+
+
+@router.post("/networks/{network}/subnets", status_code=201)
+def create_subnet(
+    network: str, body: SubnetIn, service: Service, caller: TenantManager, tenant: Tenant = None
+) -> NetworkOut:
+    """Add a subnet to a network."""
+    return service.create_subnet(caller, network, body, tenant)
+
+
+@router.delete("/networks/{network}/subnets/{subnet}", status_code=204)
+def delete_subnet(
+    network: str, subnet: str, service: Service, caller: TenantManager, tenant: Tenant = None
+) -> Response:
+    """Delete a subnet of a network. Refused while jobs are in it, and for the last one."""
+    service.delete_subnet(caller, network, subnet, tenant)
+    return Response(status_code=204)
+
+
+@router.get("/network-engine")
+def get_network_engine(engine: Engine, _caller: Reader) -> NetworkEngineOut:
+    """The engine that carries networks: whether it is ready, and why not."""
+    return engine.get_state()
+
+
+@router.put("/network-engine")
+def enable_network_engine(engine: Engine, _caller: PoolManager) -> NetworkEngineOut:
+    """Start the engine on the pool's machine. The same again changes nothing."""
+    return engine.enable()
+
+
+@router.delete("/network-engine")
+def disable_network_engine(engine: Engine, _caller: PoolManager) -> NetworkEngineOut:
+    """End the engine and remove all of it. Refused while jobs are in networks."""
+    return engine.disable()

@@ -1,0 +1,67 @@
+"""Tables of networks, their subnets and the ports of jobs."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gpupool.store.tables import BigId, metadata
+
+networks = sa.Table(
+    "networks",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=False),
+    sa.Column("name", sa.String(63), nullable=False),
+    sa.Column("mtu", sa.Integer, nullable=False),
+    sa.Column("created_ns", sa.BigInteger, nullable=False),
+    sa.UniqueConstraint("tenant_id", "name"),
+)
+
+subnets = sa.Table(
+    "subnets",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("network_id", sa.ForeignKey("networks.id"), nullable=False),
+    sa.Column("name", sa.String(63), nullable=False),
+    sa.Column("cidr", sa.String(18), nullable=False),
+    sa.Column(
+        "next_offset",
+        sa.Integer,
+        nullable=False,
+        server_default="0",
+        comment="where the search for a free address begins: addresses.choose_address",
+    ),
+    sa.UniqueConstraint("network_id", "name"),
+)
+
+network_ports = sa.Table(
+    "network_ports",
+    metadata,
+    # One row per allocation in a network, from its grant to its release.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("network_id", sa.ForeignKey("networks.id"), nullable=False),
+    sa.Column("subnet_id", sa.ForeignKey("subnets.id"), nullable=False),
+    sa.Column("allocation_id", sa.ForeignKey("allocations.id"), nullable=False, unique=True),
+    sa.Column("address", sa.String(15), nullable=False),
+    sa.Column("name", sa.String(63), nullable=False, comment="DNS name in the network"),
+    # The last guard against one address given twice; the first is `ports.create_port`.
+    sa.UniqueConstraint("subnet_id", "address"),
+)
+
+network_engine = sa.Table(
+    "network_engine",
+    metadata,
+    # One row where networking is enabled.
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("agent", sa.String(63), nullable=False, comment="whose node runs the databases"),
+    sa.Column("state", sa.String(16), nullable=False, comment="starting, ready, failed, stopping"),
+    sa.Column("reason", sa.String(400), nullable=False, comment="why it is in that state"),
+    sa.Column("northbound", sa.String(200), nullable=False, comment="where the server connects"),
+    sa.Column(
+        "work_seq", sa.BigInteger, nullable=False, comment="when its agent last had news of it"
+    ),
+    sa.CheckConstraint("id = 1", name="one_row"),
+)

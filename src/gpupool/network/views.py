@@ -1,0 +1,106 @@
+"""Networks as they are shown."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.network.addresses import count_port_addresses
+from gpupool.network.model import make_mac
+from gpupool.network.reading import make_domain, make_subnet
+from gpupool.network.tables import network_ports, subnets
+from gpupool.tenancy.tables import tenants
+from gpupool.wire.networks import NetworkOut, NetworkPortOut, SubnetOut
+
+
+def describe_networks(
+    connection: sa.Connection, rows: Sequence[Any], *, with_ports: bool = False
+) -> list[NetworkOut]:
+    """Describe rows of `networks`, in their order."""
+    ids = [row.id for row in rows]
+    owners = _read_tenants(connection, {row.tenant_id for row in rows})
+    parts = _read_subnets(connection, ids)
+    ports = _read_ports(connection, ids) if with_ports else {}
+    return [
+        NetworkOut(
+            id=row.public_id,
+            name=row.name,
+            tenant=owners[row.tenant_id],
+            mtu=row.mtu,
+            domain=make_domain(row.name),
+            subnets=parts[row.id],
+            ports=ports.get(row.id, []),
+            created_ns=row.created_ns,
+        )
+        for row in rows
+    ]
+
+
+def _read_tenants(connection: sa.Connection, ids: set[int]) -> dict[int, str]:
+    query = sa.select(tenants.c.id, tenants.c.name).where(tenants.c.id.in_(ids))
+    return {row.id: row.name for row in connection.execute(query)}
+
+
+def _read_subnets(connection: sa.Connection, ids: Sequence[int]) -> dict[int, list[SubnetOut]]:
+    used = _count_ports(connection, ids)
+    found: dict[int, list[SubnetOut]] = defaultdict(list)
+    query = sa.select(subnets).where(subnets.c.network_id.in_(ids)).order_by(subnets.c.id)
+    for row in connection.execute(query):
+        subnet = make_subnet(row)
+        found[row.network_id].append(
+            SubnetOut(
+                id=row.public_id,
+                name=row.name,
+                cidr=row.cidr,
+                gateway=str(subnet.gateway),
+                used=used[row.id],
+                free=count_port_addresses(subnet.cidr) - used[row.id],
+            )
+        )
+    return found
+
+
+def _count_ports(connection: sa.Connection, ids: Sequence[int]) -> Counter[int]:
+    query = (
+        sa.select(network_ports.c.subnet_id, sa.func.count())
+        .where(network_ports.c.network_id.in_(ids))
+        .group_by(network_ports.c.subnet_id)
+    )
+    return Counter({row[0]: row[1] for row in connection.execute(query)})
+
+
+# Jobs belong to a package above this one, so their tables are named and not imported.
+_ALLOCATIONS = sa.table("allocations", sa.column("id"), sa.column("job_id"))
+_JOBS = sa.table("jobs", sa.column("id"), sa.column("public_id"), sa.column("name"))
+
+
+def _read_ports(connection: sa.Connection, ids: Sequence[int]) -> dict[int, list[NetworkPortOut]]:
+    query = (
+        sa.select(
+            network_ports,
+            subnets.c.name.label("subnet"),
+            _JOBS.c.public_id.label("job"),
+            _JOBS.c.name.label("job_name"),
+        )
+        .join(subnets, subnets.c.id == network_ports.c.subnet_id)
+        .join(_ALLOCATIONS, _ALLOCATIONS.c.id == network_ports.c.allocation_id)
+        .join(_JOBS, _JOBS.c.id == _ALLOCATIONS.c.job_id)
+        .where(network_ports.c.network_id.in_(ids))
+        .order_by(network_ports.c.id)
+    )
+    found: dict[int, list[NetworkPortOut]] = defaultdict(list)
+    for row in connection.execute(query):
+        found[row.network_id].append(
+            NetworkPortOut(
+                job=row.job,
+                job_name=row.job_name,
+                address=row.address,
+                mac=make_mac(0x0A, row.id),
+                subnet=row.subnet,
+                dns_name=row.name,
+            )
+        )
+    return found

@@ -1,0 +1,107 @@
+"""Networks of tenants: what a client asks for, what it gets, what agents serve and report."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from gpupool.wire.common import Name, WireModel
+
+EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
+
+
+class NetworkJoinIn(WireModel):
+    """The network that the jobs of a submission join."""
+
+    name: Name
+
+
+class SubnetIn(WireModel):
+    """A subnet of a network."""
+
+    name: Name = "default"
+    cidr: str = Field(max_length=60, description="IPv4 prefix of 16 to 28 bits: 10.0.0.0/24")
+
+
+class NetworkIn(WireModel):
+    """A virtual private cloud (VPC) of a tenant."""
+
+    name: Name
+    subnets: list[SubnetIn] = Field(min_length=1, max_length=16)
+    mtu: int = Field(1442, ge=576, le=9000, description="largest packet inside it, in bytes")
+    tenant: Name | None = Field(None, description="for another tenant (admins)")
+
+
+class SubnetOut(WireModel):
+    id: str
+    name: str
+    cidr: str
+    gateway: str
+    used: int = Field(description="addresses that jobs have")
+    free: int
+
+
+class NetworkPortOut(WireModel):
+    """A job in a network."""
+
+    job: str
+    job_name: str
+    address: str
+    mac: str
+    subnet: str
+    dns_name: str
+
+
+class NetworkOut(WireModel):
+    id: str
+    name: str
+    tenant: str
+    mtu: int
+    domain: str = Field(description="DNS domain of the names of its jobs")
+    subnets: list[SubnetOut]
+    ports: list[NetworkPortOut] = Field(
+        default_factory=list, description="jobs in it; empty in lists"
+    )
+    in_force: bool | None = Field(
+        None, description="the engine has it as it is here; null: the engine is not ready"
+    )
+    created_ns: int
+
+
+class NetworkEngineOut(WireModel):
+    """The engine that carries networks."""
+
+    state: EngineState
+    reason: str = ""
+    node: str | None = Field(None, description="the node that runs its databases")
+    networks: int = 0
+    jobs: int = Field(0, description="jobs in networks now")
+
+
+class NetworkEngineWork(WireModel):
+    """What an agent has to do about the engine on its machine."""
+
+    want: Literal["run", "stop"]
+
+
+class NetworkEngineReport(WireModel):
+    """What an agent says of the engine on its machine. `northbound` is where its database is."""
+
+    state: Literal["starting", "ready", "failed", "stopped"]
+    reason: str = Field("", max_length=400)
+    northbound: str = Field("", max_length=200)
+
+
+class PortWork(WireModel):
+    """The attachment of a job to a network."""
+
+    id: str
+    network: str
+    address: str
+    prefix: int
+    gateway: str
+    mac: str
+    mtu: int
+    domain: str
+    dns_name: str

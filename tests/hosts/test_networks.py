@@ -1,0 +1,195 @@
+"""Networks on this machine with the real OVN: joined, isolated, and whole after kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.agent.network.daemons import find_missing_programs
+from tests.e2e.pool_fixture import RealPool
+from tests.support.pages import PAGES
+from tests.support.typed_commands import commands
+
+_MISSING = find_missing_programs()
+_REASON = f"needs {', '.join(sorted(set(_MISSING.values())))}" if _MISSING else ""
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(bool(_MISSING), reason=_REASON),
+]
+
+SERVE = """
+import socket
+server = socket.create_server(("", 7000))
+while True:
+    peer, _ = server.accept()
+    peer.sendall({text!r})
+    peer.close()
+"""
+#: Prints what the server of an address says, or the name of the error.
+ASK = """
+import socket, sys
+try:
+    print(socket.create_connection((sys.argv[1], 7000), float(sys.argv[2])).recv(20).decode())
+except OSError as error:
+    print(type(error).__name__)
+"""
+DAEMONS = ("ovn-northd", "ovs-vswitchd", "ovn-controller", "ovsdb-server")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RealPool]:
+    interfaces = list_interfaces()
+    directory = Path(tempfile.mkdtemp(prefix="gpn-"))
+    directory.chmod(0o755)
+    with RealPool(directory / "pool", "8xL40S") as made:
+        made.do("network", "enable")
+        for name in ("a", "b"):
+            made.do("network", "create", name, "--cidr", "10.0.0.0/24")
+            command = SERVE.format(text=f"from-{name}".encode())
+            words = ("submit", "--network", name, "--gpu", "0.1", "--name", f"server-{name}")
+            made.do(*words, "--", sys.executable, "-c", command)
+            made.until_state(f"server-{name}", "running")
+        yield made
+        made.stop_all()
+        made.do("network", "disable", "--yes")
+        assert made.json("network", "status")["state"] == "off"
+        assert list_interfaces() == interfaces
+        assert find_daemons(made) == []
+        assert not list(Path("/run/netns").glob(f"gpupool-{mark(made)}-*"))
+        assert not Path(f"/run/gpupool-network-{mark(made)}").exists()
+    shutil.rmtree(directory)
+
+
+def list_interfaces() -> set[str]:
+    return set(os.listdir("/sys/class/net"))
+
+
+def mark(pool: RealPool) -> str:
+    from gpupool.agent.network.daemons import locate_engine
+
+    return locate_engine(pool.state_dir / "agent/network").mark
+
+
+def find_daemons(pool: RealPool) -> list[int]:
+    """The daemons of this pool alone: other pools of the machine have some too."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        name = Path(words[0].decode()).name
+        if name in DAEMONS and any(mark(pool).encode() in word for word in words):
+            found.append(int(entry.name))
+    return found
+
+
+def ask(pool: RealPool, network: str, whom: str, seconds: float = 10) -> str:
+    words = ("run", "-q", "--network", network, "--gpu", "0.1", "--")
+    return pool.do(*words, sys.executable, "-c", ASK, whom, str(seconds)).strip()
+
+
+def address(pool: RealPool, name: str) -> str:
+    return str(pool.job(name)["address"])
+
+
+def test_jobs_of_one_network_meet_by_name_and_by_address(pool: RealPool) -> None:
+    assert ask(pool, "a", "server-a") == "from-a"
+    assert ask(pool, "b", "server-b") == "from-b"
+    assert ask(pool, "a", "server-a.a.gpupool.internal") == "from-a"
+    assert ask(pool, "a", address(pool, "server-a")) == "from-a"
+
+
+def test_the_same_address_in_two_networks_is_two_jobs(pool: RealPool) -> None:
+    assert address(pool, "server-a") == address(pool, "server-b") == "10.0.0.2"
+    assert ask(pool, "a", "10.0.0.2") == "from-a"
+    assert ask(pool, "b", "10.0.0.2") == "from-b"
+
+
+def test_a_job_reaches_nothing_outside_of_its_network(pool: RealPool) -> None:
+    words = ("run", "-q", "--network", "a", "--gpu", "0.1", "--")
+    listing = pool.do(*words, "cat", "/proc/net/dev")
+    names = {line.split(":")[0].strip() for line in listing.splitlines() if ":" in line}
+    assert names == {"lo", "eth0"}
+    # The address of an outer interface is one that the job's network does not know.
+    outside = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True)
+    for one in outside.stdout.split()[:1]:
+        assert ask(pool, "a", one, 1) == "TimeoutError"
+    # Without a network a job sees the machine's, and no tenant's.
+    words = ("run", "-q", "--gpu", "0.1", "--", sys.executable, "-c", ASK, "10.0.0.2", "1")
+    assert pool.do(*words).strip() != "from-a"
+
+
+def test_a_forged_source_address_gets_no_answer(pool: RealPool) -> None:
+    forge = """
+import fcntl, os, socket, subprocess
+subprocess.run(["ip", "addr", "add", "10.0.0.200/24", "dev", "eth0"], check=True)
+with socket.socket() as own:
+    own.settimeout(1)
+    own.bind(("10.0.0.200", 0))
+    try:
+        own.connect(("10.0.0.2", 7000))
+        print("connected")
+    except OSError as error:
+        print(type(error).__name__)
+"""
+    words = ("run", "-q", "--network", "a", "--gpu", "0.1", "--", sys.executable, "-c", forge)
+    assert pool.do(*words).strip() == "TimeoutError"
+
+
+def test_names_addresses_and_traffic_survive_a_killed_server(pool: RealPool) -> None:
+    before = pool.json("network", "show", "a")["ports"]
+    os.kill(pool.server_pid(), signal.SIGKILL)
+    pool.up()
+    assert pool.json("network", "show", "a")["ports"] == before
+    assert ask(pool, "a", "server-a") == "from-a"
+    assert ask(pool, "b", "10.0.0.2") == "from-b"
+
+
+def test_daemons_that_were_killed_all_at_once_come_back(pool: RealPool) -> None:
+    killed = find_daemons(pool)
+    assert len(killed) == 6
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    pool.until(lambda: len(set(find_daemons(pool)) - set(killed)) == 6, "six new daemons")
+    assert ask(pool, "a", "server-a") == "from-a"
+    assert ask(pool, "b", "10.0.0.2") == "from-b"
+
+
+def test_what_is_refused_says_why(pool: RealPool) -> None:
+    for words, code in (
+        (("network", "create", "c", "--cidr", "10.0.0.5/24"), "GP-1060"),
+        (("network", "create", "a", "--cidr", "10.0.0.0/24"), "GP-2006"),
+        (("network", "subnet-create", "a", "--cidr", "10.0.0.128/25"), "GP-2080"),
+        (("network", "delete", "a", "--yes"), "GP-2008"),
+        (("network", "disable", "--yes"), "GP-2008"),
+        (("submit", "--network", "c", "--gpu", "0.1", "true"), "GP-3020"),
+    ):
+        refused = pool.run(*words)
+        assert code in refused.stderr, refused.stderr
+        assert refused.returncode in (2, 3, 5)
+    assert len(json.loads(pool.do("network", "list", "-o", "json"))) == 2
+
+
+def test_commands_of_the_page_work_in_their_order(pool: RealPool) -> None:
+    for words in commands(PAGES / "network-first.md"):
+        # The network of these tests is used, so the engine cannot end here.
+        if words[:2] != ["network", "disable"]:
+            printed = pool.do(*words)
+            if words[0] == "submit":
+                pool.until_state("server", "running")
+            if words[0] == "run":
+                assert printed == "200\n"

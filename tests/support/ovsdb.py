@@ -1,0 +1,70 @@
+"""A real OVSDB server for tests, without privileges: the databases of OVN, and nothing behind them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.supervised import until
+
+NORTHBOUND_SCHEMA = Path("/usr/share/ovn/ovn-nb.ovsschema")
+
+
+def find_missing_part() -> str:
+    """Why no server can run here; empty when it can."""
+    if shutil.which("ovsdb-server") is None or not NORTHBOUND_SCHEMA.exists():
+        return "needs the packages ovn-common and openvswitch-switch"
+    return ""
+
+
+class DatabaseServer:
+    """A northbound database in a directory of its own, which outlives its server."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file = directory / "nb.db"
+        self.remote = f"unix:{directory}/nb.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+        command = ["ovsdb-tool", "create", str(self._file), str(NORTHBOUND_SCHEMA)]
+        subprocess.run(command, check=True)
+        self.start()
+
+    def start(self) -> None:
+        socket = self._directory / "nb.sock"
+        socket.unlink(missing_ok=True)
+        self._process = subprocess.Popen(
+            [
+                "ovsdb-server",
+                str(self._file),
+                f"--remote=p{self.remote}",
+                f"--unixctl={self._directory}/ctl",
+                "-vconsole:off",
+            ]
+        )
+        until(socket.exists)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def command(self, *words: str) -> str:
+        """What `ovn-nbctl` prints: another client of the database."""
+        command = ["ovn-nbctl", f"--db={self.remote}", "--timeout=10", *words]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+
+@contextlib.contextmanager
+def northbound_server() -> Iterator[DatabaseServer]:
+    # A socket's path has 107 bytes at most, which a directory of pytest may exceed.
+    with tempfile.TemporaryDirectory(prefix="gpo-") as directory:
+        server = DatabaseServer(Path(directory))
+        try:
+            yield server
+        finally:
+            server.kill()

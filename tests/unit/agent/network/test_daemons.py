@@ -1,0 +1,68 @@
+"""The daemons' command lines: private files alone, and every program named with its package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpupool.agent.network import daemons
+from gpupool.agent.network.daemons import (
+    find_datapath,
+    find_missing_programs,
+    list_create_commands,
+    list_database_servers,
+    list_workers,
+    locate_engine,
+    make_switch_settings,
+)
+
+
+def test_every_file_of_a_daemon_is_below_the_engines_own_directories(tmp_path: Path) -> None:
+    files = locate_engine(tmp_path)
+    for helper in (*list_database_servers(files), *list_workers(files)):
+        for word in helper.arguments[1:]:
+            path = word.partition("=")[2] or word
+            path = path.removeprefix("punix:").removeprefix("unix:")
+            if path.startswith("/"):
+                assert Path(path).is_relative_to(files.run) or Path(path).is_relative_to(files.data)
+
+
+def test_two_agents_of_one_machine_have_engines_of_their_own(tmp_path: Path) -> None:
+    one = locate_engine(tmp_path / "one")
+    two = locate_engine(tmp_path / "two")
+    assert one.run != two.run
+    assert one.mark != two.mark
+    assert locate_engine(tmp_path / "one") == one
+
+
+def test_a_long_state_directory_leaves_room_for_the_name_of_a_socket(tmp_path: Path) -> None:
+    files = locate_engine(tmp_path / ("long-" * 40))
+    # sun_path of Linux, with its NUL (unix(7)).
+    assert len(files.remote("southbound").removeprefix("unix:")) < 108
+
+
+def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    missing = find_missing_programs()
+    assert missing["ovn-northd"] == "ovn-central"
+    assert missing["ovs-vswitchd"] == "openvswitch-switch"
+    assert missing["ovn-controller"] == "ovn-host"
+
+
+def test_the_switch_uses_the_kernels_datapath_where_there_is_one(tmp_path: Path) -> None:
+    assert find_datapath(tmp_path) == "netdev"
+    (tmp_path / "sys/module/openvswitch").mkdir(parents=True)
+    assert find_datapath(tmp_path) == "system"
+    files = locate_engine(tmp_path)
+    assert make_switch_settings(files, "system")["ovn-bridge-datapath-type"] == "system"
+
+
+def test_each_database_is_created_from_its_own_schema(tmp_path: Path) -> None:
+    commands = list_create_commands(locate_engine(tmp_path))
+    assert {file.stem: Path(command[-1]).stem for file, command in commands.items()} == {
+        "switch": "vswitch",
+        "northbound": "ovn-nb",
+        "southbound": "ovn-sb",
+    }
+    assert len(daemons.BRIDGE) <= 15

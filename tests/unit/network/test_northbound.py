@@ -1,0 +1,49 @@
+"""What a network becomes in OVN: whole, in itself, and with the addresses that are its own."""
+
+from __future__ import annotations
+
+from gpupool.network.northbound import compile_network, name_port
+from gpupool.network.rows import NorthboundRow
+from tests.unit.network.networks import make_network
+
+
+def find(rows: tuple[NorthboundRow, ...], kind: str) -> list[NorthboundRow]:
+    return [row for row in rows if row.key.startswith(f"{kind}/")]
+
+
+def test_every_reference_names_a_row_of_the_same_network() -> None:
+    rows = compile_network(make_network(1, 3))
+    keys = {row.key for row in rows}
+    assert len(keys) == len(rows)
+    for row in rows:
+        for references in row.references.values():
+            assert references <= keys
+
+
+def test_two_networks_with_one_prefix_share_no_row_name_or_mac() -> None:
+    one = compile_network(make_network(1, 3))
+    two = compile_network(make_network(2, 3))
+    assert not {row.key for row in one} & {row.key for row in two}
+    for kind in ("port", "router-port", "switch", "router"):
+        names = [str(row.columns["name"]) for row in (*find(one, kind), *find(two, kind))]
+        assert len(set(names)) == len(names)
+    addresses = [row.columns["addresses"] for row in (*find(one, "port"), *find(two, "port"))]
+    assert len(set(addresses)) == 6
+
+
+def test_a_port_may_send_from_its_own_addresses_only() -> None:
+    network = make_network(7, 1)
+    (row,) = find(compile_network(network), "port")
+    (port,) = network.ports
+    assert row.columns["name"] == name_port(port.key)
+    assert (
+        row.columns["port_security"] == row.columns["addresses"] == ("0a:00:00:00:1b:58 10.0.0.10",)
+    )
+
+
+def test_a_job_is_found_by_its_name_with_and_without_the_domain_in_lower_case() -> None:
+    (row,) = find(compile_network(make_network(1, 1)), "dns")
+    assert row.columns["records"] == {
+        "job-1000": "10.0.0.10",
+        "job-1000.net1.gpupool.internal": "10.0.0.10",
+    }
