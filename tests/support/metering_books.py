@@ -14,7 +14,6 @@ from typing import Any
 import sqlalchemy as sa
 
 import gpupool.allocations.store.tables as work
-import gpupool.network.tables  # registers the tables
 from gpupool.base.clock import LedgerClock
 from gpupool.base.units import MIB
 from gpupool.fleet.service import FleetService

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from gpupool.network.tables import networks
 from gpupool.store.tables import BigId, metadata
 
 _LIVE_STATES = ("pending", "starting", "running")
@@ -79,7 +80,7 @@ claims = sa.Table(
     ),
     sa.Column(
         "network_id",
-        sa.ForeignKey("networks.id", ondelete="SET NULL"),
+        sa.ForeignKey(networks.c.id, ondelete="SET NULL"),
         nullable=True,
         comment="that its jobs join; null: none",
     ),
