@@ -64,11 +64,19 @@ def pool() -> Iterator[RealPool]:
         made.stop_all()
         made.do("network", "disable", "--yes")
         assert made.json("network", "status")["state"] == "off"
-        assert list_interfaces() == interfaces
-        assert find_daemons(made) == []
-        assert not list(Path("/run/netns").glob(f"gpupool-{mark(made)}-*"))
-        assert not Path(f"/run/gpupool-network-{mark(made)}").exists()
+        check_nothing_is_left(made)
+        # A purge ends an engine that is enabled.
+        made.do("network", "enable")
+        assert len(find_daemons(made)) == 6
+    check_nothing_is_left(made)
+    assert list_interfaces() == interfaces
     shutil.rmtree(directory)
+
+
+def check_nothing_is_left(pool: RealPool) -> None:
+    assert find_daemons(pool) == []
+    assert not list(Path("/run/netns").glob(f"gpupool-{mark(pool)}*"))
+    assert not Path(f"/run/gpupool-network-{mark(pool)}").exists()
 
 
 def list_interfaces() -> set[str]:

@@ -9,6 +9,7 @@ import contextlib
 import select
 from pathlib import Path
 
+from gpupool.agent.network.engine import remove_engine
 from gpupool.agent.supervisor.cgroups import detect_cgroups
 from gpupool.agent.supervisor.client import NotRunning, SupervisorConnection
 from gpupool.agent.supervisor.job_state import JobState, SupervisorError, inspect_job
@@ -22,7 +23,7 @@ _END_SECONDS = GRACE_SECONDS + 15
 
 
 def end_every_job(paths: PoolPaths, pool_id: str) -> int:
-    """Stop every job, end the processes left behind, remove the pool's cgroups. Idempotent.
+    """Stop every job and the engine of networks, remove the pool's cgroups. Idempotent.
 
     Blocks for the grace of each job. The empty directories of `launch.find_mount_base` stay: jobs
     of another pool may have mounts there in namespaces of their own, and removing a mount point
@@ -34,6 +35,7 @@ def end_every_job(paths: PoolPaths, pool_id: str) -> int:
     ended = 0
     for directory in _list_directories(paths.jobs):
         ended += _end_job(directory)
+    remove_engine(paths.agent)
     support = detect_cgroups()
     purge_pool(support, make_group_name(pool_id, paths.root))
     # Version 0.1.0 named the groups so; another instance of the pool may have jobs in them.

@@ -146,6 +146,7 @@ class HelperProcess:
     Attributes:
         name: unique on the node; a plain file name.
         uid: account that it runs as; None is the agent's.
+        network_namespace: path of the namespace that it enters; None is the agent's.
     """
 
     name: str
@@ -153,6 +154,7 @@ class HelperProcess:
     environment: Mapping[str, str] = field(default_factory=dict)
     uid: int | None = None
     gid: int | None = None
+    network_namespace: str | None = None
 
 
 @dataclass(frozen=True)

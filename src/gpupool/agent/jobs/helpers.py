@@ -112,6 +112,7 @@ class HelperProcesses:
             grace_seconds=GRACE_SECONDS,
             cgroups=self._find_cgroups(f"helper-{helper.name}"),
             owner_uid=self._owner_uid,
+            network_namespace=helper.network_namespace,
         )
 
     def _locate(self, name: str) -> Path:

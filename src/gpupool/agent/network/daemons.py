@@ -15,8 +15,10 @@ from typing import Final
 
 from gpupool.mechanisms.contract import HelperProcess
 
-#: The bridge that jobs are plugged into: a name of an interface, so 15 characters at most.
-BRIDGE: Final = "gpupool-int"
+#: The bridge that jobs are plugged into: an interface of the switch's namespace.
+BRIDGE: Final = "br-int"
+#: Where iproute2 finds namespaces, so `ip netns` shows them to admins.
+NAMESPACES: Final = Path("/run/netns")
 #: The name of this machine in the southbound database.
 CHASSIS: Final = "gpupool"
 
@@ -48,6 +50,11 @@ class EngineFiles:
     mark: str
     data: Path
     run: Path
+
+    @property
+    def namespace(self) -> Path:
+        """The network namespace of the switch: its interfaces are no other program's."""
+        return NAMESPACES / f"gpupool-{self.mark}"
 
     def database(self, name: str) -> Path:
         """Return the file of a database: `switch`, `northbound` or `southbound`."""
@@ -96,6 +103,7 @@ def list_workers(files: EngineFiles) -> tuple[HelperProcess, ...]:
         "vswitchd",
         ("ovs-vswitchd", files.remote("switch"), *_common_options(files, "vswitchd")),
         _make_environment(files),
+        network_namespace=str(files.namespace),
     )
     compiler = HelperProcess(
         "northd",

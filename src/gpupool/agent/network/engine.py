@@ -7,6 +7,7 @@ again. A daemon that ended is started again: the others wait for it, and what wa
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import subprocess
 import threading
@@ -17,7 +18,6 @@ from typing import Final
 
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.network.daemons import (
-    BRIDGE,
     EngineFiles,
     find_datapath,
     find_missing_programs,
@@ -27,7 +27,7 @@ from gpupool.agent.network.daemons import (
     locate_engine,
     make_switch_settings,
 )
-from gpupool.agent.network.namespaces import JobNamespaces, remove_interface
+from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
 from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import make_directory_durably
@@ -41,8 +41,6 @@ _USER: Final = "engine"
 #: Seconds in which a daemon has to come up, and between two looks at running ones.
 _START_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 2.0
-#: Made by the switch in user space (dpif-netdev) and left when it ends.
-_LEFT_INTERFACES: Final = (BRIDGE, "ovs-netdev")
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +60,7 @@ class NetworkEngine:
         root = agent_dir / "network"
         self._files = locate_engine(root)
         self._root = root
-        self._helpers = HelperProcesses(root / "daemons", owner_uid, lambda _name: ())
+        self._helpers = _make_helpers(root, owner_uid)
         self._report = report
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
@@ -136,6 +134,7 @@ class NetworkEngine:
     def _create_databases(self) -> None:
         make_directory_durably(self._files.data, mode=0o700)
         self._files.run.mkdir(mode=0o700, exist_ok=True)
+        create_namespace(self._files.namespace)
         for file, command in list_create_commands(self._files).items():
             if file.exists():
                 continue
@@ -161,19 +160,38 @@ class NetworkEngine:
             ports.close()
 
     def _stop(self) -> NetworkEngineReport:
-        """End the daemons and remove all that they and the jobs' cables left. Idempotent."""
-        namespaces = JobNamespaces(self._files.mark)
-        for port in namespaces.list_ports():
-            namespaces.remove(port)
         try:
-            self._helpers.release(_USER)
+            end_engine(self._root, self._helpers)
         except SupervisorError as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
-        for interface in _LEFT_INTERFACES:
-            remove_interface(interface)
-        shutil.rmtree(self._files.run, ignore_errors=True)
-        shutil.rmtree(self._root, ignore_errors=True)
         return NetworkEngineReport(state="stopped")
+
+
+def remove_engine(agent_dir: Path) -> None:
+    """End the engine of an agent that does not run, and remove all of it. Idempotent.
+
+    Raises SupervisorError where a daemon does not end.
+    """
+    root = agent_dir / "network"
+    if root.exists():
+        end_engine(root, _make_helpers(root, os.geteuid()))
+
+
+def end_engine(root: Path, helpers: HelperProcesses) -> None:
+    """End the daemons and remove all that they and the jobs' cables left. Idempotent."""
+    files = locate_engine(root)
+    namespaces = JobNamespaces(files)
+    for port in namespaces.list_ports():
+        namespaces.remove(port)
+    helpers.release(_USER)
+    # With the interfaces that a switch in user space leaves when it ends.
+    remove_namespace(files.namespace)
+    shutil.rmtree(files.run, ignore_errors=True)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _make_helpers(root: Path, owner_uid: int) -> HelperProcesses:
+    return HelperProcesses(root / "daemons", owner_uid, lambda _name: ())
 
 
 def open_ports(files: EngineFiles) -> SwitchPorts:

@@ -26,7 +26,7 @@ class JobNetworks:
 
     def __init__(self, files: EngineFiles) -> None:
         self._files = files
-        self._namespaces = JobNamespaces(files.mark)
+        self._namespaces = JobNamespaces(files)
         self._lock = threading.Lock()
         self._ports: SwitchPorts | None = None
 

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gpupool.agent.network.daemons import NAMESPACES, EngineFiles
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.wire.networks import PortWork
 
-#: Where iproute2 finds namespaces, so `ip netns` shows them to admins.
-NAMESPACES: Final = Path("/run/netns")
 _CLONE_NEWNET: Final = 0x40000000
 #: ethtool's request ETHTOOL_STXCSUM, sent by SIOCETHTOOL (linux/ethtool.h, linux/sockios.h).
 _SET_TX_CHECKSUM: Final = 0x17
@@ -48,14 +47,15 @@ def name_interface(port: str) -> str:
 
 
 class JobNamespaces:
-    """The namespaces of the jobs of one agent.
+    """The namespaces of the jobs of one agent, each with a cable into the switch's namespace.
 
-    Their names begin with a mark of the agent's state directory: other pools of this machine have
-    namespaces of their own.
+    Their names begin with the engine's mark: other pools of this machine have namespaces of their
+    own.
     """
 
-    def __init__(self, mark: str) -> None:
-        self._prefix = f"gpupool-{mark}-"
+    def __init__(self, files: EngineFiles) -> None:
+        self._switch = files.namespace
+        self._prefix = f"{files.namespace.name}-"
 
     def create(self, work: PortWork) -> JobNetwork:
         """Make the namespace of a port with its address.
@@ -63,18 +63,17 @@ class JobNamespaces:
         Idempotent; undoes first what a killed agent left half made.
         """
         library = _import_pyroute2()
-        interface = name_interface(work.id)
-        network = JobNetwork(self._locate(work.id), interface)
-        with library.IPRoute() as host:
-            if _is_complete(library, host, network, work):
-                return network
-            self.remove(work.id)
-            library.netns.create(network.namespace.name)
-            inside = os.open(network.namespace, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                _create_cable(host, interface, work, inside)
-            finally:
-                os.close(inside)
+        network = JobNetwork(self._locate(work.id), name_interface(work.id))
+        if self._is_complete(library, network, work):
+            return network
+        self.remove(work.id)
+        create_namespace(network.namespace)
+        inside = os.open(network.namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with _enter(self._switch), library.IPRoute() as switch:
+                _create_cable(switch, network.interface, work, inside)
+        finally:
+            os.close(inside)
         with _enter(network.namespace):
             _set_up_inside(library, work)
         return network
@@ -84,10 +83,11 @@ class JobNamespaces:
 
         Processes that are still in it keep it without a cable.
         """
-        remove_interface(name_interface(port))
-        namespace = self._locate(port)
-        if namespace.exists():
-            _import_pyroute2().netns.remove(namespace.name)
+        if self._switch.exists():
+            with _enter(self._switch), _import_pyroute2().IPRoute() as switch:
+                for index in switch.link_lookup(ifname=name_interface(port)):
+                    switch.link("del", index=index)
+        remove_namespace(self._locate(port))
 
     def list_ports(self) -> list[str]:
         """List the ports that have a namespace."""
@@ -100,36 +100,43 @@ class JobNamespaces:
     def _locate(self, port: str) -> Path:
         return NAMESPACES / f"{self._prefix}{port}"
 
+    def _is_complete(self, library: Any, network: JobNetwork, work: PortWork) -> bool:
+        """Whether an earlier call made all of it: the address comes last."""
+        if not network.namespace.exists() or not self._switch.exists():
+            return False
+        with _enter(self._switch), library.IPRoute() as switch:
+            if not switch.link_lookup(ifname=network.interface):
+                return False
+        with _enter(network.namespace), library.IPRoute() as inside:
+            addresses = inside.get_addr(family=socket.AF_INET, label="eth0")
+            routes = inside.get_default_routes(family=socket.AF_INET)
+        return bool(addresses) and bool(routes) and addresses[0].get("address") == work.address
 
-def remove_interface(name: str) -> None:
-    """Remove an interface of this machine. Idempotent."""
-    with _import_pyroute2().IPRoute() as host:
-        for index in host.link_lookup(ifname=name):
-            host.link("del", index=index)
+
+def create_namespace(path: Path) -> None:
+    """Make a network namespace of that name. Idempotent."""
+    if not path.exists():
+        _import_pyroute2().netns.create(path.name)
 
 
-def _create_cable(host: Any, interface: str, work: PortWork, inside: int) -> None:
+def remove_namespace(path: Path) -> None:
+    """Remove the name of a network namespace; it ends with its last process. Idempotent."""
+    if path.exists():
+        _import_pyroute2().netns.remove(path.name)
+
+
+def _create_cable(switch: Any, interface: str, work: PortWork, inside: int) -> None:
     # MAC, MTU and namespace come with the interface: the inner end never exists half made, and its
     # link-local address is made of the right MAC address.
-    host.link(
+    switch.link(
         "add",
         ifname=interface,
         kind="veth",
         mtu=work.mtu,
         peer={"ifname": "eth0", "address": work.mac, "mtu": work.mtu, "net_ns_fd": inside},
     )
-    host.link("set", index=host.link_lookup(ifname=interface)[0], state="up")
+    switch.link("set", index=switch.link_lookup(ifname=interface)[0], state="up")
     _turn_checksum_off(interface)
-
-
-def _is_complete(library: Any, host: Any, network: JobNetwork, work: PortWork) -> bool:
-    """Whether an earlier call made all of it: the address comes last."""
-    if not network.namespace.exists() or not host.link_lookup(ifname=network.interface):
-        return False
-    with _enter(network.namespace), library.IPRoute() as inside:
-        addresses = inside.get_addr(family=socket.AF_INET, label="eth0")
-        routes = inside.get_default_routes(family=socket.AF_INET)
-    return bool(addresses) and bool(routes) and addresses[0].get("address") == work.address
 
 
 def _set_up_inside(library: Any, work: PortWork) -> None:
