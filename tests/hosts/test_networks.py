@@ -158,6 +158,29 @@ with socket.socket() as own:
     assert pool.do(*words).strip() == "TimeoutError"
 
 
+def test_members_of_a_gang_meet_by_name(pool: RealPool) -> None:
+    script = """
+import os, socket
+rank = int(os.environ["RANK"])
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if rank == 0:
+    with socket.create_server(("", address[1])) as server:
+        peer, source = server.accept()
+        print(os.environ["GPUPOOL_GANG_HOSTS"], peer.recv(10).decode())
+else:
+    for _ in range(100):
+        try:
+            socket.create_connection(address, 5).sendall(b"hello")
+            break
+        except OSError:
+            __import__("time").sleep(0.1)
+"""
+    words = ("submit", "--network", "a", "--gpu", "0.1", "--gang", "2", "--name", "pair")
+    pool.do(*words, "--", sys.executable, "-c", script)
+    pool.until_state("pair.0", "done", "failed")
+    assert pool.do("logs", "pair.0") == "pair-0.pair,pair-1.pair hello\n"
+
+
 def test_names_addresses_and_traffic_survive_a_killed_server(pool: RealPool) -> None:
     before = pool.json("network", "show", "a")["ports"]
     os.kill(pool.server_pid(), signal.SIGKILL)

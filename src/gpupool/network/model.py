@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
@@ -63,6 +64,20 @@ class Network:
     mtu: int
     subnets: tuple[Subnet, ...] = ()
     ports: tuple[Port, ...] = ()
+
+
+def make_dns_name(job: str, array: str | None = None) -> str:
+    """Make the DNS name of a job: `train`, or `train-0.train` of a member of a gang or an array.
+
+    A host name has letters, digits and hyphens only (RFC 1123 section 2.1); other characters of a
+    job's name become hyphens.
+    """
+    label = _make_label(job)
+    return label if array is None else f"{label}.{_make_label(array)}"
+
+
+def _make_label(text: str) -> str:
+    return re.sub(r"[^a-z0-9-]", "-", text.lower()).strip("-")
 
 
 def make_mac(first: int, number: int) -> str:

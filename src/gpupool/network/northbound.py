@@ -6,6 +6,7 @@ options; a port a logical switch port that accepts packets of its own addresses 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from gpupool.network.model import Network, Port, Subnet, make_router_mac
@@ -47,12 +48,14 @@ def _compile_router(network: Network) -> NorthboundRow:
 
 
 def _compile_dns(network: Network) -> NorthboundRow:
-    records = dict[str, str]()
+    addresses: dict[str, list[str]] = defaultdict(list)
     for port in network.ports:
-        if port.name:
-            # ovn-northd answers names in lower case only.
-            records[f"{port.name}.{network.domain}".lower()] = str(port.address)
-            records[port.name.lower()] = str(port.address)
+        addresses[port.name].append(str(port.address))
+    records = dict[str, str]()
+    for name, found in addresses.items():
+        # Also without the domain: a name with a dot is asked for as it is before the search list.
+        records[name] = " ".join(found)
+        records[f"{name}.{network.domain}"] = " ".join(found)
     return NorthboundRow("DNS", f"dns/{network.key}", {"records": records})
 
 

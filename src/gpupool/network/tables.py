@@ -46,7 +46,7 @@ network_ports = sa.Table(
     sa.Column("subnet_id", sa.ForeignKey("subnets.id"), nullable=False),
     sa.Column("allocation_id", sa.ForeignKey("allocations.id"), nullable=False, unique=True),
     sa.Column("address", sa.String(15), nullable=False),
-    sa.Column("name", sa.String(63), nullable=False, comment="DNS name in the network"),
+    sa.Column("name", sa.String(127), nullable=False, comment="DNS name in the network"),
     # The last guard against one address given twice; the first is `ports.create_port`.
     sa.UniqueConstraint("subnet_id", "address"),
 )

@@ -23,4 +23,4 @@ def make_network(number: int, ports: int, cidr: IPv4Network = PREFIX) -> Network
 
 
 def make_port(number: int, subnet: Subnet, address: IPv4Address) -> Port:
-    return Port(number, f"n-{number:010}", subnet.key, address, f"Job-{number}")
+    return Port(number, f"n-{number:010}", subnet.key, address, f"job-{number}")

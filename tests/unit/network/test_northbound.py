@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpupool.network.model import make_dns_name
 from gpupool.network.northbound import compile_network, name_port
 from gpupool.network.rows import NorthboundRow
 from tests.unit.network.networks import make_network
@@ -41,9 +42,15 @@ def test_a_port_may_send_from_its_own_addresses_only() -> None:
     )
 
 
-def test_a_job_is_found_by_its_name_with_and_without_the_domain_in_lower_case() -> None:
+def test_a_job_is_found_by_its_name_with_and_without_the_domain() -> None:
     (row,) = find(compile_network(make_network(1, 1)), "dns")
     assert row.columns["records"] == {
         "job-1000": "10.0.0.10",
         "job-1000.net1.gpupool.internal": "10.0.0.10",
     }
+
+
+def test_dns_names_of_members_are_host_names() -> None:
+    assert make_dns_name("Train_x.y") == "train-x-y"
+    assert make_dns_name("train.12", "train") == "train-12.train"
+    assert make_dns_name("a.b.0", "a.b") == "a-b-0.a-b"

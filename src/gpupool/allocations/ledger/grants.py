@@ -28,6 +28,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import JobState
 from gpupool.model.partition import PartitionSlot
+from gpupool.network.model import make_dns_name
 from gpupool.network.ports import create_port
 from gpupool.scheduling import JobPlacement
 from gpupool.store.database import WriteTransaction
@@ -217,7 +218,8 @@ def _create_ports(
     for allocation, placement in allocated:
         job = pending[placement.job]
         if job.network_id is not None:
-            create_port(write, job.network_id, allocation, job.name)
+            name = make_dns_name(job.name, job.array_name)
+            create_port(write, job.network_id, allocation, name)
 
 
 def _insert_seats(

@@ -27,6 +27,7 @@ from gpupool.fleet.tables import devices, nodes
 from gpupool.model.allocation import AllocationState
 from gpupool.model.numa import format_cpus, read_numa_nodes, read_numa_parts
 from gpupool.network.ports import read_port_work
+from gpupool.network.tables import network_ports
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.fleet import NumaWork, RunAs, WorkOut, WorkSeat
 from gpupool.wire.networks import PortWork
@@ -104,8 +105,10 @@ _PLACED_MEMBERS = (
         claims.c.cards,
         nodes.c.name.label("node"),
         nodes.c.agent,
+        network_ports.c.name.label("dns_name"),
     )
     .join(allocations, allocations.c.job_id == jobs.c.id)
+    .outerjoin(network_ports, network_ports.c.allocation_id == allocations.c.id)
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(nodes, nodes.c.id == allocations.c.node_id)
     .where(

@@ -198,7 +198,7 @@ class GangRendezvous:
     """How the members of one gang find each other, worked out once for all of them.
 
     `members` are those that hold cards now, in the order of their rank: rows with gang_rank,
-    launcher, cards, node and agent. `hostnames` are those that agents have reported, by the node's
+    launcher, cards, node, agent and dns_name. `hostnames` are those that agents have reported, by the node's
     name.
     """
 
@@ -210,8 +210,9 @@ class GangRendezvous:
         one_host = len({member.agent for member in placed}) == 1
         hosts = list[str]()
         for worker in workers:
-            host = hostnames.get(worker.node) or worker.node
-            hosts.append("127.0.0.1" if one_host else host)
+            host = "127.0.0.1" if one_host else hostnames.get(worker.node) or worker.node
+            # In a network members are apart even on one host, and find each other by name there.
+            hosts.append(worker.dns_name or host)
         self._common = {
             "GPUPOOL_GANG": gang.name,
             "GPUPOOL_GANG_SIZE": str(len(workers)),

@@ -14,6 +14,7 @@ def test_the_variables_of_a_gang_are_worked_out_once_for_all_members() -> None:
 
     class Member:
         launcher, cards, node, agent = False, 1, "node-1", "agent-1"
+        dns_name = None
 
         def __init__(self, rank: int) -> None:
             self.gang_role, self._rank = "worker", rank

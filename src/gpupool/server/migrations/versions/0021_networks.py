@@ -102,7 +102,7 @@ def _create_ports() -> None:
         sa.Column("subnet_id", sa.Integer(), nullable=False),
         sa.Column("allocation_id", big, nullable=False),
         sa.Column("address", sa.String(15), nullable=False),
-        sa.Column("name", sa.String(63), nullable=False, comment="DNS name in the network"),
+        sa.Column("name", sa.String(127), nullable=False, comment="DNS name in the network"),
         sa.ForeignKeyConstraint(
             ["network_id"], ["networks.id"], name=op.f("fk_network_ports_network_id")
         ),
