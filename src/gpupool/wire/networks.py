@@ -63,9 +63,6 @@ class NetworkOut(WireModel):
     ports: list[NetworkPortOut] = Field(
         default_factory=list, description="jobs in it; empty in lists"
     )
-    in_force: bool | None = Field(
-        None, description="the engine has it as it is here; null: the engine is not ready"
-    )
     created_ns: int
 
 
