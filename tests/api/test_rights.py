@@ -48,6 +48,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/devices/release": {"devices": ["some-1"]},
     "PUT /api/v1/cluster/nodes/{node}": {"born_ns": 1, "generation": 1, "cards": []},
     "POST /api/v1/networks": {"name": "some-1", "subnets": [{"cidr": "10.0.0.0/24"}]},
+    "POST /api/v1/networks/{network}/peerings": {"accepter": "v-0000000000"},
     "POST /api/v1/networks/{network}/subnets": {"cidr": "10.0.1.0/24"},
     "POST /api/v1/jobs": JOB,
     "POST /api/v1/jobs/plan": JOB,
@@ -163,6 +164,18 @@ class World:
         body = {"name": name, "tenant": tenant, "subnets": subnets}
         assert self.admin.post("networks", body).status == 201
         return name
+
+    def peering(self, network: str, tenant: str) -> str:
+        """One that the network of that tenant is asked for."""
+        own = self.admin.get(f"networks/{network}", params={"tenant": tenant}).json()["id"]
+        other = self.network("red" if tenant != "red" else "blue")
+        made = self.admin.post(
+            f"networks/{other}/peerings",
+            {"accepter": own},
+            params={"tenant": "red" if tenant != "red" else "blue"},
+        )
+        assert made.status == 201, made.body
+        return str(made.json()["id"])
 
 
 @pytest.fixture(scope="module")
@@ -350,9 +363,13 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         return {"body": {"tenant": tenant, "name": f"made-{next(world.numbers)}"}}
     if path.startswith(f"{NETWORKS}/"):
         elsewhere = whose == "foreign" or caller == "root"
+        network, peering = world.network(tenant), ""
+        if "{peering}" in path:
+            peering = world.peering(network, tenant)
         return {
-            "network": world.network(tenant),
+            "network": network,
             "subnet": "other",
+            "peering": peering,
             "params": {"tenant": tenant} if elsewhere else None,
         }
     if "{job}" in path:

@@ -224,3 +224,18 @@ def test_commands_of_the_page_work_in_their_order(pool: RealPool) -> None:
                 pool.until_state("server", "running")
             if words[0] == "run":
                 assert printed == "200\n"
+
+
+def test_peered_networks_reach_each_other_and_no_third_one(pool: RealPool) -> None:
+    pool.do("network", "create", "c", "--cidr", "10.3.0.0/24")
+    other = pool.json("network", "show", "c")["id"]
+    server = address(pool, "server-a")
+    assert ask(pool, "c", server, 1) == "TimeoutError"
+    peering = pool.do("network", "peering-request", "a", other).strip()
+    assert ask(pool, "c", server, 1) == "TimeoutError"
+    pool.do("network", "peering-accept", "c", peering)
+    pool.until(lambda: ask(pool, "c", server, 1) == "from-a", "packets through the peering")
+    assert ask(pool, "b", server, 1) == "from-b"
+    pool.do("network", "peering-revoke", "a", peering)
+    pool.until(lambda: ask(pool, "c", server, 1) == "TimeoutError", "the end of the peering")
+    pool.do("network", "delete", "c", "--yes")

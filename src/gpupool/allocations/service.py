@@ -35,6 +35,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.network.engine_service import NetworkEngineService
+from gpupool.network.peerings import PeeringService
 from gpupool.network.service import NetworkService
 from gpupool.scheduling import (
     DEFAULT_POLICY,
@@ -80,6 +81,7 @@ class Allocations:
         self.leases = Leases(self._stop_expired)
         self.unsettled = UnsettledGangs(store, self.cache)
         self.networks = NetworkService(store, count_network_jobs)
+        self.network_peerings = PeeringService(store, self.networks.find_network)
         self.network_engine = NetworkEngineService(store, owner_uid, list_agents)
         self.agents = AgentService(
             store,

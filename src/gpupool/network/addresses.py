@@ -46,13 +46,15 @@ def parse_cidr(text: str) -> IPv4Network:
     return cidr
 
 
-def check_overlap(cidr: IPv4Network, others: Iterable[IPv4Network]) -> None:
-    """Raise OverlappingSubnets where a new subnet shares addresses with one of its network."""
+def check_overlap(
+    cidr: IPv4Network, others: Iterable[IPv4Network], where: str = "the same network"
+) -> None:
+    """Raise OverlappingSubnets where a new subnet shares addresses with one that is there."""
     clashing = [str(other) for other in others if cidr.overlaps(other)]
     if clashing:
         raise OverlappingSubnets(
-            f"{cidr} overlaps {', '.join(clashing)} of the same network",
-            hint="subnets of one network do not overlap; those of different networks may",
+            f"{cidr} overlaps {', '.join(clashing)} of {where}",
+            hint="subnets overlap only where their networks are not peered",
             clashing=clashing,
         )
 

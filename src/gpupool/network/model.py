@@ -11,6 +11,12 @@ from ipaddress import IPv4Address, IPv4Network
 DEFAULT_MTU = 1442
 
 
+#: Addresses between the routers of two networks.
+_LINKS = IPv4Network("169.254.0.0/16")
+#: Of them each link has a prefix of so many bits.
+LINK_PREFIX = 30
+
+
 @dataclass(frozen=True)
 class Subnet:
     """A range of addresses in a network.
@@ -50,6 +56,38 @@ class Port:
 
 
 @dataclass(frozen=True)
+class PeeringEnd:
+    """One end of an accepted peering, as its network sees it.
+
+    Attributes:
+        id: row id of the peering.
+        key: public id of the peering.
+        is_requester: whether the network asked for it.
+        prefixes: subnets of the other network.
+    """
+
+    id: int
+    key: str
+    is_requester: bool
+    prefixes: tuple[IPv4Network, ...]
+
+    @property
+    def address(self) -> IPv4Address:
+        """Of this network's router on the link between the two."""
+        return self._find_address(self.is_requester)
+
+    @property
+    def next_hop(self) -> IPv4Address:
+        """Of the other network's router on the link."""
+        return self._find_address(not self.is_requester)
+
+    def _find_address(self, is_requester: bool) -> IPv4Address:
+        # Four addresses of the link-local range for each link; two routers alone see them.
+        first = int(_LINKS[0]) + 4 * (self.id % (_LINKS.num_addresses // 4))
+        return IPv4Address(first + (1 if is_requester else 2))
+
+
+@dataclass(frozen=True)
 class Network:
     """A virtual private cloud (VPC) of one tenant with all that is in it.
 
@@ -64,6 +102,7 @@ class Network:
     mtu: int
     subnets: tuple[Subnet, ...] = ()
     ports: tuple[Port, ...] = ()
+    peerings: tuple[PeeringEnd, ...] = ()
 
 
 def make_dns_name(job: str, array: str | None = None) -> str:

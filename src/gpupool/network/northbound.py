@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from ipaddress import IPv4Network
 
-from gpupool.network.model import Network, Port, Subnet, make_router_mac
+from gpupool.network.model import (
+    LINK_PREFIX,
+    Network,
+    PeeringEnd,
+    Port,
+    Subnet,
+    make_mac,
+    make_router_mac,
+)
 from gpupool.network.rows import NorthboundRow
 
 #: Seconds of a DHCP lease. Addresses never move, so it only bounds how late a change of options
@@ -30,6 +39,9 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
         rows.append(_compile_switch_router_port(subnet))
         rows.append(_compile_dhcp(network, subnet))
         rows += [_compile_port(subnet, port) for port in ports]
+    for end in network.peerings:
+        rows.append(_compile_peering_port(end))
+        rows += [_compile_route(end, prefix) for prefix in end.prefixes]
     return tuple(rows)
 
 
@@ -43,7 +55,13 @@ def _compile_router(network: Network) -> NorthboundRow:
         "Logical_Router",
         f"router/{network.key}",
         {"name": f"gpupool-{network.key}"},
-        {"ports": _keys("router-port", (subnet.key for subnet in network.subnets))},
+        {
+            "ports": _keys("router-port", (subnet.key for subnet in network.subnets))
+            | frozenset(_key_end(end) for end in network.peerings),
+            "static_routes": frozenset(
+                _key_route(end, prefix) for end in network.peerings for prefix in end.prefixes
+            ),
+        },
     )
 
 
@@ -67,8 +85,44 @@ def _compile_router_port(subnet: Subnet) -> NorthboundRow:
             "name": f"gpupool-router-{subnet.key}",
             "mac": make_router_mac(subnet),
             "networks": (f"{subnet.gateway}/{subnet.cidr.prefixlen}",),
+            "peer": (),
         },
     )
+
+
+def _compile_peering_port(end: PeeringEnd) -> NorthboundRow:
+    """Compile this network's end of a link: two router ports that name each other."""
+    return NorthboundRow(
+        "Logical_Router_Port",
+        _key_end(end),
+        {
+            "name": _name_end(end, end.is_requester),
+            "mac": make_mac(0x1A if end.is_requester else 0x1E, end.id),
+            "networks": (f"{end.address}/{LINK_PREFIX}",),
+            "peer": (_name_end(end, not end.is_requester),),
+        },
+    )
+
+
+def _compile_route(end: PeeringEnd, prefix: IPv4Network) -> NorthboundRow:
+    return NorthboundRow(
+        "Logical_Router_Static_Route",
+        _key_route(end, prefix),
+        {"ip_prefix": str(prefix), "nexthop": str(end.next_hop)},
+    )
+
+
+def _name_end(end: PeeringEnd, is_requester: bool) -> str:
+    return f"gpupool-{end.key}-{'requester' if is_requester else 'accepter'}"
+
+
+def _key_end(end: PeeringEnd) -> str:
+    # Both ends are rows of one pool, so their keys differ.
+    return f"peering/{end.key}/{'requester' if end.is_requester else 'accepter'}"
+
+
+def _key_route(end: PeeringEnd, prefix: IPv4Network) -> str:
+    return f"{_key_end(end)}/{prefix}"
 
 
 def _compile_switch(network: Network, subnet: Subnet, ports: Iterable[Port]) -> NorthboundRow:

@@ -10,13 +10,25 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.network.addresses import find_gateway
-from gpupool.network.model import Network, Port, Subnet
-from gpupool.network.tables import network_ports, networks, subnets
+from gpupool.network.model import Network, PeeringEnd, Port, Subnet
+from gpupool.network.tables import network_peerings, network_ports, networks, subnets
 
 Row = sa.Row[Any]
 
 #: Below this domain are the names of jobs, as ICANN reserves `internal` for private use.
 TOP_DOMAIN = "gpupool.internal"
+
+_ACCEPTED = (
+    sa.select(
+        network_peerings.c.id,
+        network_peerings.c.public_id,
+        network_peerings.c.requester_id,
+        networks.c.id.label("accepter_id"),
+    )
+    .join(networks, networks.c.public_id == network_peerings.c.accepter)
+    .where(network_peerings.c.accepted_ns.is_not(None))
+    .order_by(network_peerings.c.id)
+)
 
 
 def read_networks(
@@ -34,6 +46,7 @@ def read_networks(
     ids = [row.id for row in rows]
     parts = _read_subnets(connection, None if keys is None else ids)
     ports = _read_ports(connection, None if keys is None else ids)
+    ends = _read_peerings(connection, rows)
     found = dict[str, Network]()
     for row in rows:
         found[row.public_id] = Network(
@@ -43,6 +56,7 @@ def read_networks(
             row.mtu,
             tuple(parts[row.id]),
             tuple(ports[row.id]),
+            tuple(ends[row.id]),
         )
     return found
 
@@ -84,4 +98,27 @@ def _read_ports(
     for row in connection.execute(query):
         port = Port(row.id, row.public_id, row.subnet, IPv4Address(row.address), row.name)
         found[row.network_id].append(port)
+    return found
+
+
+def _read_peerings(connection: sa.Connection, rows: Sequence[Row]) -> dict[int, list[PeeringEnd]]:
+    """Read the accepted peerings of networks, each as one end or as both."""
+    found: dict[int, list[PeeringEnd]] = defaultdict(list)
+    wanted = {row.id for row in rows}
+    for row in connection.execute(_ACCEPTED):
+        for mine, other in (
+            (row.requester_id, row.accepter_id),
+            (row.accepter_id, row.requester_id),
+        ):
+            if mine not in wanted:
+                continue
+            prefixes = _read_subnets(connection, [other])[other]
+            found[mine].append(
+                PeeringEnd(
+                    row.id,
+                    row.public_id,
+                    mine == row.requester_id,
+                    tuple(subnet.cidr for subnet in prefixes),
+                )
+            )
     return found

@@ -8,10 +8,18 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from gpupool.model.tenant import Permission, Principal
 from gpupool.network.engine_service import NetworkEngineService
+from gpupool.network.peerings import PeeringService
 from gpupool.network.service import NetworkService
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import Page
-from gpupool.wire.networks import NetworkEngineOut, NetworkIn, NetworkOut, SubnetIn
+from gpupool.wire.networks import (
+    NetworkEngineOut,
+    NetworkIn,
+    NetworkOut,
+    PeeringIn,
+    PeeringOut,
+    SubnetIn,
+)
 
 router = APIRouter(tags=["networks"])
 
@@ -26,7 +34,13 @@ def get_engine(request: Request) -> NetworkEngineService:
     return engine
 
 
+def get_peerings(request: Request) -> PeeringService:
+    peerings: PeeringService = request.app.state.network_peerings
+    return peerings
+
+
 Service = Annotated[NetworkService, Depends(get_service)]
+Peerings = Annotated[PeeringService, Depends(get_peerings)]
 Engine = Annotated[NetworkEngineService, Depends(get_engine)]
 Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
 TenantManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_TENANT))]
@@ -81,6 +95,39 @@ def delete_subnet(
 ) -> Response:
     """Delete a subnet of a network. Refused while jobs are in it, and for the last one."""
     service.delete_subnet(caller, network, subnet, tenant)
+    return Response(status_code=204)
+
+
+@router.get("/networks/{network}/peerings")
+def list_peerings(
+    network: str, service: Peerings, caller: Reader, tenant: Tenant = None
+) -> list[PeeringOut]:
+    """Peerings of a network: those it asked for, and those it is asked for."""
+    return service.list_peerings(caller, network, tenant)
+
+
+@router.post("/networks/{network}/peerings", status_code=201)
+def request_peering(
+    network: str, body: PeeringIn, service: Peerings, caller: TenantManager, tenant: Tenant = None
+) -> PeeringOut:
+    """Ask the owner of another network for a peering."""
+    return service.request_peering(caller, network, body.accepter, tenant)
+
+
+@router.post("/networks/{network}/peerings/{peering}/accept")
+def accept_peering(
+    network: str, peering: str, service: Peerings, caller: TenantManager, tenant: Tenant = None
+) -> PeeringOut:
+    """Accept a peering that a network is asked for. The same again changes nothing."""
+    return service.accept_peering(caller, network, peering, tenant)
+
+
+@router.delete("/networks/{network}/peerings/{peering}", status_code=204)
+def revoke_peering(
+    network: str, peering: str, service: Peerings, caller: TenantManager, tenant: Tenant = None
+) -> Response:
+    """End a peering, or a request for one, from either side."""
+    service.revoke_peering(caller, network, peering, tenant)
     return Response(status_code=204)
 
 

@@ -17,6 +17,7 @@ from gpupool.base.errors import (
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import check_overlap, count_port_addresses, parse_cidr
+from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import count_addresses
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.views import describe_networks
@@ -61,7 +62,7 @@ class NetworkService:
     def get_network(self, caller: Principal, name: str, tenant: str | None = None) -> NetworkOut:
         """Return a network with the jobs in it. Raises UnknownNetwork."""
         with self._store.read() as connection:
-            row = self._find(connection, caller, name, tenant)
+            row = self.find_network(connection, caller, name, tenant)
             return describe_networks(connection, [row], with_ports=True)[0]
 
     def create_network(self, caller: Principal, body: NetworkIn) -> NetworkOut:
@@ -100,12 +101,14 @@ class NetworkService:
     ) -> NetworkOut:
         """Add a subnet to a network. Raises as `create_network`."""
         with self._store.write() as write:
-            row = self._find(write.connection, caller, name, tenant)
+            row = self.find_network(write.connection, caller, name, tenant)
             subnet = _insert_subnet(write, row.id, body)
+            peered = list_peered_prefixes(write.connection, row)
+            check_overlap(subnet, (prefix for _, prefix in peered), "a peered network")
             out = describe_networks(write.connection, [row])[0]
             data = {"network": row.public_id, "cidr": str(subnet)}
             write.event("network.subnet_created", row.name, tenant_id=row.tenant_id, data=data)
-            write.announce(("network", row.id))
+            _announce_with_peers(write, row)
             write.answer(201, out.model_dump(mode="json"))
         return out
 
@@ -114,7 +117,7 @@ class NetworkService:
     ) -> None:
         """Delete a subnet. Raises StillInUse while jobs are in it, or where it is the last one."""
         with self._store.write() as write:
-            row = self._find(write.connection, caller, name, tenant)
+            row = self.find_network(write.connection, caller, name, tenant)
             query = sa.select(subnets).where(subnets.c.network_id == row.id)
             others = {each.name: each for each in write.execute(query)}
             found = others.pop(subnet, None)
@@ -132,13 +135,13 @@ class NetworkService:
             write.execute(subnets.delete().where(subnets.c.id == found.id))
             data = {"network": row.public_id, "cidr": found.cidr}
             write.event("network.subnet_deleted", row.name, tenant_id=row.tenant_id, data=data)
-            write.announce(("network", row.id))
+            _announce_with_peers(write, row)
             write.answer(204, None)
 
     def delete_network(self, caller: Principal, name: str, tenant: str | None = None) -> None:
         """Delete a network with its subnets. Raises StillInUse while jobs are in it."""
         with self._store.write() as write:
-            row = self._find(write.connection, caller, name, tenant)
+            row = self.find_network(write.connection, caller, name, tenant)
             count = self._count_jobs(write.connection, row.id)
             if count:
                 raise StillInUse(
@@ -146,6 +149,7 @@ class NetworkService:
                     hint=f"gpupool ps; gpupool network show {row.name}",
                     jobs=count,
                 )
+            delete_peerings(write, row)
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))
             write.execute(networks.delete().where(networks.c.id == row.id))
             data = {"network": row.public_id}
@@ -174,10 +178,13 @@ class NetworkService:
                 addresses=left,
             )
 
-    def _find(
-        self, connection: sa.Connection, caller: Principal, name: str, tenant: str | None
+    def find_network(
+        self, connection: sa.Connection, caller: Principal, name: str, tenant: str | None = None
     ) -> Any:
-        """Return the row of a network, by name in the caller's or the named tenant, or by id."""
+        """Return the row of a network, by name in the caller's or the named tenant, or by id.
+
+        Raises UnknownNetwork.
+        """
         owner = find_tenant(connection, caller, tenant or caller.tenant)
         by_name = sa.and_(networks.c.tenant_id == owner.id, networks.c.name == name)
         by_id = sa.and_(match_visible(caller, networks.c.tenant_id), networks.c.public_id == name)
@@ -230,6 +237,12 @@ def _insert_subnet(write: WriteTransaction, network_id: int, body: SubnetIn) -> 
         subnets, public_id=new_id("s"), network_id=network_id, name=body.name, cidr=str(cidr)
     )
     return cidr
+
+
+def _announce_with_peers(write: WriteTransaction, row: Any) -> None:
+    """Announce a network whose prefixes changed, and those that have routes to it."""
+    others = {network_id for network_id, _ in list_peered_prefixes(write.connection, row)}
+    write.announce(*(("network", network_id) for network_id in {row.id, *others}))
 
 
 def _count_noun(count: int) -> str:

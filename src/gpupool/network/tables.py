@@ -51,6 +51,19 @@ network_ports = sa.Table(
     sa.UniqueConstraint("subnet_id", "address"),
 )
 
+network_peerings = sa.Table(
+    "network_peerings",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("requester_id", sa.ForeignKey("networks.id"), nullable=False),
+    # An id as the requester wrote it, of a network or of none: the answer must not tell which.
+    sa.Column("accepter", sa.String(16), nullable=False, index=True),
+    sa.Column("created_ns", sa.BigInteger, nullable=False),
+    sa.Column("accepted_ns", sa.BigInteger, nullable=True),
+    sa.UniqueConstraint("requester_id", "accepter"),
+)
+
 network_engine = sa.Table(
     "network_engine",
     metadata,

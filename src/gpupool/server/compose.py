@@ -78,6 +78,7 @@ def compose_services(
         metering,
         allocations,
         allocations.networks,
+        allocations.network_peerings,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

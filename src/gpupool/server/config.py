@@ -11,6 +11,7 @@ from gpupool.base.health import HealthChecks
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
 from gpupool.network.engine_service import NetworkEngineService
+from gpupool.network.peerings import PeeringService
 from gpupool.network.reconciler import NetworkReconciler
 from gpupool.network.service import NetworkService
 from gpupool.server.http.connections import PER_SOURCE
@@ -45,6 +46,7 @@ class ServiceSet:
     metering: MeteringService
     allocations: Allocations
     networks: NetworkService
+    network_peerings: PeeringService
     network_engine: NetworkEngineService
     network_reconciler: NetworkReconciler
     logs: JobLogs | None = None

@@ -66,6 +66,27 @@ class NetworkOut(WireModel):
     created_ns: int
 
 
+class PeeringIn(WireModel):
+    """A peering that the owner of a network asks the owner of another one for."""
+
+    accepter: str = Field(max_length=16, description="id of the other network: its owner tells it")
+
+
+class PeeringOut(WireModel):
+    """A link between two networks. Packets pass once the owner of the other one has accepted."""
+
+    id: str
+    state: Literal["requested", "accepted"]
+    network: str = Field(description="the caller's network")
+    is_requester: bool = Field(description="whether the caller's network asked for it")
+    other: str = Field(description="id of the other network")
+    other_name: str | None = Field(None, description="null: its owner has not accepted yet")
+    other_tenant: str | None = None
+    other_prefixes: list[str] = Field(default_factory=list)
+    created_ns: int
+    accepted_ns: int | None = None
+
+
 class NetworkEngineOut(WireModel):
     """The engine that carries networks."""
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.ids import check_name
+from gpupool.cli.pool.network_peerings import PEERING_VERBS, register_peerings
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.listing import add_limit, describe_instant, show_list
@@ -44,6 +45,7 @@ def register(parser: CommandParser) -> None:
     parser.add_verbs()
     _register_engine(parser)
     _register_networks(parser)
+    register_peerings(parser)
 
 
 def _register_engine(parser: CommandParser) -> None:
@@ -286,4 +288,5 @@ _VERBS = {
     "delete": _delete_network,
     "subnet-create": _create_subnet,
     "subnet-delete": _delete_subnet,
+    **PEERING_VERBS,
 }

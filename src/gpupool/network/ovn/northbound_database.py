@@ -21,15 +21,16 @@ KEY: Final = "gpupool-key"
 #: By table, the columns with values that are ours (ovn-nb(5)).
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "Logical_Router": ("name",),
-    "Logical_Router_Port": ("name", "mac", "networks"),
+    "Logical_Router_Port": ("name", "mac", "networks", "peer"),
     "Logical_Switch": ("name",),
     "Logical_Switch_Port": ("name", "type", "addresses", "port_security", "options"),
     "DHCP_Options": ("cidr", "options"),
     "DNS": ("records",),
+    "Logical_Router_Static_Route": ("ip_prefix", "nexthop"),
 }
 #: By table, the columns that refer to other rows.
 _REFERENCES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Logical_Router": ("ports",),
+    "Logical_Router": ("ports", "static_routes"),
     "Logical_Switch": ("ports", "dns_records"),
     "Logical_Switch_Port": ("dhcpv4_options",),
 }

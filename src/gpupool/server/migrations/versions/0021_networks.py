@@ -53,6 +53,7 @@ def upgrade() -> None:
             ondelete="SET NULL",
         )
     _create_ports()
+    _create_peerings()
 
 
 def _create_networks() -> None:
@@ -90,6 +91,27 @@ def _create_networks() -> None:
         sa.UniqueConstraint("public_id", name=op.f("uq_subnets_public_id")),
         sa.UniqueConstraint("network_id", "name", name=op.f("uq_subnets_network_id_name")),
     )
+
+
+def _create_peerings() -> None:
+    op.create_table(
+        "network_peerings",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("public_id", sa.String(16), nullable=False),
+        sa.Column("requester_id", sa.Integer(), nullable=False),
+        sa.Column("accepter", sa.String(16), nullable=False),
+        sa.Column("created_ns", sa.BigInteger(), nullable=False),
+        sa.Column("accepted_ns", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["requester_id"], ["networks.id"], name=op.f("fk_network_peerings_requester_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_network_peerings")),
+        sa.UniqueConstraint("public_id", name=op.f("uq_network_peerings_public_id")),
+        sa.UniqueConstraint(
+            "requester_id", "accepter", name=op.f("uq_network_peerings_requester_id_accepter")
+        ),
+    )
+    op.create_index(op.f("ix_network_peerings_accepter"), "network_peerings", ["accepter"])
 
 
 def _create_ports() -> None:

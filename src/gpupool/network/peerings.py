@@ -1,0 +1,244 @@
+"""Peerings: links between networks of two owners, with the consent of both. Thread-safe.
+
+A request names the other network by its id. It is taken whether a network of that id exists or not,
+so a requester learns nothing of networks that are not its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Network
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.base.errors import NameTaken, OverlappingSubnets, UnknownNetwork, WrongState
+from gpupool.base.ids import is_id, new_id
+from gpupool.model.tenant import Principal
+from gpupool.network.tables import network_peerings, networks, subnets
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.tables import tenants
+from gpupool.wire.networks import PeeringOut
+
+FindNetwork = Callable[[sa.Connection, Principal, str, str | None], Any]
+
+_requester = networks.alias("requester")
+_accepter = networks.alias("accepter")
+_requester_tenant = tenants.alias("requester_tenant")
+_accepter_tenant = tenants.alias("accepter_tenant")
+_PEERINGS = (
+    sa.select(
+        network_peerings,
+        _requester.c.public_id.label("requester_key"),
+        _requester.c.name.label("requester_name"),
+        _requester.c.tenant_id.label("requester_tenant_id"),
+        _requester_tenant.c.name.label("requester_tenant"),
+        _accepter.c.id.label("accepter_id"),
+        _accepter.c.name.label("accepter_name"),
+        _accepter.c.tenant_id.label("accepter_tenant_id"),
+        _accepter_tenant.c.name.label("accepter_tenant"),
+    )
+    .join(_requester, _requester.c.id == network_peerings.c.requester_id)
+    .join(_requester_tenant, _requester_tenant.c.id == _requester.c.tenant_id)
+    .outerjoin(_accepter, _accepter.c.public_id == network_peerings.c.accepter)
+    .outerjoin(_accepter_tenant, _accepter_tenant.c.id == _accepter.c.tenant_id)
+    .order_by(network_peerings.c.id)
+)
+
+
+class PeeringService:
+    """Peerings as the owners of their networks see them."""
+
+    def __init__(self, store: Store, find_network: FindNetwork) -> None:
+        """Make the service.
+
+        Args:
+            find_network: returns the row of a network in the caller's scope, by name or id and
+                tenant; raises UnknownNetwork.
+        """
+        self._store = store
+        self._find_network = find_network
+
+    def list_peerings(
+        self, caller: Principal, name: str, tenant: str | None = None
+    ) -> list[PeeringOut]:
+        """List the peerings that a network asked for, and those that it is asked for."""
+        with self._store.read() as connection:
+            network = self._find_network(connection, caller, name, tenant)
+            rows = connection.execute(_PEERINGS.where(_has_end(network))).all()
+            return [_describe(connection, row, network) for row in rows]
+
+    def request_peering(
+        self, caller: Principal, name: str, accepter: str, tenant: str | None = None
+    ) -> PeeringOut:
+        """Ask the owner of another network for a peering.
+
+        Raises:
+            UnknownNetwork: `name` is no network of the caller, or `accepter` no id.
+            NameTaken: it was asked for before, by one of the two.
+        """
+        with self._store.write() as write:
+            network = self._find_network(write.connection, caller, name, tenant)
+            if not is_id(accepter) or accepter == network.public_id:
+                raise UnknownNetwork(
+                    f"{accepter[:80]!r} is not the id of another network",
+                    hint="its owner finds the id: gpupool network list -o wide",
+                )
+            self._refuse_repeated(write.connection, network, accepter)
+            peering_id = write.insert(
+                network_peerings,
+                public_id=new_id("p"),
+                requester_id=network.id,
+                accepter=accepter,
+                created_ns=write.now_ns,
+            )
+            row = write.execute(_PEERINGS.where(network_peerings.c.id == peering_id)).one()
+            out = _describe(write.connection, row, network)
+            _write_event(write, "requested", row)
+            write.answer(201, out.model_dump(mode="json"))
+        return out
+
+    def accept_peering(
+        self, caller: Principal, name: str, peering: str, tenant: str | None = None
+    ) -> PeeringOut:
+        """Accept a peering that a network is asked for; packets pass from now on. Idempotent.
+
+        Raises:
+            UnknownNetwork: the network is asked for no such peering.
+            OverlappingSubnets: the two share addresses; `details` has the clashing prefixes.
+        """
+        with self._store.write() as write:
+            network = self._find_network(write.connection, caller, name, tenant)
+            row = _find_peering(write.connection, network, peering)
+            if row.requester_id == network.id:
+                raise WrongState(
+                    f"peering {peering} waits for the owner of the other network",
+                    hint=f"its owner accepts it: gpupool network peering-accept NAME {peering}",
+                )
+            if row.accepted_ns is None:
+                _refuse_overlap(write.connection, network.id, row.requester_id)
+                changed = network_peerings.update().where(network_peerings.c.id == row.id)
+                write.execute(changed.values(accepted_ns=write.now_ns))
+                _write_event(write, "accepted", row)
+                write.announce(("network", row.requester_id), ("network", network.id))
+            row = _find_peering(write.connection, network, peering)
+            out = _describe(write.connection, row, network)
+            write.answer(200, out.model_dump(mode="json"))
+        return out
+
+    def revoke_peering(
+        self, caller: Principal, name: str, peering: str, tenant: str | None = None
+    ) -> None:
+        """End a peering, or a request for one, from either side. Packets pass no more."""
+        with self._store.write() as write:
+            network = self._find_network(write.connection, caller, name, tenant)
+            row = _find_peering(write.connection, network, peering)
+            write.execute(network_peerings.delete().where(network_peerings.c.id == row.id))
+            _write_event(write, "revoked", row)
+            write.announce(("network", row.requester_id))
+            if row.accepter_id is not None:
+                write.announce(("network", row.accepter_id))
+            write.answer(204, None)
+
+    @staticmethod
+    def _refuse_repeated(connection: sa.Connection, network: Any, accepter: str) -> None:
+        asked = sa.and_(
+            network_peerings.c.requester_id == network.id, network_peerings.c.accepter == accepter
+        )
+        is_asked = sa.and_(
+            _requester.c.public_id == accepter, network_peerings.c.accepter == network.public_id
+        )
+        row = connection.execute(_PEERINGS.where(sa.or_(asked, is_asked))).first()
+        if row is not None:
+            raise NameTaken(
+                f"there is a peering {row.public_id} of {network.name} and {accepter} already",
+                hint=f"gpupool network peering-list {network.name}",
+            )
+
+
+def delete_peerings(write: WriteTransaction, network: Any) -> None:
+    """End every peering of a network that is deleted, in the caller's transaction."""
+    rows = write.execute(_PEERINGS.where(_has_end(network))).all()
+    for row in rows:
+        write.execute(network_peerings.delete().where(network_peerings.c.id == row.id))
+        write.announce(("network", row.requester_id))
+        if row.accepter_id is not None:
+            write.announce(("network", row.accepter_id))
+
+
+def list_peered_prefixes(connection: sa.Connection, network: Any) -> list[tuple[int, IPv4Network]]:
+    """List the subnets of the networks that a network is peered with, with their network's row id."""
+    query = _PEERINGS.where(_has_end(network), network_peerings.c.accepted_ns.is_not(None))
+    found = list[tuple[int, IPv4Network]]()
+    for row in connection.execute(query).all():
+        other = row.accepter_id if row.requester_id == network.id else row.requester_id
+        found += [(other, prefix) for prefix in _read_prefixes(connection, other)]
+    return found
+
+
+def _has_end(network: Any) -> sa.ColumnElement[bool]:
+    return sa.or_(
+        network_peerings.c.requester_id == network.id,
+        network_peerings.c.accepter == network.public_id,
+    )
+
+
+def _find_peering(connection: sa.Connection, network: Any, peering: str) -> Any:
+    query = _PEERINGS.where(_has_end(network), network_peerings.c.public_id == peering)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise UnknownNetwork(
+            f"network {network.name} has no peering {peering[:80]!r}",
+            hint=f"gpupool network peering-list {network.name}",
+        )
+    return row
+
+
+def _refuse_overlap(connection: sa.Connection, one: int, other: int) -> None:
+    clashing = list[str]()
+    theirs = _read_prefixes(connection, other)
+    for prefix in _read_prefixes(connection, one):
+        clashing += [f"{prefix} and {each}" for each in theirs if prefix.overlaps(each)]
+    if clashing:
+        raise OverlappingSubnets(
+            f"the two networks share addresses: {', '.join(clashing)}",
+            hint="a peering needs networks without common addresses",
+            clashing=clashing,
+        )
+
+
+def _read_prefixes(connection: sa.Connection, network_id: int) -> list[IPv4Network]:
+    query = sa.select(subnets.c.cidr).where(subnets.c.network_id == network_id)
+    return [IPv4Network(cidr) for cidr in connection.execute(query).scalars()]
+
+
+def _write_event(write: WriteTransaction, what: str, row: Any) -> None:
+    """Write the event for each owner that may know of it."""
+    owners = {row.requester_tenant_id, row.accepter_tenant_id} - {None}
+    for tenant_id in sorted(owners):
+        data = {"requester": row.requester_key, "accepter": row.accepter}
+        write.event(f"network.peering_{what}", row.public_id, tenant_id=tenant_id, data=data)
+
+
+def _describe(connection: sa.Connection, row: Any, network: Any) -> PeeringOut:
+    is_requester = row.requester_id == network.id
+    # The other owner's names are told once both have agreed; a requester has agreed by asking.
+    is_known = not is_requester or row.accepted_ns is not None
+    name, tenant, key, other = (
+        (row.accepter_name, row.accepter_tenant, row.accepter, row.accepter_id)
+        if is_requester
+        else (row.requester_name, row.requester_tenant, row.requester_key, row.requester_id)
+    )
+    prefixes: Sequence[IPv4Network] = _read_prefixes(connection, other) if is_known else ()
+    return PeeringOut(
+        id=row.public_id,
+        state="requested" if row.accepted_ns is None else "accepted",
+        network=network.name,
+        is_requester=is_requester,
+        other=key,
+        other_name=name if is_known else None,
+        other_tenant=tenant if is_known else None,
+        other_prefixes=[str(prefix) for prefix in prefixes],
+        created_ns=row.created_ns,
+        accepted_ns=row.accepted_ns,
+    )

@@ -1,0 +1,137 @@
+"""Peerings: consent of both owners, no word about foreign networks, routes on both sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpupool.base.errors import NameTaken, OverlappingSubnets, UnknownNetwork, WrongState
+from gpupool.model.tenant import Principal, UserRole
+from gpupool.network.northbound import compile_network
+from gpupool.network.reading import read_networks
+from gpupool.tenancy.tenants import insert_tenant
+from gpupool.wire.networks import NetworkIn, NetworkOut, SubnetIn
+from tests.unit.network.conftest import NetworkHouse
+
+
+@pytest.fixture
+def stranger(house: NetworkHouse) -> Principal:
+    with house.store.write() as write:
+        tenant = insert_tenant(write, "lab")
+    return Principal(2, "ann", tenant, "lab", UserRole.TENANT_ADMIN)
+
+
+def create_theirs(house: NetworkHouse, stranger: Principal, cidr: str) -> NetworkOut:
+    body = NetworkIn(name="theirs", subnets=[SubnetIn(cidr=cidr)])
+    return house.allocations.networks.create_network(stranger, body)
+
+
+def list_routes(house: NetworkHouse, network: NetworkOut) -> list[tuple[object, object]]:
+    with house.store.read() as connection:
+        rows = compile_network(read_networks(connection, [network.id])[network.id])
+    routes = [row for row in rows if row.table == "Logical_Router_Static_Route"]
+    return [(row.columns["ip_prefix"], row.columns["nexthop"]) for row in routes]
+
+
+def test_packets_pass_from_acceptance_to_revocation_on_both_sides(
+    house: NetworkHouse, stranger: Principal
+) -> None:
+    ours = house.create_network("ours", "10.0.0.0/24")
+    theirs = create_theirs(house, stranger, "10.1.0.0/24")
+    peerings = house.allocations.network_peerings
+    asked = peerings.request_peering(house.admin, "ours", theirs.id)
+    assert (asked.state, asked.other_name) == ("requested", None)
+    assert list_routes(house, ours) == list_routes(house, theirs) == []
+    (seen,) = peerings.list_peerings(stranger, "theirs")
+    assert (seen.other_tenant, seen.other_name) == ("default", "ours")
+    assert seen.other_prefixes == ["10.0.0.0/24"]
+    with pytest.raises(WrongState):
+        peerings.accept_peering(house.admin, "ours", asked.id)
+    peerings.accept_peering(stranger, "theirs", asked.id)
+    assert peerings.accept_peering(stranger, "theirs", asked.id).state == "accepted"
+    ((prefix, hop),) = list_routes(house, ours)
+    ((back, hop_back),) = list_routes(house, theirs)
+    assert (prefix, back) == ("10.1.0.0/24", "10.0.0.0/24")
+    assert hop != hop_back
+    peerings.revoke_peering(house.admin, "ours", asked.id)
+    assert list_routes(house, ours) == list_routes(house, theirs) == []
+    assert peerings.list_peerings(stranger, "theirs") == []
+
+
+def test_two_ends_of_a_link_name_each_other(house: NetworkHouse, stranger: Principal) -> None:
+    ours = house.create_network("ours", "10.0.0.0/24")
+    theirs = create_theirs(house, stranger, "10.1.0.0/24")
+    peerings = house.allocations.network_peerings
+    asked = peerings.request_peering(house.admin, "ours", theirs.id)
+    peerings.accept_peering(stranger, "theirs", asked.id)
+    with house.store.read() as connection:
+        both = read_networks(connection)
+    ports = {}
+    keys = list[str]()
+    for network in (ours, theirs):
+        rows = compile_network(both[network.id])
+        keys += [row.key for row in rows]
+        for row in rows:
+            if row.columns.get("peer"):
+                ports[str(row.columns["name"])] = row.columns["peer"]
+    assert len(ports) == 2
+    assert all(ports[peer[0]] == (name,) for name, peer in ports.items() if isinstance(peer, tuple))
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_request_does_not_tell_whether_the_network_exists(
+    house: NetworkHouse, stranger: Principal
+) -> None:
+    house.create_network("ours", "10.0.0.0/24")
+    theirs = create_theirs(house, stranger, "10.0.0.0/24")
+    peerings = house.allocations.network_peerings
+    real = peerings.request_peering(house.admin, "ours", theirs.id)
+    none = peerings.request_peering(house.admin, "ours", "v-0000000000")
+    hidden = {"id", "other", "created_ns"}
+    assert real.model_dump(exclude=hidden) == none.model_dump(exclude=hidden)
+
+
+def test_networks_with_common_addresses_are_refused_with_the_clashing_prefixes(
+    house: NetworkHouse, stranger: Principal
+) -> None:
+    house.create_network("ours", "10.0.0.0/24", "10.9.0.0/24")
+    theirs = create_theirs(house, stranger, "10.0.0.128/25")
+    peerings = house.allocations.network_peerings
+    asked = peerings.request_peering(house.admin, "ours", theirs.id)
+    with pytest.raises(OverlappingSubnets) as caught:
+        peerings.accept_peering(stranger, "theirs", asked.id)
+    assert caught.value.details["clashing"] == ["10.0.0.128/25 and 10.0.0.0/24"]
+
+
+def test_a_subnet_that_a_peered_network_has_is_refused(
+    house: NetworkHouse, stranger: Principal
+) -> None:
+    house.create_network("ours", "10.0.0.0/24")
+    theirs = create_theirs(house, stranger, "10.1.0.0/24")
+    peerings = house.allocations.network_peerings
+    asked = peerings.request_peering(house.admin, "ours", theirs.id)
+    peerings.accept_peering(stranger, "theirs", asked.id)
+    networks = house.allocations.networks
+    with pytest.raises(OverlappingSubnets, match="of a peered network"):
+        networks.create_subnet(house.admin, "ours", SubnetIn(name="more", cidr="10.1.0.0/28"))
+    networks.create_subnet(house.admin, "ours", SubnetIn(name="more", cidr="10.2.0.0/24"))
+    assert [prefix for prefix, _ in list_routes(house, theirs)] == ["10.0.0.0/24", "10.2.0.0/24"]
+
+
+def test_a_peering_is_asked_for_once_and_ends_with_its_network(
+    house: NetworkHouse, stranger: Principal
+) -> None:
+    ours = house.create_network("ours", "10.0.0.0/24")
+    theirs = create_theirs(house, stranger, "10.1.0.0/24")
+    peerings = house.allocations.network_peerings
+    asked = peerings.request_peering(house.admin, "ours", theirs.id)
+    with pytest.raises(NameTaken):
+        peerings.request_peering(house.admin, "ours", theirs.id)
+    with pytest.raises(NameTaken):
+        peerings.request_peering(stranger, "theirs", ours.id)
+    for wrong in ("ours", ours.id, "not an id"):
+        with pytest.raises(UnknownNetwork):
+            peerings.request_peering(house.admin, "ours", wrong)
+    peerings.accept_peering(stranger, "theirs", asked.id)
+    house.allocations.networks.delete_network(stranger, "theirs")
+    assert peerings.list_peerings(house.admin, "ours") == []
+    assert list_routes(house, ours) == []
