@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpupool.mechanisms.containers.accounts import ContainerAccount
+from gpupool.mechanisms.containers.image_store import STORE
 from gpupool.mechanisms.containers.podman import PodmanInstallation
 from gpupool.mechanisms.contract import HostMount
 
@@ -19,6 +20,11 @@ from gpupool.mechanisms.contract import HostMount
 LABEL: Final = "gpupool.job"
 #: File in the runtime directory with the host's number of the container's first process.
 PID_FILE: Final = "pid"
+#: Where root's containers have their run-time files. Root's own Podman, whose containers are in no
+#: user namespace, keeps others below /run/containers.
+ROOT_RUN_DIR: Final = "/run/gpupool-podman"
+#: Makes directories read-only in this mount namespace, up to the word `--`, and runs what follows.
+_READ_ONLY_SCRIPT: Final = 'while [ "$1" != -- ]; do mount -o remount,bind,ro "$1" || exit 125; shift; done; shift; exec "$@"'
 #: Where Podman and its helpers look for programs; never the job's own PATH.
 PROGRAM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Beginnings of variables that would change Podman, its helpers or the dynamic loader.
@@ -133,14 +139,31 @@ def build_podman_environment(
     return environment
 
 
-def build_podman_words(installation: PodmanInstallation) -> tuple[str, ...]:
+def build_podman_words(
+    installation: PodmanInstallation, account: ContainerAccount
+) -> tuple[str, ...]:
     """Build `podman` with the options that every call has."""
     return (
         installation.podman,
+        *_build_root_storage(account),
         "--log-level=error",
         "--cgroup-manager=cgroupfs",
         "--events-backend=none",
         f"--runtime={installation.oci_runtime}",
+    )
+
+
+def _build_root_storage(account: ContainerAccount) -> tuple[str, ...]:
+    """Build the places of root's images and containers; none for other accounts.
+
+    Podman takes the places of root's own Podman for uid 0, whose files have other owners.
+    """
+    if account.uid != 0:
+        return ()
+    return (
+        f"--root={account.home}/{STORE}",
+        f"--runroot={ROOT_RUN_DIR}/run",
+        f"--tmpdir={ROOT_RUN_DIR}/tmp",
     )
 
 
@@ -160,7 +183,8 @@ def build_run_arguments(
     hooks = () if start.hooks_dir is None else (f"--hooks-dir={start.hooks_dir}",)
     return (
         *build_namespace_words(installation, account),
-        *build_podman_words(installation),
+        *_build_sys_guard(installation, account),
+        *build_podman_words(installation, account),
         *hooks,
         "run",
         "--rm",
@@ -180,6 +204,19 @@ def build_run_arguments(
         start.image,
         *start.command,
     )
+
+
+def _build_sys_guard(
+    installation: PodmanInstallation, account: ContainerAccount
+) -> tuple[str, ...]:
+    """Build the words that make /sys read-only for root's Podman and for the container.
+
+    The container gets the host's /sys, and root owns the files in it: without any capability runc
+    would move the container to another cgroup, and the container could write to debugfs.
+    """
+    if account.uid != 0 or not installation.sys_mounts:
+        return ()
+    return ("/bin/sh", "-c", _READ_ONLY_SCRIPT, "sh", *installation.sys_mounts, "--")
 
 
 def _build_isolation(installation: PodmanInstallation) -> tuple[str, ...]:

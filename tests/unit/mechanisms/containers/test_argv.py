@@ -20,6 +20,7 @@ PODMAN = PodmanInstallation("/bin/podman", "/bin/unshare", "/sbin/runc", (4, 3),
 ANN = ContainerAccount(
     "ann", 1001, 1002, "/home/ann", IdRange(100_000, 65_536), IdRange(200_000, 9)
 )
+ROOT = ContainerAccount("root", 0, 0, "/root", IdRange(300_000, 65_536), IdRange(300_000, 65_536))
 START = ContainerStart(
     job="j-1",
     image="sha256:1",
@@ -45,6 +46,26 @@ def test_podman_starts_in_namespaces_of_the_accounts_ids() -> None:
         "--propagation=slave",
         "/bin/podman",
     ]
+
+
+def test_root_has_its_own_places_and_a_read_only_sys() -> None:
+    podman = replace(PODMAN, sys_mounts=("/sys", "/sys/fs/cgroup"))
+    words = list(build_run_arguments(START, podman, ROOT))
+    at = words.index("/bin/sh")
+    assert words[at + 1] == "-c"
+    assert words[at + 3 : at + 7] == ["sh", "/sys", "/sys/fs/cgroup", "--"]
+    assert words[at + 7] == "/bin/podman"
+    assert words[at + 8 : at + 11] == [
+        "--root=/root/.local/share/containers/storage",
+        "--runroot=/run/gpupool-podman/run",
+        "--tmpdir=/run/gpupool-podman/tmp",
+    ]
+
+
+def test_the_kernel_refuses_other_accounts_so_their_podman_starts_at_once() -> None:
+    words = build(podman=replace(PODMAN, sys_mounts=("/sys",)))
+    assert "/bin/sh" not in words
+    assert not [word for word in words if word.startswith(("--root=", "--runroot="))]
 
 
 def test_image_and_command_come_last_and_are_never_options() -> None:
