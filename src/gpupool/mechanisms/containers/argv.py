@@ -23,8 +23,6 @@ PID_FILE: Final = "pid"
 #: Where root's containers have their run-time files. Root's own Podman, whose containers are in no
 #: user namespace, keeps others below /run/containers.
 ROOT_RUN_DIR: Final = "/run/gpupool-podman"
-#: Makes directories read-only in this mount namespace, up to the word `--`, and runs what follows.
-_READ_ONLY_SCRIPT: Final = 'while [ "$1" != -- ]; do mount -o remount,bind,ro "$1" || exit 125; shift; done; shift; exec "$@"'
 #: Where Podman and its helpers look for programs; never the job's own PATH.
 PROGRAM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Beginnings of variables that would change Podman, its helpers or the dynamic loader.
@@ -60,6 +58,8 @@ class ContainerStart:
         hooks_dir: Directory with the hook that checks the image; None for none.
         config_file: Podman's settings, which replace the user's and the system's own.
         init_path: The container's first process (`native/init`), as the job sees it.
+        guard_path: What makes /sys read-only for containers of root (`native/init`), as the job
+            sees it.
         volumes: What the caller mounts of the host.
         mounts: What the job's share needs; writable ones run no program.
         devices: Device nodes of the job's cards.
@@ -74,6 +74,7 @@ class ContainerStart:
     runtime_dir: str
     config_file: str
     init_path: str
+    guard_path: str
     hooks_dir: str | None = None
     pull: str = "never"
     auth_file: str | None = None
@@ -183,7 +184,7 @@ def build_run_arguments(
     hooks = () if start.hooks_dir is None else (f"--hooks-dir={start.hooks_dir}",)
     return (
         *build_namespace_words(installation, account),
-        *_build_sys_guard(installation, account),
+        *_build_sys_guard(start, account),
         *build_podman_words(installation, account),
         *hooks,
         "run",
@@ -206,17 +207,13 @@ def build_run_arguments(
     )
 
 
-def _build_sys_guard(
-    installation: PodmanInstallation, account: ContainerAccount
-) -> tuple[str, ...]:
+def _build_sys_guard(start: ContainerStart, account: ContainerAccount) -> tuple[str, ...]:
     """Build the words that make /sys read-only for root's Podman and for the container.
 
     The container gets the host's /sys, and root owns the files in it: without any capability runc
     would move the container to another cgroup, and the container could write to debugfs.
     """
-    if account.uid != 0 or not installation.sys_mounts:
-        return ()
-    return ("/bin/sh", "-c", _READ_ONLY_SCRIPT, "sh", *installation.sys_mounts, "--")
+    return (start.guard_path, "/sys") if account.uid == 0 else ()
 
 
 def _build_isolation(installation: PodmanInstallation) -> tuple[str, ...]:

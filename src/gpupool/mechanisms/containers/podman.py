@@ -37,7 +37,6 @@ class PodmanInstallation:
         oci_runtime: Path of crun or runc.
         version: Podman's version, like (4, 3).
         without_cgroup: The runtime must be told to make no cgroup for the container.
-        sys_mounts: Every mount of the host at or below /sys.
     """
 
     podman: str
@@ -45,7 +44,6 @@ class PodmanInstallation:
     oci_runtime: str
     version: tuple[int, int]
     without_cgroup: bool
-    sys_mounts: tuple[str, ...] = ()
 
 
 def find_podman(
@@ -53,7 +51,6 @@ def find_podman(
     find: FindProgram = which,
     unified: bool | None = None,
     ask: Callable[[str], str] | None = None,
-    mounts: Path = Path("/proc/self/mounts"),
 ) -> PodmanInstallation | MissingPart:
     """Find Podman and its helpers, or what is missing. Blocks for one call of Podman.
 
@@ -61,7 +58,6 @@ def find_podman(
         find: Returns the path of a program.
         unified: Whether the host has cgroup v2 alone; None looks.
         ask: Returns what a program answers to `--version`.
-        mounts: The kernel's table of mounts (proc_pid_mounts(5)).
     """
     podman = find("podman")
     if podman is None:
@@ -85,20 +81,7 @@ def find_podman(
         return MissingPart(
             f"{name} is not installed; this host has {kind}", f"apt-get install {name}"
         )
-    return PodmanInstallation(
-        podman,
-        find("unshare") or "unshare",
-        runtime,
-        version,
-        is_unified,
-        list_sys_mounts(mounts.read_text()),
-    )
-
-
-def list_sys_mounts(table: str) -> tuple[str, ...]:
-    """List the mounts at or below /sys, from the kernel's table of mounts."""
-    places = [line.split()[1] for line in table.splitlines() if len(line.split()) > 1]
-    return tuple(place for place in places if place == "/sys" or place.startswith("/sys/"))
+    return PodmanInstallation(podman, find("unshare") or "unshare", runtime, version, is_unified)
 
 
 def parse_version(text: str) -> tuple[int, int]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from gpupool.mechanisms.containers.accounts import MissingPart
 from gpupool.mechanisms.containers.podman import (
     PodmanInstallation,
     find_podman,
-    list_sys_mounts,
     parse_version,
 )
 
@@ -26,9 +23,7 @@ def machine(*programs: str) -> Callable[[str], str | None]:
 def find(
     *programs: str, unified: bool = False, said: str = "podman version 4.3.1"
 ) -> PodmanInstallation | MissingPart:
-    return find_podman(
-        find=machine(*programs), unified=unified, ask=lambda _program: said, mounts=Path(os.devnull)
-    )
+    return find_podman(find=machine(*programs), unified=unified, ask=lambda _program: said)
 
 
 def test_runc_serves_a_host_with_cgroup_v1() -> None:
@@ -77,16 +72,6 @@ def test_docker_is_named_with_its_version_and_not_used() -> None:
 def test_a_podman_that_is_too_old_is_refused_with_both_versions() -> None:
     found = find(*ALL, said="podman version 3.4.4")
     assert found == MissingPart("Podman 3.4 is too old", "install Podman 4.0 or later")
-
-
-def test_the_mounts_below_sys_are_listed() -> None:
-    table = """/dev/vda / ext4 rw 0 0
-sysfs /sys sysfs rw 0 0
-cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0
-proc /proc proc rw 0 0
-tmpfs /system tmpfs rw 0 0
-"""
-    assert list_sys_mounts(table) == ("/sys", "/sys/fs/cgroup/memory")
 
 
 def test_a_version_is_read_from_what_the_program_says() -> None:
