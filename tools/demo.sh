@@ -73,7 +73,13 @@ if gpupool image list >/dev/null 2>"$work/container" &&
   python3 tools/make_demo_image.py "$work/demo.tar" "$name" 2>"$work/container"; then
   image=$name
   show image load "$work/demo.tar"
-  show run -v --gpu 0.1 --memory 1GiB --image "$image" -- card
+  if show run -v --gpu 0.1 --memory 1GiB --image "$image" -- card; then
+    :
+  elif [ $? -eq 125 ]; then
+    echo "(no container here: Podman could not start it)"
+  else
+    exit 1
+  fi
 else
   echo "(no container here: $(tr '\n' ' ' <"$work/container"))"
 fi
