@@ -110,7 +110,7 @@ mount -t sysfs s /top/sys
 mount -t devtmpfs d /top/dev
 mkdir -p /top/dev/pts /top/dev/shm
 mount -t devpts p /top/dev/pts
-for place in dev/shm tmp run; do mount -t tmpfs t /top/$place; done
+for place in dev/shm run; do mount -t tmpfs t /top/$place; done
 mount -t cgroup2 c /top/sys/fs/cgroup
 ip link set lo up
 cp /bin/busybox /top/run/busybox

@@ -1,8 +1,8 @@
 """Finds the Unix account of a container and its subordinate ids (subuid(5), subgid(5)).
 
 A user namespace needs them: the container's root is the account itself, and every other user of the
-image is one of the subordinate ids. The same holds for root: its containers have no right over the
-host (decision 0063).
+image is one of the subordinate ids. The same holds for root, whose containers have no capability on
+the host (decision 0063).
 """
 
 from __future__ import annotations

@@ -210,8 +210,8 @@ def build_run_arguments(
 def _build_sys_guard(start: ContainerStart, account: ContainerAccount) -> tuple[str, ...]:
     """Build the words that make /sys read-only for root's Podman and for the container.
 
-    The container gets the host's /sys, and root owns the files in it: without any capability runc
-    would move the container to another cgroup, and the container could write to debugfs.
+    The container gets the host's /sys, and root owns the files in it. So runc would move the
+    container to another cgroup without any capability, and the container could make files there.
     """
     return (start.guard_path, "/sys") if account.uid == 0 else ()
 
