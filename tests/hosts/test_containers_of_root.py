@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pwd
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,7 +74,7 @@ def pool(podman: AccountPodman) -> Iterator[RealPool]:
     shutil.rmtree(place)
 
 
-def test_root_of_the_container_has_no_right_over_the_host(pool: RealPool) -> None:
+def test_root_of_the_container_has_no_capability_and_a_read_only_sys(pool: RealPool) -> None:
     script = """
         cat /proc/self/uid_map
         for file in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs /sys/kernel/mm/ksm/run; do
@@ -117,12 +119,50 @@ def test_a_stopped_container_of_root_leaves_nothing(pool: RealPool, podman: Acco
     pool.until_state("lasting", "running")
     job = pool.job("lasting")["id"]
     pool.until((pool.state_dir / "agent/jobs" / job / "container/pid").exists, "the container")
-    (listed,) = json.loads(podman.call("ps", "--format=json").output)
-    assert listed["Labels"]["gpupool.job"] == job
+    filters = f"--filter=label=gpupool.job={job}"
+    assert len(json.loads(podman.call("ps", filters, "--format=json").output)) == 1
     pool.do("stop", "lasting")
     pool.until_state("lasting", "stopped")
-    assert json.loads(podman.call("ps", "--all", "--format=json").output) == []
+    assert list_containers(podman) == []
     assert str(podman.account.home) + "/" + str(STORE) not in Path("/proc/mounts").read_text()
+
+
+@pytest.mark.parametrize("victim", ["podman", "supervisor"])
+def test_a_container_of_root_goes_with_what_was_killed(
+    pool: RealPool, podman: AccountPodman, victim: str
+) -> None:
+    pool.do("submit", *SHARE, "--name", victim, "--", "sleep", "300")
+    pool.until_state(victim, "running")
+    job = pool.job(victim)["id"]
+    pid_file = pool.state_dir / "agent/jobs" / job / "container/pid"
+    pool.until(pid_file.exists, "the container")
+    first = Path(f"/proc/{pid_file.read_text().strip()}")
+    killed = find_podman_process(job)
+    if victim == "supervisor":
+        killed = int(Path(f"/proc/{killed}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(killed, signal.SIGKILL)
+    pool.until_state(victim, "failed" if victim == "podman" else "lost")
+    pool.until(lambda: not first.exists(), "the end of the container")
+    pool.until(lambda: not list_containers(podman), "the end of its record")
+
+
+def find_podman_process(job: str) -> int:
+    """The `podman run` of a job, by its own words."""
+    word = f"--name=gpupool-{job}".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[0].endswith(b"podman") and word in words:
+                return int(entry.name)
+    raise AssertionError(f"no podman of {job}")
+
+
+def list_containers(podman: AccountPodman) -> list[object]:
+    found: list[object] = json.loads(podman.call("ps", "--all", "--format=json").output)
+    return found
 
 
 def test_an_image_that_a_job_uses_is_not_removed(pool: RealPool) -> None:
