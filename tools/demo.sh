@@ -5,6 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
 work=$(mktemp -d)
+image=
 GPUPOOL_STATE_DIR="$work/pool"
 export PATH GPUPOOL_STATE_DIR
 unset GPUPOOL_URL GPUPOOL_TOKEN || true
@@ -13,6 +14,7 @@ finish() {
   status=$?
   trap - EXIT INT TERM
   gpupool down --purge --yes >/dev/null 2>&1 || true
+  [ -z "$image" ] || gpupool image remove "$image" >/dev/null 2>&1 || true
   rm -rf "$work"
   exit "$status"
 }
@@ -64,6 +66,23 @@ show run -v --gpu 0.1 --memory 1GiB -- python3 -c 'import os; print("my share is
 say "The share holds: a CUDA program gets its memory and no more; a running share gets another size"
 show run -v --gpu 0.1 --memory 1GiB -- gpupool burn --over-allocate
 show resize detect --memory 6GiB
+
+say "A container in a piece of a card: the same share, in an image made of this machine's files"
+name="localhost/gpupool-demo:$$"
+if gpupool image list >/dev/null 2>"$work/container" &&
+  python3 tools/make_demo_image.py "$work/demo.tar" "$name" 2>"$work/container"; then
+  image=$name
+  show image load "$work/demo.tar"
+  if show run -v --gpu 0.1 --memory 1GiB --image "$image" -- card; then
+    :
+  elif [ $? -eq 125 ]; then
+    echo "(no container here: Podman could not start it)"
+  else
+    exit 1
+  fi
+else
+  echo "(no container here: $(tr '\n' ' ' <"$work/container"))"
+fi
 
 say "More than any card has: refused, with the numbers and the nearest fit"
 refused run --gpu 0.9 --memory 200GiB -- sleep 60

@@ -7,12 +7,15 @@ is root's and the account is made for the measurement.
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +35,26 @@ TURNS = 15
 #: Seconds that a start may take longer than bare Podman's.
 MOST_SECONDS = 0.1
 OURS = ("run", "--gpu", "0.3", "--memory", "2GiB", "--image", IMAGE, "--", "true")
-BARE = ("podman", "run", "--rm", "--network=host", IMAGE, "true")
+BARE = ("run", "--rm", "--network=host", IMAGE, "true")
+
+
+#: Seconds after a command, in which the pool finishes its own work on the job.
+SETTLE_SECONDS = 0.1
+#: Counts the processor time of a process and its children (Linux, cgroup version 1).
+METER = Path("/sys/fs/cgroup/cpuacct")
+
+
+@dataclass
+class Samples:
+    """What one command took in each turn, in seconds.
+
+    Attributes:
+        wall: From its start to its end.
+        processor: Of it and of all processes that worked for it; empty where nothing counts them.
+    """
+
+    wall: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
 
 
 def run(out: Path) -> list[Row]:
@@ -44,25 +66,42 @@ def run(out: Path) -> list[Row]:
     (place / "home").mkdir()
     (place / "image").mkdir()
     try:
-        with make_account(place / "home") as podman:
+        with open_meter() as meter, make_account(place / "home") as podman:
             archive = build_archive(podman, place / "image")
             with AccountPool(place / "pool", podman) as pool:
                 pool.type("image", "load", str(archive))
-                ours, bare, plain = _measure(pool, podman)
+                ours, bare, plain = _measure(pool, podman, meter)
     finally:
         shutil.rmtree(place)
     return _make_rows(ours, bare, plain)
 
 
-def _make_rows(ours: Sequence[float], bare: Sequence[float], plain: Sequence[float]) -> list[Row]:
-    apart = [left - right for left, right in zip(ours, bare, strict=True)]
-    return [
+@contextmanager
+def open_meter() -> Iterator[Path | None]:
+    """Put this process and its children into a cgroup that counts their processor time."""
+    if not METER.is_dir():
+        yield None
+        return
+    group = METER / f"gpupool-bench-{os.getpid()}"
+    group.mkdir()
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield group / "cpuacct.usage"
+    finally:
+        for process in (group / "cgroup.procs").read_text().split():
+            (METER / "cgroup.procs").write_text(process)
+        group.rmdir()
+
+
+def _make_rows(ours: Samples, bare: Samples, plain: Samples) -> list[Row]:
+    apart = [left - right for left, right in zip(ours.wall, bare.wall, strict=True)]
+    rows = [
         median_row(
             "a container from start to end",
             COMMAND,
-            ours,
-            peer_samples=bare,
-            peer_command=" ".join(BARE),
+            ours.wall,
+            peer_samples=bare.wall,
+            peer_command=f"podman {' '.join(BARE)}",
         ),
         Row(
             "more than bare Podman, median of turns",
@@ -72,14 +111,26 @@ def _make_rows(ours: Sequence[float], bare: Sequence[float], plain: Sequence[flo
             limit=MOST_SECONDS,
             samples=tuple(apart),
         ),
-        median_row("the same job without a container", COMMAND, plain),
+        median_row("the same job without a container", COMMAND, plain.wall),
     ]
+    if ours.processor:
+        rows += [
+            median_row(
+                "processor time of the container, on all processes",
+                COMMAND,
+                ours.processor,
+                peer_samples=bare.processor,
+                peer_command=f"podman {' '.join(BARE)}",
+            ),
+            median_row("processor time of that job", COMMAND, plain.processor),
+        ]
+    return rows
 
 
 def _measure(
-    pool: AccountPool, podman: AccountPodman
-) -> tuple[list[float], list[float], list[float]]:
-    """Seconds of each turn: ours, bare Podman's, and a job of ours without a container."""
+    pool: AccountPool, podman: AccountPodman, meter: Path | None
+) -> tuple[Samples, Samples, Samples]:
+    """Measure turns: ours, bare Podman's, and a job of ours without a container."""
     plain = ("run", "--gpu", "0.3", "--memory", "2GiB", "--", "true")
     environ = {"HOME": podman.account.home, "PATH": pool.environ["PATH"]}
     identity: dict[str, Any] = {
@@ -91,16 +142,26 @@ def _measure(
     }
     commands: tuple[tuple[list[str], dict[str, Any]], ...] = (
         (pool.make_words(*OURS), {"env": {**pool.environ, **environ}, "cwd": "/"}),
-        (list(BARE), identity),
+        # The same runtime: by itself Podman takes a crun that does not run on this host.
+        (["podman", f"--runtime={podman.installation.oci_runtime}", *BARE], identity),
         (pool.make_words(*plain), {"env": {**pool.environ, **environ}, "cwd": "/"}),
     )
-    found: tuple[list[float], list[float], list[float]] = ([], [], [])
+    found = (Samples(), Samples(), Samples())
     for turn in range(TURNS + 1):
-        for seconds, (words, settings) in zip(found, commands, strict=True):
+        for samples, (words, settings) in zip(found, commands, strict=True):
+            before = _read_meter(meter)
             began = time.monotonic()
             subprocess.run(words, check=True, capture_output=True, **settings)
+            seconds = time.monotonic() - began
+            time.sleep(SETTLE_SECONDS)
             # The first turn reads programs and image from disk.
             if turn:
-                seconds.append(time.monotonic() - began)
+                samples.wall.append(seconds)
+                if meter is not None:
+                    samples.processor.append(_read_meter(meter) - before)
     subprocess.run(["podman", "system", "migrate"], check=True, capture_output=True, **identity)
     return found
+
+
+def _read_meter(meter: Path | None) -> float:
+    return 0.0 if meter is None else int(meter.read_text()) / 1e9

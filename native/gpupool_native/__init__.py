@@ -25,6 +25,11 @@ def init_path() -> Path:
     return Path(__file__).parent / "bin" / "gpupool-init"
 
 
+def read_only_path() -> Path:
+    """The program that makes a directory read-only for what it starts."""
+    return Path(__file__).parent / "bin" / "gpupool-read-only"
+
+
 def kernel_path() -> Path:
     """The library of the compiled placement policies."""
     return Path(__file__).parent / "lib" / "gpupool_kernel.so"

@@ -210,7 +210,7 @@ def test_the_commands_of_the_page_work_in_their_order(
         printed.append(done.stdout)
     assert printed[0] == "localhost/train:1\n"
     assert "localhost/train:1" in printed[1]
-    assert (printed[2], printed[-1]) == ("soft\n", "in\n")
+    assert (printed[2], printed[-2]) == ("soft\n", "in\n")
 
 
 def test_a_musl_image_is_refused_for_a_share(

@@ -7,6 +7,7 @@ virtualisation is needed.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import importlib.util
 import os
@@ -67,7 +68,7 @@ def build_archive(path: Path, program: Path, imports: Sequence[str]) -> None:
         _add(archive, folder, stat.S_IFDIR | 0o755, b"")
     _add(archive, LIBRARY, stat.S_IFDIR | 0o755, b"")
     _add_file(archive, "bin/busybox", Path(shutil.which("busybox") or ""))
-    order = _add_modules(archive)
+    order = _add_modules(archive, MODULES)
     _add(archive, "order", stat.S_IFREG | 0o644, "\n".join(order).encode() + b"\n")
     _add_python(archive, imports)
     _add(archive, "program.py", stat.S_IFREG | 0o644, program.read_bytes())
@@ -92,6 +93,66 @@ poweroff -f
 """
 
 
+#: Modules of a guest that shows this machine's files.
+HOST_MODULES = ("virtio_pci", "9p", "9pnet_virtio", "overlay")
+_HOST_INIT = """#!/bin/busybox sh
+/bin/busybox mkdir -p /sbin /usr/bin /usr/sbin
+/bin/busybox --install -s
+mount -t proc p /proc
+while read module; do insmod /mod/$module; done < /order
+mkdir -p /host /upper /top
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576,cache=loose,ro host /host
+mount -t tmpfs t /upper
+mkdir /upper/files /upper/work
+mount -t overlay -o lowerdir=/host,upperdir=/upper/files,workdir=/upper/work o /top
+mount -t proc p /top/proc
+mount -t sysfs s /top/sys
+mount -t devtmpfs d /top/dev
+mkdir -p /top/dev/pts /top/dev/shm
+mount -t devpts p /top/dev/pts
+for place in dev/shm run; do mount -t tmpfs t /top/$place; done
+mount -t cgroup2 c /top/sys/fs/cgroup
+ip link set lo up
+cp /bin/busybox /top/run/busybox
+cat >/top/run/init <<'END'
+sed -n 's/.*guest.command=//p' /proc/cmdline | base64 -d >/run/command
+/bin/sh /run/command
+echo "command ended with $?"
+/run/busybox poweroff -f
+END
+# A process whose root was changed by chroot(2) gets no user namespace.
+exec switch_root /top /bin/sh /run/init
+"""
+
+
+def build_host_archive(path: Path) -> None:
+    """Write an archive whose guest has this machine's files, and cgroups of version 2 alone.
+
+    The files are read over 9p; what the guest writes stays in its memory.
+    """
+    archive = bytearray()
+    for folder in ("bin", "proc", "lib", "mod"):
+        _add(archive, folder, stat.S_IFDIR | 0o755, b"")
+    _add_file(archive, "bin/busybox", Path(shutil.which("busybox") or ""))
+    order = _add_modules(archive, HOST_MODULES)
+    _add(archive, "order", stat.S_IFREG | 0o644, "\n".join(order).encode() + b"\n")
+    _add(archive, "init", stat.S_IFREG | 0o755, _HOST_INIT.encode())
+    _add(archive, "TRAILER!!!", 0, b"")
+    path.write_bytes(gzip.compress(bytes(archive), compresslevel=1))
+
+
+def build_host_command(archive: Path, script: str) -> list[str]:
+    """Return QEMU's command line for a guest that runs a shell script on this machine's files."""
+    encoded = base64.b64encode(script.encode()).decode()
+    words = f"console=ttyS0 quiet no_timer_check panic=-1 guest.command={encoded}"
+    command = ["qemu-system-x86_64", "-nodefaults", "-nographic", "-no-reboot"]
+    command += ["-serial", "stdio", "-m", "1024", "-machine", "q35", "-accel", "tcg,thread=multi"]
+    command += ["-smp", "2", "-cpu", "max", "-kernel", str(find_kernel()), "-initrd", str(archive)]
+    command += ["-append", words, "-virtfs"]
+    command += ["local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"]
+    return command
+
+
 def build_command(archive: Path, devices: Iterable[str]) -> list[str]:
     """Return QEMU's command line for a machine with an IOMMU and further devices."""
     kernel = find_kernel()
@@ -106,11 +167,11 @@ def build_command(archive: Path, devices: Iterable[str]) -> list[str]:
     return command
 
 
-def _add_modules(archive: bytearray) -> list[str]:
+def _add_modules(archive: bytearray, modules: Iterable[str]) -> list[str]:
     kernel = find_kernel()
     release = "" if kernel is None else kernel.name.removeprefix("vmlinuz-")
     order: list[str] = []
-    for module in MODULES:
+    for module in modules:
         listing = subprocess.run(
             ["modprobe", "-S", release, "--show-depends", module],
             stdout=subprocess.PIPE,

@@ -3,6 +3,9 @@
 Rules of an image's name, of a mounted directory and of the pool's container policy. A submission is
 checked against them, so that a node refuses nothing that the server accepted. Pure: looks at no
 image and no file.
+
+`gpupool run --image` imports this module before every job, so it imports no `dataclasses`, whose
+`inspect` alone takes 5 ms.
 """
 
 from __future__ import annotations
@@ -10,8 +13,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 #: PATH_MAX without its NUL, bytes.
 LONGEST_PATH: Final = 4095
@@ -83,8 +85,7 @@ def is_below(path: str, place: str) -> bool:
     return place == "/" or path == place or path.startswith(f"{place}/")
 
 
-@dataclass(frozen=True)
-class ContainerPolicy:
+class ContainerPolicy(NamedTuple):
     """What an administrator lets containers have.
 
     Attributes:

@@ -162,12 +162,11 @@ def _read_variables(texts: Sequence[str]) -> dict[bytes, bytes]:
 def _find_local_image(image: str, pull: str) -> dict[str, str]:
     """Find the image by its name: the job gets that one, whatever the name means later."""
     import pwd
-    from pathlib import Path
 
     from gpupool.base.errors import ImageNotFound
     from gpupool.mechanisms.containers.image_store import find_stored_image
 
-    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    home = pwd.getpwuid(os.geteuid()).pw_dir
     found: StoredImage | LocalImage | None = find_stored_image(home, image)
     if found is None:
         # Imported late: with subprocess it costs 20 ms before every job.

@@ -124,6 +124,23 @@ def test_run_imports_nothing_costly_before_it_attaches(tmp_path: Path) -> None:
     assert not modules & {*HEAVY, *LEAN}
 
 
+def test_a_container_costs_its_command_no_dataclasses(tmp_path: Path) -> None:
+    ended = job("train", "done", exit_code=0)
+    words = ["run", "--gpu", "0.3", "--image", "localhost/a:1", "--pull", "missing", "--", "true"]
+    with sample_pool(tmp_path, submit=ended):
+        modules = modules_after(words, {"GPUPOOL_STATE_DIR": str(tmp_path)})
+    assert "gpupool.model.container" in modules
+    assert not modules & {*HEAVY, "dataclasses", "inspect"}
+
+
+def test_looking_for_an_image_imports_nothing_costly() -> None:
+    program = "import sys, gpupool.mechanisms.containers.image_store; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not set(done.stdout.split()) & {*HEAVY, "dataclasses", "inspect", "pathlib"}
+
+
 def test_attaching_imports_nothing_costly_either() -> None:
     program = "import sys, gpupool.client.attach, gpupool.client.attach_relay; print(*sys.modules)"
     done = subprocess.run(

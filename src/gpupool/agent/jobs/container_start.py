@@ -92,6 +92,8 @@ def contain_job(
     Raises:
         RequestRejection: Podman or the account lacks something, or a mount is not allowed.
     """
+    from gpupool_native import init_path, read_only_path
+
     container = work.container
     assert container is not None
     installation = _require(host.find_installation())
@@ -106,13 +108,15 @@ def contain_job(
     share = prepared.share_dir.absolute()
     shown_runtime = runtime
     shown_settings = settings
-    shown_init = _find_init()
+    shown_init = _find_program(init_path())
+    shown_guard = _find_program(read_only_path())
     if not host.own_pool:
         mounts = staging.stage_mounts(mounts)
         share = Path(SHARE)  # the supervisor mounts it there, as for every job
         shown_runtime = staging.stage_path(runtime, writable=True)
         shown_settings = staging.stage_path(settings)
         shown_init = staging.stage_path(shown_init)
+        shown_guard = staging.stage_path(shown_guard)
     start = ContainerStart(
         job=work.job,
         image=container.image_id or container.image,
@@ -120,6 +124,7 @@ def contain_job(
         runtime_dir=str(shown_runtime),
         config_file=str(shown_settings / CONFIG),
         init_path=str(shown_init),
+        guard_path=str(shown_guard),
         hooks_dir=str(shown_settings / HOOKS) if prepared.image_check else None,
         pull=container.pull,
         auth_file=container.registry_auth,
@@ -155,14 +160,13 @@ def contain_job(
     )
 
 
-def _find_init() -> Path:
-    from gpupool_native import init_path
-
-    if not init_path().exists():
+def _find_program(path: Path) -> Path:
+    if not path.exists():
         raise NativeMissing(
-            "gpupool-native has no first process for containers", hint="reinstall gpupool-native"
+            f"gpupool-native has no {path.name}, which containers need",
+            hint="reinstall gpupool-native",
         )
-    return init_path()
+    return path
 
 
 def _require(found: T | MissingPart) -> T:

@@ -1,4 +1,4 @@
-"""`gpupool image`: load and list container images, without a registry and without a pool."""
+"""`gpupool image`: load, list and remove container images, without a registry and without a pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pwd
 import sys
 from pathlib import Path
 
-from gpupool.base.errors import BadInput, BadOption, RequestRejection
+from gpupool.base.errors import BadInput, BadOption, ImageNotFound, RequestRejection
 from gpupool.base.units import MIB
 from gpupool.mechanisms.containers.images import AccountPodman, LocalImage
 from gpupool.terminal.account_podman import open_podman
@@ -28,12 +28,15 @@ def register(parser: CommandParser) -> None:
         "gpupool image load train.tar",
         "gpupool image list",
         "sudo gpupool image load train.tar --account alice",
+        "gpupool image remove localhost/train:1",
     ]
     parser.add_verbs()
     load = parser.add_verb("load", "load the images of an archive; stdout has their names")
     load.add_argument("file", metavar="FILE", help="as podman save or docker save wrote it")
     listing = parser.add_verb("list", "images that have a name")
-    for verb in (load, listing):
+    removal = parser.add_verb("remove", "remove a name, and the image with its last name")
+    removal.add_argument("image", metavar="IMAGE", help="a name as `image list` shows it")
+    for verb in (load, listing, removal):
         verb.add_argument("--account", metavar="NAME", help="another Unix account's (root)")
     add_output(listing)
 
@@ -42,6 +45,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     podman = _open_account(options.account)
     if options.verb == "load":
         return _load_image(podman, options.file)
+    if options.verb == "remove":
+        return _remove_image(podman, options.image)
     return _list_images(podman, options.output, context)
 
 
@@ -68,6 +73,20 @@ def _load_image(podman: AccountPodman, file: str) -> int:
         )
     for line in answer.output.splitlines():
         sys.stdout.write(f"{line.removeprefix('Loaded image: ')}\n")
+    return 0
+
+
+def _remove_image(podman: AccountPodman, name: str) -> int:
+    if podman.find_image(name) is None:
+        raise ImageNotFound(
+            f"this account has no image {name}", hint="gpupool image list  shows what is here"
+        )
+    answer = podman.remove_image(name)
+    if answer.code != 0:
+        raise RequestRejection(
+            f"{name} could not be removed: {answer.reason}",
+            hint="a job that runs in it keeps it: gpupool ps",
+        )
     return 0
 
 

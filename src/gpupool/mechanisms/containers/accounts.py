@@ -1,7 +1,8 @@
 """Finds the Unix account of a container and its subordinate ids (subuid(5), subgid(5)).
 
 A user namespace needs them: the container's root is the account itself, and every other user of the
-image is one of the subordinate ids.
+image is one of the subordinate ids. The same holds for root, whose containers have no capability on
+the host (decision 0063).
 """
 
 from __future__ import annotations
@@ -64,11 +65,6 @@ def parse_subordinate_ids(text: str, name: str, uid: int) -> IdRange | None:
 
 def find_account(uid: int, gid: int, etc: Path = Path("/etc")) -> ContainerAccount | MissingPart:
     """Find an account with its subordinate ids, or what it lacks."""
-    if uid == 0:
-        return MissingPart(
-            "a container does not run as root",
-            "submit it from an ordinary account: su - ACCOUNT -c 'gpupool run --image ...'",
-        )
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpupool.mechanisms.containers.accounts import ContainerAccount
+from gpupool.mechanisms.containers.image_store import STORE
 from gpupool.mechanisms.containers.podman import PodmanInstallation
 from gpupool.mechanisms.contract import HostMount
 
@@ -19,6 +20,9 @@ from gpupool.mechanisms.contract import HostMount
 LABEL: Final = "gpupool.job"
 #: File in the runtime directory with the host's number of the container's first process.
 PID_FILE: Final = "pid"
+#: Where root's containers have their run-time files. Root's own Podman, whose containers are in no
+#: user namespace, keeps others below /run/containers.
+ROOT_RUN_DIR: Final = "/run/gpupool-podman"
 #: Where Podman and its helpers look for programs; never the job's own PATH.
 PROGRAM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Beginnings of variables that would change Podman, its helpers or the dynamic loader.
@@ -54,6 +58,8 @@ class ContainerStart:
         hooks_dir: Directory with the hook that checks the image; None for none.
         config_file: Podman's settings, which replace the user's and the system's own.
         init_path: The container's first process (`native/init`), as the job sees it.
+        guard_path: What makes /sys read-only for containers of root (`native/init`), as the job
+            sees it.
         volumes: What the caller mounts of the host.
         mounts: What the job's share needs; writable ones run no program.
         devices: Device nodes of the job's cards.
@@ -68,6 +74,7 @@ class ContainerStart:
     runtime_dir: str
     config_file: str
     init_path: str
+    guard_path: str
     hooks_dir: str | None = None
     pull: str = "never"
     auth_file: str | None = None
@@ -133,14 +140,31 @@ def build_podman_environment(
     return environment
 
 
-def build_podman_words(installation: PodmanInstallation) -> tuple[str, ...]:
+def build_podman_words(
+    installation: PodmanInstallation, account: ContainerAccount
+) -> tuple[str, ...]:
     """Build `podman` with the options that every call has."""
     return (
         installation.podman,
+        *_build_root_storage(account),
         "--log-level=error",
         "--cgroup-manager=cgroupfs",
         "--events-backend=none",
         f"--runtime={installation.oci_runtime}",
+    )
+
+
+def _build_root_storage(account: ContainerAccount) -> tuple[str, ...]:
+    """Build the places of root's images and containers; none for other accounts.
+
+    Podman takes the places of root's own Podman for uid 0, whose files have other owners.
+    """
+    if account.uid != 0:
+        return ()
+    return (
+        f"--root={account.home}/{STORE}",
+        f"--runroot={ROOT_RUN_DIR}/run",
+        f"--tmpdir={ROOT_RUN_DIR}/tmp",
     )
 
 
@@ -160,7 +184,8 @@ def build_run_arguments(
     hooks = () if start.hooks_dir is None else (f"--hooks-dir={start.hooks_dir}",)
     return (
         *build_namespace_words(installation, account),
-        *build_podman_words(installation),
+        *_build_sys_guard(start, account),
+        *build_podman_words(installation, account),
         *hooks,
         "run",
         "--rm",
@@ -180,6 +205,15 @@ def build_run_arguments(
         start.image,
         *start.command,
     )
+
+
+def _build_sys_guard(start: ContainerStart, account: ContainerAccount) -> tuple[str, ...]:
+    """Build the words that make /sys read-only for root's Podman and for the container.
+
+    The container gets the host's /sys, and root owns the files in it. So runc would move the
+    container to another cgroup without any capability, and the container could make files there.
+    """
+    return (start.guard_path, "/sys") if account.uid == 0 else ()
 
 
 def _build_isolation(installation: PodmanInstallation) -> tuple[str, ...]:

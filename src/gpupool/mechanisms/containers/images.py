@@ -77,7 +77,7 @@ class AccountPodman:
         """
         command = [
             *build_namespace_words(self.installation, self.account),
-            *build_podman_words(self.installation),
+            *build_podman_words(self.installation, self.account),
             *words,
         ]
         try:
@@ -126,6 +126,10 @@ class AccountPodman:
         """Load the images of an archive (OCI or docker-archive), as this process can read it."""
         with open(file, "rb") as source:
             return self.call("load", "--quiet", seconds=_LOAD_SECONDS, source=source)
+
+    def remove_image(self, name: str) -> PodmanAnswer:
+        """Remove a name, and the image when it was the last one. A container's image stays."""
+        return self.call("image", "rm", name)
 
     def remove_container(self, name: str) -> PodmanAnswer:
         """End and remove a container. Idempotent."""

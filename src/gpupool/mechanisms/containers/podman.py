@@ -23,6 +23,14 @@ LEAST_VERSION: Final = (4, 0)
 #: Present where cgroup v2 is the host's only one.
 _UNIFIED: Final = Path("/sys/fs/cgroup/cgroup.controllers")
 _SECONDS: Final = 20
+#: Where the kernel shows its settings (proc_sys(5)).
+_SETTINGS: Final = Path("/proc/sys")
+#: Settings that forbid user namespaces where they are 0, and what allows them. Debian and Ubuntu
+#: alone have the second.
+_NAMESPACE_SETTINGS: Final = {
+    "user/max_user_namespaces": 65_536,
+    "kernel/unprivileged_userns_clone": 1,
+}
 
 FindProgram = Callable[[str], str | None]
 
@@ -51,6 +59,7 @@ def find_podman(
     find: FindProgram = which,
     unified: bool | None = None,
     ask: Callable[[str], str] | None = None,
+    settings: Path = _SETTINGS,
 ) -> PodmanInstallation | MissingPart:
     """Find Podman and its helpers, or what is missing. Blocks for one call of Podman.
 
@@ -58,6 +67,7 @@ def find_podman(
         find: Returns the path of a program.
         unified: Whether the host has cgroup v2 alone; None looks.
         ask: Returns what a program answers to `--version`.
+        settings: Where the kernel shows its settings.
     """
     podman = find("podman")
     if podman is None:
@@ -68,6 +78,13 @@ def find_podman(
                 f"program {program} is not installed, which makes a user namespace",
                 f"apt-get install {package}",
             )
+    forbidden = _find_forbidding_setting(settings)
+    if forbidden is not None:
+        # unshare of util-linux 2.38 would leave a process that waits for ever.
+        return MissingPart(
+            f"user namespaces are switched off: {forbidden} is 0",
+            f"sysctl -w {forbidden}={_NAMESPACE_SETTINGS[forbidden]}",
+        )
     version = parse_version((ask or _ask_version)(podman))
     if version < LEAST_VERSION:
         wanted = ".".join(map(str, LEAST_VERSION))
@@ -88,6 +105,17 @@ def parse_version(text: str) -> tuple[int, int]:
     """Parse `podman version 4.3.1`; (0, 0) for anything else."""
     found = re.search(r"(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _find_forbidding_setting(settings: Path) -> str | None:
+    for name in _NAMESPACE_SETTINGS:
+        try:
+            value = (settings / name).read_text().strip()
+        except OSError:
+            continue
+        if value == "0":
+            return name
+    return None
 
 
 def _describe_missing_podman(find: FindProgram, ask: Callable[[str], str]) -> MissingPart:

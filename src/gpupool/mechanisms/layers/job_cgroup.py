@@ -14,7 +14,7 @@ from typing import Final
 
 _MODE: Final = 0o755
 #: The kernel's controller of device memory, since Linux 6.14.
-_CONTROLLER: Final = "dmem"
+DEVICE_MEMORY: Final = "dmem"
 
 
 def is_version_2(group: Path) -> bool:
@@ -34,18 +34,22 @@ def choose_group(groups: Sequence[str]) -> Path | None:
     return paths[0] if paths else None
 
 
-def make_group(group: Path) -> None:
+def make_group(group: Path, controller: str = DEVICE_MEMORY) -> None:
     """Make a job's cgroup and its parent, and let the kernel count device memory in it. Idempotent.
 
     Where the kernel does not count device memory, the driver does that itself.
+
+    Args:
+        group: The job's cgroup, in the pool's.
+        controller: What is enabled from above the pool's cgroup down to the job's.
 
     Raises:
         OSError: the cgroup cannot be made.
     """
     group.parent.mkdir(mode=_MODE, exist_ok=True)
     for above in (group.parent.parent, group.parent):
-        if _CONTROLLER in _read_words(above / "cgroup.controllers"):
-            _enable_controller(above / "cgroup.subtree_control")
+        if controller in _read_words(above / "cgroup.controllers"):
+            _enable_controller(above / "cgroup.subtree_control", controller)
     group.mkdir(mode=_MODE, exist_ok=True)
 
 
@@ -67,8 +71,8 @@ def _read_words(path: Path) -> list[str]:
         return []
 
 
-def _enable_controller(control: Path) -> None:
-    if _CONTROLLER not in _read_words(control):
+def _enable_controller(control: Path, controller: str) -> None:
+    if controller not in _read_words(control):
         # EBUSY where the cgroup has processes: then the driver answers that it cannot set limits.
         with suppress(OSError):
-            control.write_text(f"+{_CONTROLLER}", encoding="ascii")
+            control.write_text(f"+{controller}", encoding="ascii")

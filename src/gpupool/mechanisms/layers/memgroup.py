@@ -69,8 +69,8 @@ class DriverMemoryLimits:
     summary = MechanismSummary(
         EnforcementLevels(memory=FenceLevel.HARD),
         cards="NVIDIA with driver R615 or later, cgroups of version 2, an agent that is root",
-        tested="simulated driver with the real supervisor and programs that avoid the fence; no real "
-        "card",
+        tested="simulated driver with the real supervisor and programs that avoid the fence, on cgroup "
+        "v1 and, in an emulated machine, v2; no real card",
         mechanisms=("fence", "mps"),
     )
 

@@ -86,7 +86,8 @@ def test_the_accounts_podman_reaches_the_agents_files_by_private_mounts(
 ) -> None:
     work = make_work()
     spec = contain_job(make_spec(prepared), work, prepared, directory, make_host(tmp_path))
-    words = " ".join(spec.arguments)
+    # Root's own images are the one thing that is named by path.
+    words = " ".join(word for word in spec.arguments if not word.startswith("--root="))
     assert str(tmp_path) not in words
     assert "src=/run/gpupool/share,dst=/run/gpupool/share,ro=true" in words
     assert spec.share_mount == "/run/gpupool/share"

@@ -89,6 +89,24 @@ def test_a_file_that_is_no_archive_is_refused_with_podmans_reason(
     assert "podman save" in said
 
 
+def test_removing_calls_podman_once_the_name_is_there(
+    podman: type[PlayedPodman], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(podman, "answer", PodmanAnswer(0, json.dumps(LISTED), ""))
+    assert main(["image", "remove", "localhost/a:2"]) == 0
+    assert podman.calls[-1] == ("image", "rm", "localhost/a:2")
+    assert capsys.readouterr().out == ""
+
+
+def test_removing_an_image_that_is_not_here_removes_nothing(
+    podman: type[PlayedPodman], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(podman, "answer", PodmanAnswer(125, "", "Error: image not known"))
+    assert main(["image", "remove", "localhost/z:1"]) == 3
+    assert "GP-2060: this account has no image localhost/z:1" in capsys.readouterr().err
+    assert [words[1] for words in podman.calls] == ["inspect"]
+
+
 def test_a_missing_file_and_a_missing_account_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -52,10 +52,18 @@ def test_an_account_without_ids_learns_the_command_that_adds_free_ones(tmp_path:
     )
 
 
-def test_root_and_an_unknown_uid_run_no_container(tmp_path: Path) -> None:
-    root = find_account(0, 0, tmp_path)
-    assert isinstance(root, MissingPart)
-    assert "does not run as root" in root.reason
+def test_root_needs_subordinate_ids_as_others_do(tmp_path: Path) -> None:
+    missing = find_account(0, 0, tmp_path)
+    assert isinstance(missing, MissingPart)
+    assert missing.hint.endswith("--add-subgids 100000-165535 root")
+    for name in ("subuid", "subgid"):
+        (tmp_path / name).write_text("root:100000:65536\n")
+    found = find_account(0, 0, tmp_path)
+    assert isinstance(found, ContainerAccount)
+    assert (found.uid, found.user_ids.first) == (0, 100_000)
+
+
+def test_an_unknown_uid_runs_no_container(tmp_path: Path) -> None:
     unknown = find_account(4_000_000 + os.getpid(), 0, tmp_path)
     assert isinstance(unknown, MissingPart)
     assert "no account" in unknown.reason

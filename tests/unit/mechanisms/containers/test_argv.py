@@ -20,6 +20,7 @@ PODMAN = PodmanInstallation("/bin/podman", "/bin/unshare", "/sbin/runc", (4, 3),
 ANN = ContainerAccount(
     "ann", 1001, 1002, "/home/ann", IdRange(100_000, 65_536), IdRange(200_000, 9)
 )
+ROOT = ContainerAccount("root", 0, 0, "/root", IdRange(300_000, 65_536), IdRange(300_000, 65_536))
 START = ContainerStart(
     job="j-1",
     image="sha256:1",
@@ -27,6 +28,7 @@ START = ContainerStart(
     runtime_dir="/run/gpupool/stage-0",
     config_file="/run/gpupool/stage-1/containers.conf",
     init_path="/run/gpupool/stage-2/gpupool-init",
+    guard_path="/run/gpupool/stage-2/gpupool-read-only",
 )
 
 
@@ -45,6 +47,24 @@ def test_podman_starts_in_namespaces_of_the_accounts_ids() -> None:
         "--propagation=slave",
         "/bin/podman",
     ]
+
+
+def test_root_has_its_own_places_and_a_read_only_sys() -> None:
+    words = list(build_run_arguments(START, PODMAN, ROOT))
+    at = words.index("/run/gpupool/stage-2/gpupool-read-only")
+    assert words[at + 1 : at + 6] == [
+        "/sys",
+        "/bin/podman",
+        "--root=/root/.local/share/containers/storage",
+        "--runroot=/run/gpupool-podman/run",
+        "--tmpdir=/run/gpupool-podman/tmp",
+    ]
+
+
+def test_the_kernel_refuses_other_accounts_so_their_podman_starts_at_once() -> None:
+    words = build()
+    assert START.guard_path not in words
+    assert not [word for word in words if word.startswith(("--root=", "--runroot="))]
 
 
 def test_image_and_command_come_last_and_are_never_options() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +22,14 @@ def machine(*programs: str) -> Callable[[str], str | None]:
 
 
 def find(
-    *programs: str, unified: bool = False, said: str = "podman version 4.3.1"
+    *programs: str,
+    unified: bool = False,
+    said: str = "podman version 4.3.1",
+    settings: Path = Path("/nothing"),
 ) -> PodmanInstallation | MissingPart:
-    return find_podman(find=machine(*programs), unified=unified, ask=lambda _program: said)
+    return find_podman(
+        find=machine(*programs), unified=unified, ask=lambda _program: said, settings=settings
+    )
 
 
 def test_runc_serves_a_host_with_cgroup_v1() -> None:
@@ -72,6 +78,24 @@ def test_docker_is_named_with_its_version_and_not_used() -> None:
 def test_a_podman_that_is_too_old_is_refused_with_both_versions() -> None:
     found = find(*ALL, said="podman version 3.4.4")
     assert found == MissingPart("Podman 3.4 is too old", "install Podman 4.0 or later")
+
+
+@pytest.mark.parametrize(
+    ("name", "usual"),
+    [("user/max_user_namespaces", 65_536), ("kernel/unprivileged_userns_clone", 1)],
+)
+def test_a_host_without_user_namespaces_is_refused_with_its_setting(
+    tmp_path: Path, name: str, usual: int
+) -> None:
+    setting = tmp_path / name
+    setting.parent.mkdir()
+    setting.write_text("1\n")
+    assert isinstance(find(*ALL, settings=tmp_path), PodmanInstallation)
+    setting.write_text("0\n")
+    found = find(*ALL, settings=tmp_path)
+    assert found == MissingPart(
+        f"user namespaces are switched off: {name} is 0", f"sysctl -w {name}={usual}"
+    )
 
 
 def test_a_version_is_read_from_what_the_program_says() -> None:
