@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gpupool.agent.network.daemons import find_missing_programs
 from gpupool.mechanisms.containers.images import AccountPodman
 from tests.e2e.pool_fixture import Terminal
 from tests.hosts.container_account import (
@@ -347,3 +348,18 @@ def test_a_program_that_brings_its_own_driver_is_found_and_ended(pool: AccountPo
     )
     job = pool.until_state("cheat", "stopped", "failed")
     assert "ended by its fence" in job["reason"]
+
+
+@pytest.mark.skipif(bool(find_missing_programs()), reason="needs the packages of OVN")
+def test_a_container_joins_a_network_and_sees_no_other_one(pool: AccountPool) -> None:
+    pool.do("network", "enable")
+    pool.do("network", "create", "lab", "--cidr", "10.0.0.0/24")
+    try:
+        joined = pool.type("run", "--network", "lab", *SHARE, "--", "cat", "/proc/net/dev")
+        names = {line.split(":")[0].strip() for line in joined.stdout.splitlines() if ":" in line}
+        assert names == {"lo", "eth0"}, joined.stderr
+        asked = pool.type("run", "--network", "lab", *SHARE, "--", "cat", "/etc/resolv.conf")
+        assert "nameserver 10.0.0.1\n" in asked.stdout, asked.stderr
+    finally:
+        pool.do("network", "delete", "lab", "--yes")
+        pool.do("network", "disable", "--yes")

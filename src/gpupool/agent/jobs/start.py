@@ -196,8 +196,6 @@ class JobStarter:
             cgroups = context.find_cgroups(work.job)
             binding = bind_to_numa_nodes(work.numa, list_usable_cpus())
             spec = make_job_spec(work, prepared, context.settings, cgroups, binding)
-            if work.network is not None:
-                spec = self._join_network(spec, work.network, directory)
             if work.container is not None:
                 spec = contain_job(spec, work, prepared, directory, self._describe_host())
             if work.vm is not None:
@@ -205,6 +203,8 @@ class JobStarter:
                 self._refuse_live_disk(vm.continues)
                 spec, note = context.vms.make_spec(work.job_name, vm, view, prepared, spec)
                 self._report_notice(allocation, work, "vm", note)
+            if work.network is not None:
+                spec = self._join_network(spec, work.network, directory)
             self._limit_host(allocation, work, cgroups, binding)
             write_spec(allocation.directory, spec)
             context.reach_step("spec-written")
