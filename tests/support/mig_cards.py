@@ -25,6 +25,7 @@ from gpupool.model.device import CardMode, Device
 from gpupool.model.partition import PartitionProfile
 from gpupool.probes.mig_tables import list_mig_profiles
 from gpupool.probes.nvml.driver import NvmlDriver
+from gpupool.probes.nvml.gate import DriverGate
 from gpupool.probes.nvml.instances import NvmlInstances
 
 SOURCE = Path(__file__).with_name("mig_nvml.c")
@@ -223,7 +224,7 @@ def build_host(
     monkeypatch.setattr(pynvml, "nvmlLib", loaded)
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     files = _write_host_files(folder / "root")
-    driver = NvmlInstances(NvmlDriver())
+    driver = NvmlInstances(NvmlDriver(DriverGate()))
     return MigHost(folder, model, state, driver, files, library)
 
 

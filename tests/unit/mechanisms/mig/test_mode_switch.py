@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from gpupool.mechanisms.mig.driver import MigMode
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.mechanisms.slow_step import StepResult
 from gpupool.model.device import CardMode, ModeNeed, ModeOffer
+from gpupool.probes.nvml.driver import NvmlDriver
+from gpupool.probes.nvml.gate import DriverGate
+from gpupool.probes.nvml.instances import NvmlInstances
 from tests.support.mig_cards import CARDS, KILLED, MigHost
 
 OFF = MigMode(False, False)
@@ -85,6 +89,28 @@ def test_an_ampere_card_is_reset_in_a_step_of_its_own(ampere: MigHost, tmp_path:
     assert switch.leave(device, tmp_path) is None
     assert ampere.snapshot() == before
     assert list_records(tmp_path) == []
+
+
+def test_a_switch_waits_while_the_driver_is_closed(ampere: MigHost, tmp_path: Path) -> None:
+    over = threading.Event()
+    gate = DriverGate()
+    driver = NvmlInstances(NvmlDriver(gate))
+    reset = StepResult(0, "")
+
+    def run_reset(folder: Path, name: str, arguments: object, reason: str) -> StepResult | NotYet:
+        with gate.suspend(name, reason, over.is_set):
+            ampere.reset()
+        return reset
+
+    switch = MigModeSwitch(driver, ampere.files, run_reset)
+    device = ampere.make_device()
+    for _ in range(2):
+        answer = switch.enter(device, tmp_path)
+        assert isinstance(answer, NotYet)
+        assert "is reset to change its MIG mode" in answer.reason
+    over.set()
+    assert switch.enter(device, tmp_path) is None
+    assert ampere.driver.read_mode(CARDS[0]) == ON
 
 
 def test_a_reset_that_fails_leaves_no_pending_mode(ampere: MigHost, tmp_path: Path) -> None:
