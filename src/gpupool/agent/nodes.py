@@ -15,6 +15,7 @@ from gpupool.agent.config import AgentConfig
 from gpupool.agent.facts import describe_node
 from gpupool.agent.reports import Api
 from gpupool.mechanisms.fence_survey import survey_fence
+from gpupool.mechanisms.foreign_pieces import ForeignPieceFinder, ForeignPieces
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.mechanisms.pci.mode_switch import mark_modes
@@ -56,6 +57,8 @@ class AgentNodes:
         self._fence_reaction = fence_reaction
         self._state_dir = state_dir
         self._machines: dict[str, Machine] = {}
+        self._finder = ForeignPieceFinder(state_dir)
+        self._foreign: ForeignPieces = {}
         #: The last registration of each node.
         self._bodies: dict[str, NodeIn] = {}
 
@@ -67,6 +70,10 @@ class AgentNodes:
     def list_devices(self) -> dict[str, tuple[Device, ...]]:
         """List the devices of each node."""
         return {name: machine.devices for name, machine in self._machines.items()}
+
+    def read_registered(self) -> object:
+        """Return what a registration depends on: when it differs, the nodes register again."""
+        return self.index_devices().keys(), self._foreign
 
     def index_devices(self) -> dict[str, Device]:
         """Index the devices of all nodes by uuid."""
@@ -91,6 +98,7 @@ class AgentNodes:
                 log.info("the cards of %s are not scanned: %s", name, reason.message)
                 machines[name] = self._mark_modes(name, self._machines[name])
         self._machines = machines
+        self._foreign = self._finder.find(self.index_devices().values())
 
     def _mark_modes(self, name: str, machine: Machine) -> Machine:
         if machine.simulated:
@@ -136,7 +144,7 @@ class AgentNodes:
         facts = self._collect_facts(name, machine)
         labels = self._config.labels.get(name, {})
         host = self._place_cards(name, self.read_host_facts())
-        return describe_node(machine, self._config.name, labels, facts, host)
+        return describe_node(machine, self._config.name, labels, facts, host, self._foreign)
 
     def _place_cards(self, name: str, host: HostFacts) -> HostFacts:
         """Add where the file of a simulated node's cards is."""
