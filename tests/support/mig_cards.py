@@ -121,6 +121,7 @@ class MigHost:
     driver: InstanceDriver
     files: HostFiles
     library: Path
+    gate: DriverGate
 
     @property
     def card(self) -> Card:
@@ -201,14 +202,19 @@ class MigHost:
         return NotYet(reason, 0.5)
 
 
+def open_state(path: Path) -> State:
+    """Map the file that stands for the cards."""
+    with path.open("r+b") as file:
+        return State.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(State)))
+
+
 def build_host(
     folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch, model: str = "H200"
 ) -> MigHost:
     """Make a machine whose cards are in MIG mode and empty."""
     path = folder / "cards"
     path.write_bytes(bytes(ctypes.sizeof(State)))
-    with path.open("r+b") as file:
-        state = State.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(State)))
+    state = open_state(path)
     state.units = _UNITS[model]
     for profile in list_mig_profiles(model):
         _describe_shape(state.shapes[_INDEX[model][profile.profile_id or 0]], profile)
@@ -224,8 +230,9 @@ def build_host(
     monkeypatch.setattr(pynvml, "nvmlLib", loaded)
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     files = _write_host_files(folder / "root")
-    driver = NvmlInstances(NvmlDriver(DriverGate()))
-    return MigHost(folder, model, state, driver, files, library)
+    gate = DriverGate()
+    driver = NvmlInstances(NvmlDriver(gate))
+    return MigHost(folder, model, state, driver, files, library, gate)
 
 
 def _describe_shape(shape: Shape, profile: PartitionProfile) -> None:

@@ -26,6 +26,7 @@ from gpupool.probes.nvml.gate import GATE, DriverGate
 #: Seconds that an agent waits at its start for steps of an earlier one. Longer than any step takes
 #: that does not hang in the kernel: a card has 60 s to become idle, and a reset takes 10 s.
 START_SECONDS = 120.0
+
 log = logging.getLogger(__name__)
 
 

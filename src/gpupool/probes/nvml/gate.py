@@ -21,7 +21,7 @@ from gpupool.base.errors import ServiceUnavailable
 from gpupool.probes.contract import ProbeSuspended
 
 #: Seconds that calls of the driver may take to return before NVML is closed. A scan of sixteen busy
-#: cards takes a few; longer than `EVENT_SLICE_SECONDS` of the probe.
+#: cards takes a few; longer than `events.SLICE_SECONDS`.
 CLOSE_SECONDS = 15.0
 #: Seconds between two looks at a step, for threads that wait for its end.
 LOOK_SECONDS = 0.5
@@ -187,7 +187,11 @@ class DriverGate:
                         hint="the driver may hang: look for Xid in dmesg",
                     )
                 self._changed.wait(left)
-            self._shut_down()
+            try:
+                self._shut_down()
+            except ServiceUnavailable:
+                self._put_back(key, before)
+                raise
 
     def _put_back(self, key: str, before: _Suspension | None) -> None:
         if before is None:

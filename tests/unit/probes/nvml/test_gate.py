@@ -151,3 +151,21 @@ def test_a_waiting_thread_goes_on_when_the_step_is_over(gate: DriverGate) -> Non
         pass
     threading.Timer(0.05, over.set).start()
     assert gate.await_end(10)
+
+
+def test_a_shutdown_that_fails_is_a_refusal_and_leaves_it_usable(
+    gate: DriverGate, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise Library.NVMLError("unknown error")
+
+    driver = NvmlDriver(gate)
+    driver.start()
+    monkeypatch.setattr(library, "nvmlShutdown", refuse)
+    with (
+        pytest.raises(ServiceUnavailable, match="NVML was not closed: unknown error"),
+        gate.suspend("a", "reset", lambda: False),
+    ):
+        pytest.fail("the step must not start")
+    driver.start()
+    assert gate.explain_suspension() == ""
