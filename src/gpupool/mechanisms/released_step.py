@@ -44,7 +44,8 @@ def run_released_step(
     Raises:
         ServiceUnavailable: NVML could not be closed; then the step was not started.
     """
-    if has_step_result(folder, name):
+    if has_step_result(folder, name) or is_step_running(folder, name):
+        # NVML is closed for it already, or no longer because it hangs.
         return run_slow_step(folder, name, arguments, reason)
     mark_released(folder, name)
     with gate.suspend(str(folder / name), reason, partial(_is_over, folder, name)):

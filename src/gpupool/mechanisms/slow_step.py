@@ -132,7 +132,8 @@ def is_step_running(folder: Path, name: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _try_lock(descriptor)
+        # Shared: two looks at the same moment must not take each other for the step.
+        return not _try_lock(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
@@ -142,9 +143,9 @@ def _open_lock(folder: Path, name: str) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

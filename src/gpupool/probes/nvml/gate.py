@@ -9,6 +9,7 @@ Must not know steps: a callback says when one is over.
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,9 @@ from gpupool.probes.contract import ProbeSuspended
 #: Seconds that calls of the driver may take to return before NVML is closed. A scan of sixteen busy
 #: cards takes a few; longer than `events.SLICE_SECONDS`.
 CLOSE_SECONDS = 15.0
+#: Seconds after which NVML is opened although a step still runs: one that hangs in the kernel must not
+#: keep a node's other cards from being read. A card has 60 s to become idle, a vendor's program 60 s.
+LIMIT_SECONDS = 300.0
 #: Seconds between two looks at a step, for threads that wait for its end.
 LOOK_SECONDS = 0.5
 #: Errors of NVML whose own text does not tell what to do.
@@ -34,6 +38,8 @@ _UNHELPFUL = {
     "NO_PERMISSION": "no permission to talk to the NVIDIA driver (are the /dev/nvidia* nodes visible here?)",
 }
 
+log = logging.getLogger(__name__)
+
 
 def _import_binding() -> Any:
     return importlib.import_module("pynvml")
@@ -44,6 +50,7 @@ class _Suspension:
     """Why NVML is closed, and when it may be opened; `is_over` is None while the step starts."""
 
     reason: str
+    end: float
     is_over: Callable[[], bool] | None = None
 
 
@@ -53,6 +60,7 @@ class DriverGate:
     Args:
         import_binding: returns the binding, which is pynvml but for tests.
         close_seconds: how long `suspend` waits for calls in flight.
+        limit_seconds: how long a suspension lasts at most.
         clock: monotonic seconds.
     """
 
@@ -60,10 +68,12 @@ class DriverGate:
         self,
         import_binding: Callable[[], Any] = _import_binding,
         close_seconds: float = CLOSE_SECONDS,
+        limit_seconds: float = LIMIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._import_binding = import_binding
         self._close_seconds = close_seconds
+        self._limit_seconds = limit_seconds
         self._clock = clock
         self._changed = threading.Condition()
         self._library: Any = None
@@ -138,7 +148,7 @@ class DriverGate:
     def resume_suspension(self, key: str, reason: str, is_over: Callable[[], bool]) -> None:
         """Go on with a suspension of an earlier process. NVML must not be open yet."""
         with self._changed:
-            self._suspensions[key] = _Suspension(reason, is_over)
+            self._suspensions[key] = self._make_suspension(reason, is_over)
 
     def end_suspensions(self) -> None:
         """Let NVML be opened, whatever still needs it closed."""
@@ -170,13 +180,18 @@ class DriverGate:
                 self._changed.notify_all()
             raise
         with self._changed:
-            self._suspensions[key] = _Suspension(reason, is_over)
+            self._suspensions[key] = self._make_suspension(reason, is_over)
+
+    def _make_suspension(
+        self, reason: str, is_over: Callable[[], bool] | None = None
+    ) -> _Suspension:
+        return _Suspension(reason, self._clock() + self._limit_seconds, is_over)
 
     def _close(self, key: str, reason: str) -> None:
         deadline = self._clock() + self._close_seconds
         with self._changed:
             before = self._suspensions.get(key)
-            self._suspensions[key] = _Suspension(reason)
+            self._suspensions[key] = self._make_suspension(reason)
             while self._uses:
                 left = deadline - self._clock()
                 if left <= 0:
@@ -207,7 +222,12 @@ class DriverGate:
 
     def _drop_ended(self) -> None:
         for key, one in list(self._suspensions.items()):
-            if one.is_over is not None and one.is_over():
+            if one.is_over is None:
+                continue
+            if one.is_over():
+                del self._suspensions[key]
+            elif self._clock() >= one.end:
+                log.error("NVML is opened although a step still needs it closed: %s", one.reason)
                 del self._suspensions[key]
 
     def _open(self) -> Any:

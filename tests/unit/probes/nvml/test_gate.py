@@ -169,3 +169,18 @@ def test_a_shutdown_that_fails_is_a_refusal_and_leaves_it_usable(
         pytest.fail("the step must not start")
     driver.start()
     assert gate.explain_suspension() == ""
+
+
+def test_a_step_that_hangs_keeps_it_closed_for_a_bounded_time(
+    library: Library, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [100.0]
+    gate = DriverGate(lambda: library, limit_seconds=300, clock=lambda: now[0])
+    with gate.suspend("a", "card 0 is reset", lambda: False):
+        pass
+    now[0] += 299
+    assert gate.explain_suspension() == "card 0 is reset"
+    now[0] += 1
+    NvmlDriver(gate).start()
+    assert library.open == 1
+    assert "still needs it closed: card 0 is reset" in caplog.text
