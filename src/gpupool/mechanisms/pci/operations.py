@@ -67,9 +67,7 @@ def run_operations(tools: OperationTools, operations: Sequence[Operation]) -> No
 
 def describe_operation(operation: Operation) -> str:
     """Return an operation for people: `bind 0000:01:00.0 vfio_pci`."""
-    values = [
-        str(value) for name, value in operation.items() if name not in ("verb", "record", "nodes")
-    ]
+    values = [str(value) for name, value in operation.items() if name not in ("verb", "record")]
     return " ".join((str(operation["verb"]), *values))
 
 

@@ -225,7 +225,8 @@ def test_modes_are_offered_as_the_card_lists_them(tmp_path: Path) -> None:
     idle = (ModeNeed.IDLE_BOARD, "")
     assert offered == {CardMode.DPX: idle, CardMode.QPX: idle, CardMode.CPX: idle}
     steps = make_switch(kernel).list_steps(device)
-    assert steps == (f"set-compute-partition CPX {ADDRESS}",)
+    kfd = kernel.root / "dev/kfd"
+    assert steps == (f"set-compute-partition CPX {ADDRESS} ['{kfd}']",)
 
 
 def test_a_memory_mode_says_that_it_needs_a_reload(tmp_path: Path) -> None:
