@@ -74,7 +74,7 @@ class InlineRunner(PlanRunner):
     def __init__(self, point: int = -1) -> None:
         self.point = point
 
-    def _start(self, folder, name, module, reason):  # type: ignore[no-untyped-def]
+    def _start(self, folder, name, module, reason, needs_release):  # type: ignore[no-untyped-def]
         lines = []
         tools = OperationTools(PciTree(), KillingWriter(self.point))
         return StepResult(run_plan_file(module[1:], tools, lines.append), "\n".join(lines))

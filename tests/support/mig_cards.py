@@ -25,6 +25,7 @@ from gpupool.model.device import CardMode, Device
 from gpupool.model.partition import PartitionProfile
 from gpupool.probes.mig_tables import list_mig_profiles
 from gpupool.probes.nvml.driver import NvmlDriver
+from gpupool.probes.nvml.gate import DriverGate
 from gpupool.probes.nvml.instances import NvmlInstances
 
 SOURCE = Path(__file__).with_name("mig_nvml.c")
@@ -120,6 +121,7 @@ class MigHost:
     driver: InstanceDriver
     files: HostFiles
     library: Path
+    gate: DriverGate
 
     @property
     def card(self) -> Card:
@@ -200,14 +202,19 @@ class MigHost:
         return NotYet(reason, 0.5)
 
 
+def open_state(path: Path) -> State:
+    """Map the file that stands for the cards."""
+    with path.open("r+b") as file:
+        return State.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(State)))
+
+
 def build_host(
     folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch, model: str = "H200"
 ) -> MigHost:
     """Make a machine whose cards are in MIG mode and empty."""
     path = folder / "cards"
     path.write_bytes(bytes(ctypes.sizeof(State)))
-    with path.open("r+b") as file:
-        state = State.from_buffer(mmap.mmap(file.fileno(), ctypes.sizeof(State)))
+    state = open_state(path)
     state.units = _UNITS[model]
     for profile in list_mig_profiles(model):
         _describe_shape(state.shapes[_INDEX[model][profile.profile_id or 0]], profile)
@@ -223,8 +230,9 @@ def build_host(
     monkeypatch.setattr(pynvml, "nvmlLib", loaded)
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     files = _write_host_files(folder / "root")
-    driver = NvmlInstances(NvmlDriver())
-    return MigHost(folder, model, state, driver, files, library)
+    gate = DriverGate()
+    driver = NvmlInstances(NvmlDriver(gate))
+    return MigHost(folder, model, state, driver, files, library, gate)
 
 
 def _describe_shape(shape: Shape, profile: PartitionProfile) -> None:

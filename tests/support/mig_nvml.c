@@ -47,19 +47,39 @@ static machine *map(void) {
 }
 u32 mig_state_size(void) { return sizeof(machine); }
 /* Between two tests of one process another file takes the place of the first. */
-void mig_forget_state(void) { if (state) munmap(state, sizeof *state); state = NULL; }
+static void forget_starts(void);
+void mig_forget_state(void) { if (state) munmap(state, sizeof *state); state = NULL; forget_starts(); }
 
 static void may_die(void) {
     state->steps++;
     if (state->die_at && --state->die_at == 0) _exit(KILLED);
 }
 
+/* As the real library, it opens the node of every card at its first start, and closes all at its last shutdown. MIG_NODES
+ * is a folder with a file nvidiaN for each card. */
+static int starts, nodes[CARDS];
+static void forget_starts(void) { starts = 0; }
+static void open_nodes(void) {
+    char path[512];
+    for (int i = 0; getenv("MIG_NODES") && i < CARDS; i++) {
+        snprintf(path, sizeof path, "%s/nvidia%d", getenv("MIG_NODES"), i);
+        nodes[i] = open(path, O_RDWR | O_CLOEXEC);
+        if (nodes[i] < 0) abort();
+    }
+}
 int nvmlInitWithFlags(u32 flags) {
     (void)flags;
     if (!state) state = map();
-    return state ? OK : 9; /* driver not loaded */
+    if (!state) return 9; /* driver not loaded */
+    if (starts++ == 0) open_nodes();
+    return OK;
 }
-int nvmlShutdown(void) { return OK; }
+int nvmlShutdown(void) {
+    if (starts == 0) return UNINITIALIZED;
+    if (--starts == 0)
+        for (int i = 0; getenv("MIG_NODES") && i < CARDS; i++) close(nodes[i]);
+    return OK;
+}
 const char *nvmlErrorString(int code) {
     switch (code) {
     case BAD_ARGUMENT: return "Invalid Argument";

@@ -350,7 +350,7 @@ class InlineRunner(PlanRunner):
         return super().run_plan(root, folder, name, operations, reason)
 
     def _start(
-        self, folder: Path, name: str, module: Sequence[str], reason: str
+        self, folder: Path, name: str, module: Sequence[str], reason: str, needs_release: bool
     ) -> StepResult | NotYet:
         lines: list[str] = []
         tools = OperationTools(PciTree(self.kernel.root), self.kernel, self.pause)

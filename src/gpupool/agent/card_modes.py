@@ -15,6 +15,8 @@ from pathlib import Path
 from gpupool.base.errors import GpupoolError, RequestRejection
 from gpupool.mechanisms.card_modes import SWITCHES, ModeSwitch
 from gpupool.mechanisms.contract import NotYet
+from gpupool.mechanisms.released_step import is_driver_suspended
+from gpupool.mechanisms.slow_step import PAUSE_SECONDS
 from gpupool.model.device import CardMode, Device
 from gpupool.wire.modes import ModeReport, ModeWork
 
@@ -22,11 +24,14 @@ log = logging.getLogger(__name__)
 
 
 class CardModeChanger:
-    """The switches of one agent. Belongs to the agent's own thread; no call blocks for long."""
+    """The switches of one agent. Belongs to the agent's own thread; a call blocks at most
+    for the driver's calls under way."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._pending: dict[str, ModeWork] = {}
+        #: Reports of switches that have ended, by card, until the cards can be read.
+        self._ended: dict[str, ModeReport] = {}
         #: Seconds until the next look at a switch that waits.
         self._pauses: list[float] = []
 
@@ -42,7 +47,8 @@ class CardModeChanger:
     def advance(self, devices: Mapping[str, Device]) -> list[ModeReport]:
         """Take the next step of every switch.
 
-        A report `done` means that the card must be scanned and registered before it is sent.
+        A report of an end means that the card must be scanned and registered before it is sent.
+        It is kept as long as the switch of another card has NVIDIA's driver closed.
 
         Args:
             devices: the cards of this agent, by uuid, as the last scan found them.
@@ -56,9 +62,16 @@ class CardModeChanger:
                 del self._pending[work.uuid]
                 continue
             report = self._advance_one(work, device)
-            reports.append(report)
-            if report.state != "switching":
+            if report.state == "switching":
+                reports.append(report)
+            else:
                 del self._pending[work.uuid]
+                self._ended[work.uuid] = report
+        if self._ended and is_driver_suspended():
+            self._pauses.append(PAUSE_SECONDS)
+            return reports
+        reports += self._ended.values()
+        self._ended = {}
         return reports
 
     def _advance_one(self, work: ModeWork, device: Device) -> ModeReport:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.card_modes import SWITCHES, list_mode_offers
+from gpupool.mechanisms.foreign_pieces import ForeignPieces
 from gpupool.mechanisms.offers.card_offers import list_node_offers
 from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import CardMode, Device
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.model.isolation.mechanism_offer import CardOffers, write_offers
 from gpupool.model.numa import write_numa_nodes
-from gpupool.model.partition import PartitionProfile, write_profiles
+from gpupool.model.partition import (
+    ForeignPiece,
+    PartitionProfile,
+    write_foreign_pieces,
+    write_profiles,
+)
 from gpupool.model.topology import write_topology
 from gpupool.probes.contract import Machine
 from gpupool.wire.fleet import DeviceIn, NodeIn
+
+_NONE: ForeignPieces = MappingProxyType({})
 
 
 def describe_node(
@@ -25,6 +34,7 @@ def describe_node(
     labels: Mapping[str, str],
     facts: Mapping[str, Any],
     host: HostFacts,
+    foreign: ForeignPieces = _NONE,
 ) -> NodeIn:
     """Describe a machine for its registration.
 
@@ -36,6 +46,7 @@ def describe_node(
         labels: The node's labels.
         facts: Further facts; None values are left out.
         host: What decides which mechanisms the node offers.
+        foreign: What other tools have made of the cards.
     """
     offers = list_node_offers(machine.devices, host)
     known = {
@@ -47,7 +58,10 @@ def describe_node(
         **facts,
     }
     return NodeIn(
-        devices=[describe_device(device, offers[device.uuid]) for device in machine.devices],
+        devices=[
+            describe_device(device, offers[device.uuid], foreign.get(device.uuid, ()))
+            for device in machine.devices
+        ],
         labels=dict(labels),
         topology=write_topology(machine.topology),
         facts={key: value for key, value in known.items() if value is not None},
@@ -57,8 +71,13 @@ def describe_node(
     )
 
 
-def describe_device(device: Device, offers: CardOffers) -> DeviceIn:
+def describe_device(
+    device: Device, offers: CardOffers, foreign: Sequence[ForeignPiece] = ()
+) -> DeviceIn:
     """Describe one device, with what its mechanisms offer, for the registration of its node."""
+    facts = {**list_device_facts(device), "mechanisms": write_offers(offers)}
+    if foreign:
+        facts["foreign"] = write_foreign_pieces(foreign)
     return DeviceIn(
         uuid=device.uuid,
         index=device.index,
@@ -69,7 +88,7 @@ def describe_device(device: Device, offers: CardOffers) -> DeviceIn:
         simulated=device.simulated,
         health=device.health.value,
         health_reason=device.health_reason[:200],
-        facts={**list_device_facts(device), "mechanisms": write_offers(offers)},
+        facts=facts,
     )
 
 

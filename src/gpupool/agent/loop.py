@@ -311,12 +311,12 @@ class Agent:
         self._reporter.put_modes(reports)
 
     def _rescan(self) -> bool:
-        """Scan real devices again; whether some came or went."""
+        """Scan real devices again; whether some came or went, or what other tools made of them."""
         if self._nodes.is_simulated():
             return False
-        before = self._nodes.index_devices().keys()
+        before = self._nodes.read_registered()
         self._scan()
-        return before != self._nodes.index_devices().keys()
+        return before != self._nodes.read_registered()
 
     # What the parts of the agent call ------------------------------------------------------------
 

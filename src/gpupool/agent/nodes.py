@@ -15,14 +15,17 @@ from gpupool.agent.config import AgentConfig
 from gpupool.agent.facts import describe_node
 from gpupool.agent.reports import Api
 from gpupool.mechanisms.fence_survey import survey_fence
+from gpupool.mechanisms.foreign_pieces import ForeignPieceFinder, ForeignPieces
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.mechanisms.pci.mode_switch import mark_modes
+from gpupool.mechanisms.released_step import await_released_steps, is_driver_suspended
 from gpupool.model.device import Device
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.accounting import explain_accounting_off
-from gpupool.probes.contract import Machine, Probe
+from gpupool.probes.contract import Machine, Probe, ProbeSuspended
 from gpupool.probes.simulated import SimulatedProbe
+from gpupool.wire.fleet import NodeIn
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,10 @@ class AgentNodes:
         self._fence_reaction = fence_reaction
         self._state_dir = state_dir
         self._machines: dict[str, Machine] = {}
+        self._finder = ForeignPieceFinder(state_dir)
+        self._foreign: ForeignPieces = {}
+        #: The last registration of each node.
+        self._bodies: dict[str, NodeIn] = {}
 
     @property
     def machines(self) -> Mapping[str, Machine]:
@@ -64,6 +71,10 @@ class AgentNodes:
         """List the devices of each node."""
         return {name: machine.devices for name, machine in self._machines.items()}
 
+    def read_registered(self) -> object:
+        """Return what a registration depends on: when it differs, the nodes register again."""
+        return self.index_devices().keys(), self._foreign
+
     def index_devices(self) -> dict[str, Device]:
         """Index the devices of all nodes by uuid."""
         found = {}
@@ -72,23 +83,35 @@ class AgentNodes:
         return found
 
     def scan(self) -> None:
-        """Ask every probe what is there. Blocks for the drivers."""
+        """Ask every probe what is there. Blocks for the drivers.
+
+        Cards that cannot be read while a step needs their driver closed stay as they were.
+        """
         if not self._machines:
+            await_released_steps(self._state_dir)
             self._restore_modes()
         machines = {}
         for name, probe in self._probes.items():
-            machine = probe.scan()
-            if not machine.simulated:
-                labels = self._config.labels.get(name, {})
-                devices = mark_modes(machine.devices, self._state_dir, labels)
-                machine = replace(machine, devices=devices)
-            machines[name] = machine
+            try:
+                machines[name] = self._mark_modes(name, probe.scan())
+            except ProbeSuspended as reason:
+                log.info("the cards of %s are not scanned: %s", name, reason.message)
+                machines[name] = self._mark_modes(name, self._machines[name])
         self._machines = machines
+        self._foreign = self._finder.find(self.index_devices().values())
+
+    def _mark_modes(self, name: str, machine: Machine) -> Machine:
+        if machine.simulated:
+            return machine
+        labels = self._config.labels.get(name, {})
+        return replace(machine, devices=mark_modes(machine.devices, self._state_dir, labels))
 
     def _restore_modes(self) -> None:
         """Put cards that lost MIG mode at a boot back into it. Blocks for the driver."""
-        for probe in self._probes.values():
+        for name, probe in self._probes.items():
             machine = probe.scan()
+            # A reset that begins here closes the driver for the scan that follows.
+            self._machines[name] = machine
             if machine.simulated:
                 continue
             waiting = MigModeSwitch().restore(machine.devices, self._state_dir)
@@ -109,16 +132,19 @@ class AgentNodes:
         Raises:
             GpupoolError: The server does not answer or refuses.
         """
-        host = self.read_host_facts()
-        for name, machine in self._machines.items():
-            facts = self._collect_facts(name, machine)
-            labels = self._config.labels.get(name, {})
-            body = describe_node(
-                machine, self._config.name, labels, facts, self._place_cards(name, host)
-            )
-            api.request(
-                "PUT", f"nodes/{quote(name)}", body.model_dump(mode="json"), whole_state=True
-            )
+        for name in self._machines:
+            # What cards offer cannot be read while their driver is closed.
+            if name not in self._bodies or not is_driver_suspended():
+                self._bodies[name] = self._describe_node(name)
+            body = self._bodies[name].model_dump(mode="json")
+            api.request("PUT", f"nodes/{quote(name)}", body, whole_state=True)
+
+    def _describe_node(self, name: str) -> NodeIn:
+        machine = self._machines[name]
+        facts = self._collect_facts(name, machine)
+        labels = self._config.labels.get(name, {})
+        host = self._place_cards(name, self.read_host_facts())
+        return describe_node(machine, self._config.name, labels, facts, host, self._foreign)
 
     def _place_cards(self, name: str, host: HostFacts) -> HostFacts:
         """Add where the file of a simulated node's cards is."""

@@ -12,7 +12,13 @@ from gpupool.base.units import MIB, WHOLE
 from gpupool.fleet.registration import public_facts
 from gpupool.model.device import DeviceHealth, DeviceState
 from gpupool.model.numa import format_cpus, read_host_capacity, read_numa_nodes, read_numa_parts
-from gpupool.model.partition import count_fitting, format_mix, read_partition_slots, read_profiles
+from gpupool.model.partition import (
+    count_fitting,
+    format_mix,
+    read_occupied_slots,
+    read_partition_slots,
+    read_profiles,
+)
 from gpupool.wire.fleet import DeviceOut, NodeOut, NumaOut, PieceOut, ProcessOut, UsageOut
 from gpupool.wire.modes import ModeSwitchOut
 
@@ -94,13 +100,14 @@ def _describe_pieces(row: Any) -> dict[str, Any]:
     if not row.facts.get("partitioned"):
         return {}
     profiles = read_profiles(row.facts.get("profiles", ()))
-    taken = read_partition_slots(row.pieces)
+    own = read_partition_slots(row.pieces)
+    taken = read_occupied_slots(row.facts, row.pieces)
     opened = row.state == DeviceState.ADOPTED and row.health != DeviceHealth.FAILED
     return {
         "partitions": [
-            PieceOut(profile=one.profile, start=one.start, size=one.size) for one in taken
+            PieceOut(profile=one.profile, start=one.start, size=one.size) for one in own
         ],
-        "mix": format_mix(taken),
+        "mix": format_mix(own),
         "fits": {
             one.name: count_fitting(profiles, taken, one) if opened else 0 for one in profiles
         },

@@ -13,12 +13,19 @@ from types import MappingProxyType
 from typing import Protocol
 
 from gpupool.base.errors import GpupoolError
+from gpupool.mechanisms.compute_partitions import ComputePartitionSwitch, MemoryPartitionSwitch
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.mechanisms.passthrough import PassthroughSwitch
 from gpupool.mechanisms.sriov import SriovSwitch
 from gpupool.mechanisms.vgpu import VgpuSwitch
-from gpupool.model.device import CardMode, Device, ModeOffer
+from gpupool.model.device import (
+    COMPUTE_PARTITION_MODES,
+    MEMORY_PARTITION_MODES,
+    CardMode,
+    Device,
+    ModeOffer,
+)
 
 
 class ModeSwitch(Protocol):
@@ -54,6 +61,8 @@ SWITCHES: Mapping[CardMode, ModeSwitch] = MappingProxyType(
         CardMode.PASSTHROUGH: PassthroughSwitch(),
         CardMode.SRIOV: SriovSwitch(),
         CardMode.VGPU: VgpuSwitch(),
+        **{mode: ComputePartitionSwitch(mode) for mode in COMPUTE_PARTITION_MODES},
+        **{mode: MemoryPartitionSwitch(mode) for mode in MEMORY_PARTITION_MODES},
     }
 )
 

@@ -26,6 +26,8 @@ from gpupool.mechanisms.contract import NotYet
 OUTPUT_BYTES = 4096
 #: Seconds between two looks at a step that runs.
 PAUSE_SECONDS = 0.5
+#: Ends the name of the empty file that marks a step for which the agent closes the cards' driver.
+RELEASE = "released"
 #: Environment variable with the descriptor of the lock that the process inherits.
 _LOCK_VARIABLE = "GPUPOOL_STEP_LOCK"
 
@@ -80,6 +82,7 @@ def forget_slow_step(folder: Path, name: str) -> None:
     """Remove the result of a step, so that the next call starts it anew. Idempotent."""
     _locate(folder, name, "result").unlink(missing_ok=True)
     _locate(folder, name, "lock").unlink(missing_ok=True)
+    _locate(folder, name, RELEASE).unlink(missing_ok=True)
 
 
 def await_slow_step(folder: Path, name: str) -> None:
@@ -94,6 +97,17 @@ def await_slow_step(folder: Path, name: str) -> None:
         os.close(descriptor)
 
 
+def mark_released(folder: Path, name: str) -> None:
+    """Write down that a step needs the cards' driver closed by the agent; until it is forgotten."""
+    write_durably(_locate(folder, name, RELEASE), b"", mode=0o600)
+
+
+def list_released(folder: Path) -> list[str]:
+    """List the steps of a folder that need the cards' driver closed, running or not."""
+    names = [path.name for path in folder.glob(f"step-*.{RELEASE}")]
+    return sorted(name.removeprefix("step-").removesuffix(f".{RELEASE}") for name in names)
+
+
 def _locate(folder: Path, name: str, kind: str) -> Path:
     return folder / f"step-{name}.{kind}"
 
@@ -106,6 +120,11 @@ def _read_result(folder: Path, name: str) -> StepResult | None:
     return StepResult(document["exit_code"], document["output"])
 
 
+def has_step_result(folder: Path, name: str) -> bool:
+    """Whether a step has ended and its result was not forgotten."""
+    return _locate(folder, name, "result").exists()
+
+
 def is_step_running(folder: Path, name: str) -> bool:
     """Whether a process of a step, or a child of it, lives now."""
     try:
@@ -113,7 +132,8 @@ def is_step_running(folder: Path, name: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _try_lock(descriptor)
+        # Shared: two looks at the same moment must not take each other for the step.
+        return not _try_lock(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
@@ -123,9 +143,9 @@ def _open_lock(folder: Path, name: str) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

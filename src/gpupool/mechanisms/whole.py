@@ -12,7 +12,7 @@ from gpupool.mechanisms.contract import AllocationView, GrantedDevice
 from gpupool.mechanisms.offers.summaries import MechanismSummary
 from gpupool.mechanisms.partition import find_partition_problem
 from gpupool.model.claim import SharingKind
-from gpupool.model.device import Device
+from gpupool.model.device import COMPUTE_PARTITION_MODES, CardMode, Device
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.model.isolation.host_kind import HostKind
@@ -61,6 +61,7 @@ class WholeCards(BookkeepingMechanism):
             self.summary.hosts,
             SizeClass.WHOLE,
             why=why,
+            mode=device.mode if device.mode in COMPUTE_PARTITION_MODES else CardMode.PLAIN,
             sharing=(SharingKind.FIXED, SharingKind.BURST),
         )
 

@@ -29,7 +29,7 @@ class DeviceHealth(StrEnum):
 
 
 class CardMode(StrEnum):
-    """What a card is set up for; in any mode but PLAIN it serves that purpose alone."""
+    """What a card is set up for; in any mode but PLAIN and its partitions it serves that alone."""
 
     PLAIN = "plain"
     MIG = "mig"
@@ -37,6 +37,21 @@ class CardMode(StrEnum):
     PASSTHROUGH = "passthrough"
     SRIOV = "sriov"
     VGPU = "vgpu"
+    # AMD's compute partitions, in 2, 3, 4 and as many as the card has dies; one is PLAIN.
+    DPX = "dpx"
+    TPX = "tpx"
+    QPX = "qpx"
+    CPX = "cpx"
+    # AMD's memory partitions; one is PLAIN.
+    NPS2 = "nps2"
+    NPS4 = "nps4"
+    NPS8 = "nps8"
+
+
+#: Modes in which a card is cut into agents that a job gets all together, whole or in shares.
+COMPUTE_PARTITION_MODES = (CardMode.DPX, CardMode.TPX, CardMode.QPX, CardMode.CPX)
+#: Modes in which a card's memory is cut. They hold for all cards of a node.
+MEMORY_PARTITION_MODES = (CardMode.NPS2, CardMode.NPS4, CardMode.NPS8)
 
 
 class ModeNeed(StrEnum):

@@ -60,6 +60,33 @@ class Partition:
     compute_instance: int | None = None
 
 
+@dataclass(frozen=True)
+class ForeignPiece:
+    """Something on a card that gpupool did not create; it is shown and never touched.
+
+    Attributes:
+        text: what it is, for people.
+        slot: where it is, for a partition.
+    """
+
+    text: str
+    slot: PartitionSlot | None = None
+
+    def describe(self) -> str:
+        """Return it with its place, for people: `slot 4 to 5: GPU instance 7 …`."""
+        return self.text if self.slot is None else f"{describe_place(self.slot)}: {self.text}"
+
+
+def describe_place(slot: PartitionSlot) -> str:
+    """Return the units of a slot, for people.
+
+    >>> describe_place(PartitionSlot(4, 2, "2g.35gb")), describe_place(PartitionSlot(6, 1, "1g"))
+    ('slot 4 to 5', 'slot 6')
+    """
+    last = slot.start + slot.size - 1
+    return f"slot {slot.start}" if slot.size == 1 else f"slot {slot.start} to {last}"
+
+
 def list_slots(profiles: Iterable[PartitionProfile]) -> tuple[PartitionSlot, ...]:
     """Every place any of the profiles may take on an empty card, lowest start first."""
     return tuple(sorted(PartitionSlot(s, p.size, p.name) for p in profiles for s in p.starts))
@@ -183,3 +210,50 @@ def write_partition_slots(taken: Iterable[PartitionSlot]) -> list[list[Any]]:
 def read_partition_slots(listed: Iterable[Sequence[Any]] | None) -> tuple[PartitionSlot, ...]:
     """What `write_partition_slots` wrote; None is none."""
     return tuple(PartitionSlot(*one) for one in listed or ())
+
+
+def write_foreign_pieces(pieces: Iterable[ForeignPiece]) -> list[dict[str, Any]]:
+    """Foreign pieces ready for JSON, as an agent publishes them."""
+    written = []
+    for one in pieces:
+        slot = None if one.slot is None else [one.slot.start, one.slot.size, one.slot.profile]
+        written.append({"text": one.text, "slot": slot})
+    return written
+
+
+def read_foreign_pieces(facts: Mapping[str, Any]) -> tuple[ForeignPiece, ...]:
+    """Return the foreign pieces among a card's facts."""
+    pieces = []
+    for one in facts.get("foreign", ()):
+        slot = None if one["slot"] is None else PartitionSlot(*one["slot"])
+        pieces.append(ForeignPiece(one["text"], slot))
+    return tuple(pieces)
+
+
+def list_foreign_slots(
+    facts: Mapping[str, Any], own: Iterable[PartitionSlot]
+) -> tuple[PartitionSlot, ...]:
+    """Return the slots that foreign pieces take beside our own.
+
+    An agent may look at a card between the creation of our own partition and its record's end; the
+    ledger is right then.
+    """
+    ours = tuple(own)
+    found = []
+    for piece in read_foreign_pieces(facts):
+        if piece.slot is not None and not any(_do_overlap(piece.slot, one) for one in ours):
+            found.append(piece.slot)
+    return tuple(found)
+
+
+def read_occupied_slots(
+    facts: Mapping[str, Any], listed: Iterable[Sequence[Any]] | None
+) -> tuple[PartitionSlot, ...]:
+    """Return the slots of a card that are taken by our own partitions and by foreign ones.
+
+    Args:
+        facts: of the card.
+        listed: our own, as `write_partition_slots` wrote them.
+    """
+    own = read_partition_slots(listed)
+    return tuple(sorted((*own, *list_foreign_slots(facts, own))))

@@ -9,7 +9,21 @@ from pydantic import Field
 from gpupool.wire.common import WireModel
 
 #: The words of `model.device.CardMode`.
-CardModeWord = Literal["plain", "mig", "mps", "passthrough", "sriov", "vgpu"]
+CardModeWord = Literal[
+    "plain",
+    "mig",
+    "mps",
+    "passthrough",
+    "sriov",
+    "vgpu",
+    "dpx",
+    "tpx",
+    "qpx",
+    "cpx",
+    "nps2",
+    "nps4",
+    "nps8",
+]
 
 
 class ModeIn(WireModel):

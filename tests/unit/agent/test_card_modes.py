@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from gpupool.agent.card_modes import CardModeChanger
 from gpupool.base.errors import RequestRejection
 from gpupool.mechanisms.contract import NotYet
 from gpupool.model.device import CardMode, Device, ModeOffer
+from gpupool.probes.nvml.gate import GATE
 from gpupool.probes.simulated import parse_sim
 from gpupool.wire.modes import ModeReport, ModeWork
 
@@ -135,3 +137,19 @@ def test_a_mode_that_this_agent_does_not_know_is_a_refusal(
     (report,) = advance(changer)
     assert report.state == "failed"
     assert report.reason == "this agent cannot switch cards to or from mode mps"
+
+
+def test_an_end_is_reported_when_the_cards_can_be_read_again(
+    changer: CardModeChanger, calls: list[str]
+) -> None:
+    over = threading.Event()
+    changer.add([ModeWork(uuid=CARD.uuid, mode="mig")])
+    with GATE.suspend("another", "card 1 is reset", over.is_set):
+        pass
+    assert advance(changer) == []
+    assert changer.limit_wait(25) == 0.5
+    over.set()
+    (report,) = advance(changer)
+    assert report.state == "done"
+    assert calls == ["enter mig"], "the switch is not done twice"
+    assert advance(changer) == []

@@ -14,7 +14,7 @@ from gpupool.agent.config import AgentConfig
 from gpupool.agent.loop import Agent
 from gpupool.agent.monitoring.observer import UsageObserver
 from gpupool.model.device import DeviceHealth, DeviceProcess, DeviceUsage
-from gpupool.probes.contract import HealthEvent, Machine
+from gpupool.probes.contract import HealthEvent, Machine, ProbeSuspended
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from gpupool.probes.simulated_health import set_health
 from gpupool.wire.fleet import DeviceSample, JobSample
@@ -187,3 +187,26 @@ def test_a_card_that_fails_is_known_to_the_server_at_once(tmp_path: Path) -> Non
         agent.close()
         agent.join()
         server.end()
+
+
+class SuspendedCards(RecordedCards):
+    """Cards that are not read while a step needs their driver closed."""
+
+    def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
+        raise ProbeSuspended("card 0 is reset")
+
+    def health(self) -> Mapping[str, tuple[DeviceHealth, str]]:
+        raise ProbeSuspended("card 0 is reset")
+
+
+def test_cards_that_are_not_read_now_are_unknown_and_their_jobs_are_sampled(ours: int) -> None:
+    told = Told()
+    cards = SuspendedCards(parse_sim("2xL40S")[0], ())
+    watching = observer(cards, told, {"job-1": os.getpid()})
+    watching._asks_health = True
+    watching.sample()
+    assert [sample.usage.utilization_percent for sample in told.devices] == [None, None]
+    assert [sample.usage.at_ns for sample in told.devices] == [7, 7]
+    assert [sample.health for sample in told.devices] == [None, None]
+    (job,) = told.jobs
+    assert job.job == "job-1"

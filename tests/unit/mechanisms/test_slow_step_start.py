@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
 from pathlib import Path
 
@@ -42,3 +43,14 @@ def test_calls_before_the_process_has_started_start_no_second_one(
     until(lambda: not is_step_running(tmp_path, "cut"))
     forget_slow_step(tmp_path, "cut")
     assert not is_step_running(tmp_path, "cut")
+
+
+def test_two_looks_at_one_moment_do_not_see_a_step(tmp_path: Path) -> None:
+    lock = tmp_path / "step-cut.lock"
+    lock.touch()
+    with lock.open() as other:
+        fcntl.flock(other, fcntl.LOCK_SH)  # as `is_step_running` of another thread has it
+        assert not is_step_running(tmp_path, "cut")
+    with lock.open() as step:
+        fcntl.flock(step, fcntl.LOCK_EX)
+        assert is_step_running(tmp_path, "cut")

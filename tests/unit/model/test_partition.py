@@ -1,6 +1,7 @@
 """Which pieces of a card fit together. The counts were recorded from hardware rules, not from this
 code."""
 
+import json
 from itertools import permutations
 
 import pytest
@@ -8,13 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupool.model.partition import (
+    ForeignPiece,
     PartitionProfile,
     PartitionSlot,
     can_add_slot,
     format_mix,
     is_valid_set,
+    list_foreign_slots,
     list_free_slots,
     list_slots,
+    read_foreign_pieces,
+    read_occupied_slots,
+    write_foreign_pieces,
 )
 from gpupool.probes.mig_tables import list_mig_profiles
 
@@ -147,3 +153,25 @@ def test_taking_a_piece_away_opens_places_and_closes_none(
     fewer = list(chosen)
     fewer.remove(data.draw(st.sampled_from(chosen)))
     assert set(list_free_slots(H200, chosen)) < set(list_free_slots(H200, fewer))
+
+
+def test_foreign_pieces_survive_their_way_through_json() -> None:
+    pieces = (
+        ForeignPiece("GPU instance 7", PartitionSlot(4, 2, "2g")),
+        ForeignPiece("2 virtual functions"),
+    )
+    facts = json.loads(json.dumps({"foreign": write_foreign_pieces(pieces)}))
+    assert read_foreign_pieces(facts) == pieces
+    assert [one.describe() for one in pieces] == [
+        "slot 4 to 5: GPU instance 7",
+        "2 virtual functions",
+    ]
+    assert read_foreign_pieces({}) == ()
+
+
+def test_our_own_partition_is_not_counted_twice() -> None:
+    own = PartitionSlot(4, 2, "2g")
+    facts = {"foreign": write_foreign_pieces([ForeignPiece("half made", own)])}
+    assert list_foreign_slots(facts, [own]) == ()
+    assert read_occupied_slots(facts, [[4, 2, "2g"]]) == (own,)
+    assert read_occupied_slots(facts, None) == (own,)

@@ -4,14 +4,18 @@
  * machine: "pair" (an H200 cut by MIG and an H200 joined by four NVLinks, and a T4 that refuses what a T4 or an old
  * driver refuses), "switch" (four H100 behind NVSwitch), "ill" (cards with every kind of trouble), "unloaded" and
  * "mismatched" (a driver that does not start), "empty" (a driver without cards).
+ * FAKE_NVML_NODES is a folder with a file nvidiaN for each card, which stands for its device node.
  * FAKE_NVML_PID is a process shown as running on card 1, the only one whose accounting mode is on. It remembers pid 4001
  * (51 % of 2,000 ms), 4002 that runs, 4003 whose use was not measured; they began at FAKE_NVML_START_US.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { OK = 0, BAD_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, NOT_LOADED = 9, TIMEOUT = 10,
+enum { OK = 0, UNINITIALIZED = 1, BAD_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, NOT_LOADED = 9, TIMEOUT = 10,
        LOST = 15, MISMATCH = 18 };
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -53,11 +57,30 @@ static int put(char *to, u32 size, const char *text) {
     return OK;
 }
 
+/* As the real library, it opens the node of every card at its first start, and closes all at its last shutdown. */
+static int starts, nodes[8];
+static void open_nodes(void) {
+    const char *folder = getenv("FAKE_NVML_NODES");
+    char path[512];
+    for (u32 i = 0; folder && i < count(); i++) {
+        snprintf(path, sizeof path, "%s/nvidia%u", folder, i);
+        nodes[i] = open(path, O_RDWR | O_CLOEXEC);
+        if (nodes[i] < 0) abort();
+    }
+}
 int nvmlInitWithFlags(u32 flags) {
     (void)flags;
-    return scene("unloaded") ? NOT_LOADED : scene("mismatched") ? MISMATCH : OK;
+    if (scene("unloaded")) return NOT_LOADED;
+    if (scene("mismatched")) return MISMATCH;
+    if (starts++ == 0) open_nodes();
+    return OK;
 }
-int nvmlShutdown(void) { return OK; }
+int nvmlShutdown(void) {
+    if (starts == 0) return UNINITIALIZED;
+    if (--starts == 0 && getenv("FAKE_NVML_NODES"))
+        for (u32 i = 0; i < count(); i++) close(nodes[i]);
+    return OK;
+}
 int nvmlSystemGetDriverVersion(char *to, u32 size) { return put(to, size, "580.95.05"); }
 int nvmlSystemGetCudaDriverVersion(int *to) { *to = 13000; return OK; }
 int nvmlDeviceGetCount_v2(u32 *to) { *to = count(); return OK; }

@@ -58,7 +58,10 @@ from gpupool.base.errors import GpupoolError, NotFound, VmRejection
 from gpupool.mechanisms.contract import AllocationView, Mechanism, NotYet
 from gpupool.mechanisms.preparation import prepare_allocation, resize_allocation
 from gpupool.mechanisms.registry import choose_mechanism
+from gpupool.mechanisms.released_step import explain_wait
+from gpupool.mechanisms.slow_step import PAUSE_SECONDS
 from gpupool.model.isolation.claim_needs import read_needs
+from gpupool.probes.contract import ProbeSuspended
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.wire.fleet import WorkOut
 from gpupool.wire.networks import PortWork
@@ -148,6 +151,9 @@ class JobStarter:
                 self._finisher.finish_not_started(allocation, "stopped before it started")
                 return
             self._prepare_and_start(allocation, work)
+        except ProbeSuspended as error:
+            # A switch of another card began meanwhile.
+            self._start_later(allocation, work, NotYet(error.message, PAUSE_SECONDS))
         except NotFound as error:
             self._finisher.finish_not_started(allocation, error.message)
         except GpupoolError as error:
@@ -173,6 +179,9 @@ class JobStarter:
         context = self._context
         check_account(work, context.settings)
         view = context.make_view(work)
+        if reason := explain_wait(view):
+            self._start_later(allocation, work, NotYet(reason, PAUSE_SECONDS))
+            return
         mechanism = choose_mechanism(view)
         allocation.checkpoint = make_checkpoint(work, mechanism.name)
         if work.earlier_runs and not work.started:

@@ -21,7 +21,7 @@ from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.model.device import DeviceProcess, DeviceUsage
-from gpupool.probes.contract import HealthEvent, Machine, Probe
+from gpupool.probes.contract import HealthEvent, Machine, Probe, ProbeSuspended
 from gpupool.wire.fleet import DeviceSample, JobSample, ProcessOut, UsageOut
 
 #: With up to so many probes a thread waits for the events of each; more probes are asked with each
@@ -156,7 +156,14 @@ class UsageObserver:
     def _read_usages(self) -> dict[str, DeviceUsage]:
         found: dict[str, DeviceUsage] = {}
         for name, machine in self._machines.items():
-            seen = self._probes[name].observe([device.uuid for device in machine.devices])
+            uuids = [device.uuid for device in machine.devices]
+            try:
+                seen = self._probes[name].observe(uuids)
+            except ProbeSuspended as reason:
+                # Their last values would be shown as if they were of now.
+                log.info("the cards of %s are not sampled: %s", name, reason.message)
+                found |= dict.fromkeys(uuids, DeviceUsage())
+                continue
             found |= {uuid: usage for uuid, usage in seen.items() if usage != DeviceUsage()}
         return found
 
@@ -181,7 +188,11 @@ class UsageObserver:
     def _make_health_samples(self) -> list[DeviceSample]:
         samples = []
         for probe in self._probes.values():
-            for uuid, (health, reason) in probe.health().items():
+            try:
+                found = probe.health()
+            except ProbeSuspended:
+                continue  # what is known of its cards holds
+            for uuid, (health, reason) in found.items():
                 samples += self._find_health_changes(HealthEvent(uuid, health, reason))
         return samples
 

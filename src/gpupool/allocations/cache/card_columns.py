@@ -14,7 +14,7 @@ from gpupool.fleet.tables import devices, nodes
 from gpupool.model.catalogue import vendor_of
 from gpupool.model.device import DeviceHealth, DeviceState
 from gpupool.model.numa import read_host_capacity, read_numa_nodes, read_numa_parts
-from gpupool.model.partition import read_partition_slots, read_profiles
+from gpupool.model.partition import read_occupied_slots, read_profiles
 from gpupool.model.topology import Topology, read_topology
 from gpupool.scheduling import (
     CARD_STATUS,
@@ -125,9 +125,9 @@ def _read_card_kind(row: Any) -> tuple[str, str]:
 
 
 def read_partition_state(row: Any) -> PartitionLayout:
-    """Return how a card in partition mode can be cut, and how it is cut."""
+    """Return how a card in partition mode can be cut, and which slots are taken."""
     return PartitionLayout(
-        read_profiles(row.facts.get("profiles", ())), read_partition_slots(row.pieces)
+        read_profiles(row.facts.get("profiles", ())), read_occupied_slots(row.facts, row.pieces)
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from gpupool.allocations.cache.card_columns import build_card_columns
 from gpupool.allocations.ledger.cache_updates import CardUpdate, HostUpdate
 from gpupool.base.units import WHOLE
+from gpupool.model.partition import list_foreign_slots
 from gpupool.scheduling import CARD_STATUS, CardStatus, CardTable, PartitionLayout
 
 _UNHEALTHY = CARD_STATUS.index(CardStatus.UNHEALTHY)
@@ -31,6 +32,8 @@ class LiveCards:
         #: The layouts of cards in partition mode, by row. Apart from `columns`, whose mapping is
         #: shared with snapshots.
         self._cuts: dict[int, PartitionLayout] = {}
+        #: Facts of cards in partition mode, by row: they name the slots that foreign pieces take.
+        self._facts: dict[int, Mapping[str, Any]] = {}
         self._node_at: dict[str, int] = {}
         self._node_generation: dict[str, int] = {}
 
@@ -38,6 +41,7 @@ class LiveCards:
         """Build the columns from rows of `card_columns.read_card_rows`."""
         self.columns = build_card_columns(rows)
         self._cuts = dict(self.columns.layouts)
+        self._facts = {at: rows[at].facts for at in self._cuts}
         self.index = {uuid: n for n, uuid in enumerate(self.columns.uuids)}
         self._node_at = {name: n for n, name in enumerate(self.columns.nodes)}
         self._node_generation = {row.node: row.node_generation for row in rows}
@@ -53,7 +57,9 @@ class LiveCards:
                 cards.free_bytes[at] = cards.memory_bytes[at] - note.used_bytes
                 cards.generation[at] = note.generation
                 if at in self._cuts:
-                    self._cuts[at] = replace(self._cuts[at], slots=note.pieces)
+                    foreign = list_foreign_slots(self._facts[at], note.pieces)
+                    slots = tuple(sorted((*note.pieces, *foreign)))
+                    self._cuts[at] = replace(self._cuts[at], slots=slots)
 
     def record_hosts(self, notes: Iterable[HostUpdate]) -> None:
         """Apply updates of hosts; older generations are ignored."""

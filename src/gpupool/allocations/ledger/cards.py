@@ -20,7 +20,8 @@ from gpupool.model.allocation import Seat
 from gpupool.model.device import DeviceState
 from gpupool.model.partition import (
     PartitionSlot,
-    is_valid_set,
+    can_add_slot,
+    read_occupied_slots,
     read_partition_slots,
     read_profiles,
     write_partition_slots,
@@ -127,13 +128,17 @@ def _add_pieces(write: WriteTransaction, taken: Iterable[Seat]) -> None:
         if seat.partition is not None:
             more[seat.device].append(seat.partition)
     for row in write.execute(_PIECES.where(devices.c.uuid.in_(more))) if more else ():
-        now = (*read_partition_slots(row.pieces), *more[row.uuid])
         # The generation protects the card from other plans, this check from a plan that is wrong:
         # the driver would refuse the cut only when the job starts.
-        if not is_valid_set(read_profiles(row.facts.get("profiles", ())), now):
-            raise StaleGeneration(
-                f"card {row.uuid} cannot be cut as was planned", hint="plan again"
-            )
+        profiles = read_profiles(row.facts.get("profiles", ()))
+        occupied = read_occupied_slots(row.facts, row.pieces)
+        for slot in more[row.uuid]:
+            if not can_add_slot(profiles, occupied, slot):
+                raise StaleGeneration(
+                    f"card {row.uuid} cannot be cut as was planned", hint="plan again"
+                )
+            occupied = (*occupied, slot)
+        now = (*read_partition_slots(row.pieces), *more[row.uuid])
         write.execute(_CUT, {"card": row.id, "now": write_partition_slots(now)})
 
 

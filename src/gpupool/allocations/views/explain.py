@@ -20,6 +20,7 @@ from gpupool.fleet.views import device_name
 from gpupool.model.allocation import AllocationState
 from gpupool.model.claim import Shape
 from gpupool.model.job import ENDED, JobState
+from gpupool.model.partition import read_foreign_pieces, read_profiles
 from gpupool.model.tenant import Principal
 from gpupool.wire.jobs import ExplainOut, GangStandOut, JobOut, MemberOut
 
@@ -50,6 +51,19 @@ _MEMBERS = (
     .outerjoin(nodes, nodes.c.id == devices.c.node_id)
     .where(gangs.c.public_id == sa.bindparam("gang"))
     .order_by(jobs.c.gang_rank, devices.c.idx)
+)
+
+#: Foreign pieces that an answer names at most.
+_MOST_FOREIGN = 8
+_FOREIGN = (
+    sa.select(nodes.c.name.label("node"), devices.c.idx, devices.c.facts)
+    .join(nodes, nodes.c.id == devices.c.node_id)
+    .where(
+        devices.c.state == sa.literal_column("'adopted'"),
+        # The facts are JSON: only cards that have the key are read.
+        sa.cast(devices.c.facts, sa.Text).contains('"foreign"'),
+    )
+    .order_by(nodes.c.name, devices.c.idx)
 )
 
 _CLAIM = (
@@ -112,7 +126,11 @@ def _explain_state(
         job=job.name,
         state=job.state,
         sentence=answer.sentence,
-        hints=[*answer.helps, *_describe_policy_fault(placer)],
+        hints=[
+            *answer.helps,
+            *_list_foreign_pieces(connection, shape),
+            *_describe_policy_fault(placer),
+        ],
         cards={str(reason): count for reason, count in answer.cards.items()},
         nodes={str(reason): count for reason, count in answer.nodes.items()},
         nearest=str(answer.nearest) if answer.nearest and answer.nearest != shape else None,
@@ -120,6 +138,20 @@ def _explain_state(
         ahead=answer.ahead + cache.count_jobs_ahead(job.id),
         **build_start_fields(answer.start, answer.chance_pct),
     )
+
+
+def _list_foreign_pieces(connection: sa.Connection, shape: Shape) -> list[str]:
+    """List what other tools have cut of cards that have the profile a job waits for."""
+    if shape.profile is None:
+        return []
+    found = []
+    for row in connection.execute(_FOREIGN):
+        names = [one.name for one in read_profiles(row.facts.get("profiles", ()))]
+        if shape.profile not in names:
+            continue
+        for piece in read_foreign_pieces(row.facts):
+            found.append(f"{device_name(row.node, row.idx)}: {piece.describe()}")
+    return found[:_MOST_FOREIGN]
 
 
 def _describe_policy_fault(placer: Placer) -> list[str]:

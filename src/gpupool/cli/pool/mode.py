@@ -18,6 +18,7 @@ def register(parser: CommandParser) -> None:
     A card in mode mig is handed out in MIG instances, one in mode passthrough to VMs, and so on; plain is the mode of
     whole cards and shares. The card is drained, set up by its agent, looked at again and handed out again. Jobs on it
     run to their end. The switch goes on by itself, also after a server or an agent was killed; `plain` turns it back.
+    AMD cards have compute partitions (dpx to cpx), in which they serve what they serve in mode plain.
     """
     parser.examples = [
         "gpupool mode node-1:0 mig --dry-run",

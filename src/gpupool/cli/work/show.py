@@ -17,6 +17,7 @@ from gpupool.cli.work.gpus import (
     describe_measurement,
 )
 from gpupool.cli.work.ps import describe_duration, describe_ending
+from gpupool.model.partition import read_foreign_pieces
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.listing import (
     describe_age,
@@ -272,6 +273,7 @@ def device_facts(card: dict[str, Any]) -> list[tuple[str, object]]:
             if card["mix"] is None
             else [("cut into", card["mix"] or "nothing yet"), ("still fits", describe_fits(card))]
         ),
+        *(("foreign", piece.describe()) for piece in read_foreign_pieces(card["facts"])),
         ("busy", describe_measurement(card, "utilization_percent", "{:.0f} %")),
         ("memory used", describe_memory(card["usage"]["memory_used_bytes"])),
         ("power", describe_measurement(card, "power_watts", "{:.0f} W")),

@@ -33,10 +33,6 @@ class InstanceDriver(Protocol):
     is no driver.
     """
 
-    def close(self) -> None:
-        """Close the driver; the next call opens it again."""
-        ...
-
     def list_cards(self) -> tuple[str, ...]: ...
 
     def read_minor(self, card: str) -> int:

@@ -30,8 +30,11 @@ from gpupool.mechanisms.mig.driver import (
 )
 from gpupool.mechanisms.mig.host_files import HostFiles, find_open_handles, format_handles
 from gpupool.mechanisms.mig.records import lock_card
-from gpupool.mechanisms.slow_step import StepResult, forget_slow_step, run_slow_step
+from gpupool.mechanisms.pci.holders import suggest_end
+from gpupool.mechanisms.released_step import run_released_step
+from gpupool.mechanisms.slow_step import PAUSE_SECONDS, StepResult, forget_slow_step
 from gpupool.model.device import CardMode, Device, ModeNeed, ModeOffer
+from gpupool.probes.contract import ProbeSuspended
 from gpupool.probes.nvml.instances import NvmlInstances
 
 #: The vendor's command for a reset; NVML has no call for it. It refuses while the card is in use,
@@ -54,7 +57,7 @@ class MigModeSwitch:
     Args:
         driver: the driver's calls; loaded on first use.
         host: where this process sees the host's files.
-        run_step: starts a slow step in a process of its own.
+        run_step: starts a slow step in a process of its own, with NVML closed in this one.
         reset_command: resets the card whose uuid is appended.
     """
 
@@ -64,7 +67,7 @@ class MigModeSwitch:
         self,
         driver: InstanceDriver | None = None,
         host: HostFiles | None = None,
-        run_step: StepRunner = run_slow_step,
+        run_step: StepRunner = run_released_step,
         reset_command: Sequence[str] = RESET_COMMAND,
     ) -> None:
         self._driver: InstanceDriver = driver or NvmlInstances()
@@ -146,6 +149,9 @@ class MigModeSwitch:
                 return self._reset_card(record, card, wanted)
         except DriverCallError as error:
             raise ServiceUnavailable(f"the driver refuses: {error}", hint=HIDDEN_HOLDERS) from error
+        except ProbeSuspended as error:
+            # The reset of this card or a switch of another one has NVML closed.
+            return NotYet(error.message, PAUSE_SECONDS)
 
     def _finish(self, record: _SwitchRecord, card: str, wanted: bool) -> None:
         """Close the switch in the record; after `leave` put back what was pending before."""
@@ -172,7 +178,8 @@ class MigModeSwitch:
         if handles:
             raise StillInUse(
                 f"{device.uuid} is open in {format_handles(handles)}",
-                hint="end them, or stop the service that they belong to",
+                hint=suggest_end(one.name for one in handles)
+                or "end them, or stop the service that they belong to",
             )
 
     def _ask_for_mode(self, record: _SwitchRecord, card: str, wanted: bool) -> None:
@@ -204,8 +211,6 @@ class MigModeSwitch:
             return NotYet(reason, RESTART_PAUSE_SECONDS)
         record.change(resetting=True)
         name = f"reset-{card}"
-        # A card that any process has open is not reset, so this one closes it too.
-        self._driver.close()
         result = self._run_step(
             record.folder,
             name,
@@ -214,8 +219,9 @@ class MigModeSwitch:
         )
         if isinstance(result, NotYet):
             return result
+        mode = self._driver.read_mode(card)
         forget_slow_step(record.folder, name)
-        if self._driver.read_mode(card) == MigMode(wanted, wanted):
+        if mode == MigMode(wanted, wanted):
             self._finish(record, card, wanted)
             return None
         self._take_back(record, card, wanted)

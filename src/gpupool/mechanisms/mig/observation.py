@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpupool.base.errors import GpupoolError, ServiceUnavailable
 from gpupool.mechanisms.contract import ObservedAllocation, PreparationStep
-from gpupool.mechanisms.mig.driver import DriverCallError, InstanceDriver
+from gpupool.mechanisms.mig.driver import DriverCallError, GpuInstance, InstanceDriver
 from gpupool.mechanisms.mig.host_files import HostFiles
 from gpupool.mechanisms.mig.instances import find_own_instance
 from gpupool.mechanisms.mig.records import (
@@ -55,23 +55,38 @@ def find_instance_problem(
     return f"its partition is gone: {gone[0].profile} of {gone[0].card}" if gone else ""
 
 
+def list_foreign_instances(
+    book: NoteBook, mechanism: str, driver: InstanceDriver, host: HostFiles
+) -> list[tuple[str, GpuInstance]]:
+    """Return card and instance of those that no record proves to be ours, on all cards.
+
+    Raises:
+        DriverCallError: the driver does not say.
+        ServiceUnavailable: there is no driver, or it is closed.
+    """
+    found = []
+    cards = driver.list_cards()
+    own = _list_own_slots(book, mechanism, driver, host)
+    for card in cards:
+        for instance in driver.list_instances(card):
+            if (card, instance.start) not in own:
+                found.append((card, instance))
+    return found
+
+
 def iterate_foreign_instances(
     book: NoteBook, mechanism: str, driver: InstanceDriver, host: HostFiles
 ) -> Iterator[ObservedAllocation]:
     """Yield the instances that no record proves to be ours, on all cards of this machine."""
     try:
-        cards = driver.list_cards()
-        own = _list_own_slots(book, mechanism, driver, host)
-        for card in cards:
-            for instance in driver.list_instances(card):
-                if (card, instance.start) not in own:
-                    yield ObservedAllocation(
-                        f"foreign-{card}-gi{instance.number}",
-                        FOREIGN,
-                        PreparationStep.PREPARED,
-                        f"gpupool did not make GPU instance {instance.number} (profile "
-                        f"{instance.profile_id} at unit {instance.start})",
-                    )
+        for card, instance in list_foreign_instances(book, mechanism, driver, host):
+            yield ObservedAllocation(
+                f"foreign-{card}-gi{instance.number}",
+                FOREIGN,
+                PreparationStep.PREPARED,
+                f"gpupool did not make GPU instance {instance.number} (profile "
+                f"{instance.profile_id} at unit {instance.start})",
+            )
     except ServiceUnavailable:
         return  # this machine has no driver, so it has no instance
     except (DriverCallError, GpupoolError) as error:

@@ -16,7 +16,14 @@ from gpupool.mechanisms.contract import Layer, Mechanism
 from gpupool.mechanisms.offers.probe_views import MechanismProbe, build_probe_view
 from gpupool.mechanisms.offers.summaries import summarize_layer, summarize_mechanism
 from gpupool.mechanisms.registry import LAYERS, MECHANISMS
-from gpupool.model.device import CardMode, Device, DeviceHealth, ModeOffer
+from gpupool.model.device import (
+    COMPUTE_PARTITION_MODES,
+    MEMORY_PARTITION_MODES,
+    CardMode,
+    Device,
+    DeviceHealth,
+    ModeOffer,
+)
 from gpupool.model.enforcement import EnforcementLevels, FenceLevel
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.model.isolation.mechanism_offer import (
@@ -28,6 +35,7 @@ from gpupool.model.isolation.mechanism_offer import (
     SizeClass,
 )
 
+_PARTITION_MODES = (*COMPUTE_PARTITION_MODES, *MEMORY_PARTITION_MODES)
 #: Stands for the uuid of a card in reasons.
 _THE_CARD = "the card"
 _OWN_POOL = "job and pool are one user, so a program can lift the limits"
@@ -168,8 +176,11 @@ def _list_modes(device: Device) -> Iterator[tuple[CardMode, ModeOffer | None]]:
     yield current, None
     switches = merge_mode_offers(device)
     for mode, switch in switches.items():
-        if mode is not current:
+        # A card that is cut into agents serves what it serves in one piece.
+        if mode is not current and mode not in _PARTITION_MODES:
             yield mode, switch
+    if current in _PARTITION_MODES:
+        return
     # A mode that this node can set it can leave as well.
     leaves = switches.get(current)
     if current is not CardMode.PLAIN and CardMode.PLAIN not in switches and leaves is not None:

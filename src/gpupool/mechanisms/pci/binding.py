@@ -13,7 +13,12 @@ from pathlib import Path
 
 from gpupool.base.durable import write_durably
 from gpupool.mechanisms.pci.drivers import find_driver, is_same_driver
-from gpupool.mechanisms.pci.holders import PERSISTENCE_DAEMON, find_holders, format_holders
+from gpupool.mechanisms.pci.holders import (
+    PERSISTENCE_DAEMON,
+    find_holders,
+    format_holders,
+    suggest_end,
+)
 from gpupool.mechanisms.pci.tools import OperationFailure, OperationTools, find_program
 
 #: Seconds between two looks at the holders of a node.
@@ -74,7 +79,10 @@ def wait_until_idle(tools: OperationTools, nodes: Sequence[str], seconds: float)
         if not holders:
             return
         tools.pause(PAUSE_SECONDS)
-    raise OperationFailure(f"the card is in use by {format_holders(holders)}")
+    command = suggest_end(one.name for one in holders)
+    raise OperationFailure(
+        f"the card is in use by {format_holders(holders)}" + (f"; {command}" if command else "")
+    )
 
 
 def disable_persistence(tools: OperationTools, address: str, record: str) -> None:
@@ -98,12 +106,12 @@ def restore_persistence(tools: OperationTools, address: str, record: str) -> Non
 
 
 def explain_use(root: Path, nodes: Sequence[Path]) -> str:
-    """Return the processes that use a card, for people; the persistence daemon does not count."""
-    holders = find_holders(nodes, root, (PERSISTENCE_DAEMON,))
-    if any(one.pid == os.getpid() for one in holders):
-        # NVML opens every card and closes all of them or none.
-        return "this agent itself, which reads the cards through NVML and cannot close one of them"
-    return format_holders(holders)
+    """Return the processes that use a card, for people; empty where none does.
+
+    NVIDIA's persistence daemon does not count, which the switch makes close the card, and neither
+    does this process, which closes NVML for the switch.
+    """
+    return format_holders(find_holders(nodes, root, (PERSISTENCE_DAEMON,), os.getpid()))
 
 
 def _load_module(tools: OperationTools, module: str) -> str:

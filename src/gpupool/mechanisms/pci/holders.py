@@ -14,6 +14,8 @@ from pathlib import Path
 
 #: NVIDIA's daemon that keeps cards initialised; switching the persistence mode off ends its hold.
 PERSISTENCE_DAEMON = "nvidia-persistenced"
+#: The kernel keeps so many characters of a process's name (TASK_COMM_LEN, proc(5)).
+_NAME_LENGTH = 15
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,29 @@ def find_holders(
         if key is not None:
             wanted[key] = str(node)
     found = []
+    ignored = frozenset(name[:_NAME_LENGTH] for name in ignore)
     processes = (root / "proc").iterdir() if wanted else iter(())
     for process in processes:
         if process.name.isdigit() and int(process.name) != ignore_pid:
-            found += _look_at_process(process, wanted, frozenset(ignore))
+            found += _look_at_process(process, wanted, ignored)
     return tuple(sorted(found, key=lambda holder: holder.pid))
 
 
 def format_holders(holders: Iterable[NodeHolder]) -> str:
     """Return the processes for people: `python (pid 812) on /dev/nvidia0`."""
     return ", ".join(f"{one.name} (pid {one.pid}) on {one.node}" for one in holders)
+
+
+def is_persistence_daemon(name: str) -> bool:
+    """Whether a process's name, as the kernel shows it, is that of NVIDIA's daemon."""
+    return name[:_NAME_LENGTH] == PERSISTENCE_DAEMON[:_NAME_LENGTH]
+
+
+def suggest_end(names: Iterable[str]) -> str:
+    """Return the command that ends a hold of NVIDIA's daemon; empty where it is none of these."""
+    if any(is_persistence_daemon(name) for name in names):
+        return f"stop it for the switch: systemctl stop {PERSISTENCE_DAEMON}"
+    return ""
 
 
 def _look_at_process(
@@ -65,7 +80,7 @@ def _look_at_process(
         name = (process / "comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return []  # it has ended, or is another user's
-    if name in ignore:
+    if name[:_NAME_LENGTH] in ignore:
         return []
     for descriptor in descriptors:
         key = _identify(descriptor)

@@ -14,7 +14,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from gpupool.mechanisms.pci import binding, fabric, virtual_functions, virtual_gpus
+from gpupool.mechanisms.pci import (
+    binding,
+    fabric,
+    partition_modes,
+    virtual_functions,
+    virtual_gpus,
+)
 from gpupool.mechanisms.pci.sysfs import PciTree
 from gpupool.mechanisms.pci.tools import OperationFailure, OperationTools
 
@@ -39,6 +45,7 @@ VERBS: Mapping[str, Callable[..., None]] = MappingProxyType(
         "restore-attribute": virtual_functions.restore_attribute,
         "restore-persistence": binding.restore_persistence,
         "set-attribute": virtual_functions.set_attribute,
+        "set-compute-partition": partition_modes.set_compute_partition,
         "set-function-type": virtual_gpus.set_function_type,
         "set-mixed-sizes": virtual_gpus.set_mixed_sizes,
         "wait-until-idle": binding.wait_until_idle,

@@ -10,11 +10,18 @@ from pathlib import Path
 from gpupool.base.durable import write_durably
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.pci.operations import Operation
+from gpupool.mechanisms.released_step import run_released_step
 from gpupool.mechanisms.slow_step import (
     StepResult,
     forget_slow_step,
     is_step_running,
     run_slow_step,
+)
+
+#: Verbs of the plans in which a card leaves NVIDIA's driver or returns to it. NVML has every card open,
+#: and sees a card that came back only when it is opened anew.
+RELEASING_VERBS = frozenset(
+    {"disable-functions", "disable-persistence", "enable-functions", "restore-persistence"}
 )
 
 
@@ -31,9 +38,9 @@ class PlanRunner:
         plan = self.locate_plan(folder, name)
         if not plan.exists():
             write_durably(plan, json.dumps(list(operations)).encode(), mode=0o600)
-        result = self._start(
-            folder, name, ["gpupool.mechanisms.pci.operations", str(root), str(plan)], reason
-        )
+        module = ["gpupool.mechanisms.pci.operations", str(root), str(plan)]
+        needs_release = any(one["verb"] in RELEASING_VERBS for one in operations)
+        result = self._start(folder, name, module, reason, needs_release)
         if isinstance(result, StepResult):
             plan.unlink()
             forget_slow_step(folder, name)
@@ -53,6 +60,7 @@ class PlanRunner:
         return folder / f"plan-{name}.json"
 
     def _start(
-        self, folder: Path, name: str, module: Sequence[str], reason: str
+        self, folder: Path, name: str, module: Sequence[str], reason: str, needs_release: bool
     ) -> StepResult | NotYet:
-        return run_slow_step(folder, name, [sys.executable, "-m", *module], reason)
+        run = run_released_step if needs_release else run_slow_step
+        return run(folder, name, [sys.executable, "-m", *module], reason)

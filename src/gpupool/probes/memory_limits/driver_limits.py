@@ -1,5 +1,6 @@
 """Reads and sets the memory limits of NVIDIA's driver through NVML.
 
+Every call raises ProbeSuspended while a step needs NVML closed.
 The facts are those of nvml.h (R615) and of NVIDIA's page on MPS memory partitioning: the caller
 must be root, the hierarchy version 2, the card not in MIG mode; the root cgroup answers "Not
 Supported"; removing a cgroup clears its limits.
@@ -26,40 +27,43 @@ class DriverLimits:
         self._driver = driver or NvmlDriver()
 
     def explain_absence(self) -> str:
-        try:
-            self._driver.start()
-        except (ServiceUnavailable, ImportError) as error:
-            return str(error)
-        driver = self._driver
-        cards = list(driver.iterate_handles())
-        if not cards:
-            return "the driver shows no card"
-        _, code = self._get_limits(cards[0][1], _ANY_GROUP)
-        if code != driver.nvml.NVML_ERROR_FUNCTION_NOT_FOUND:
-            return ""
-        version = driver.ask(driver.nvml.nvmlSystemGetDriverVersion) or "unknown"
-        return f"the driver is older than R615 (version {decode_text(version)})"
+        with self._driver.gate.hold():
+            try:
+                self._driver.start()
+            except (ServiceUnavailable, ImportError) as error:
+                return str(error)
+            driver = self._driver
+            cards = list(driver.iterate_handles())
+            if not cards:
+                return "the driver shows no card"
+            _, code = self._get_limits(cards[0][1], _ANY_GROUP)
+            if code != driver.nvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+                return ""
+            version = driver.ask(driver.nvml.nvmlSystemGetDriverVersion) or "unknown"
+            return f"the driver is older than R615 (version {decode_text(version)})"
 
     def read_limit(self, uuid: str, group: Path) -> MemoryLimit | None:
-        handle, problem = self._find_card(uuid)
-        if problem:
-            return None
-        return self._get_limits(handle, group)[0]
+        with self._driver.gate.hold():
+            handle, problem = self._find_card(uuid)
+            if problem:
+                return None
+            return self._get_limits(handle, group)[0]
 
     def set_limit(self, uuid: str, group: Path, limit: MemoryLimit) -> str:
-        handle, problem = self._find_card(uuid)
-        if problem:
-            return problem
-        nvml = self._driver.nvml
-        limits = nvml.c_nvmlSetMemoryLimits_v1_t()
-        limits.nameSpace = os.fsencode(group)
-        limits.softLimit = limit.soft_bytes
-        limits.hardLimit = limit.hard_bytes
-        try:
-            nvml.nvmlDeviceSetMemoryLimits_v1(handle, limits)
-        except nvml.NVMLError as error:
-            return f"the driver refuses a memory limit for {group}: {error}"
-        return ""
+        with self._driver.gate.hold():
+            handle, problem = self._find_card(uuid)
+            if problem:
+                return problem
+            nvml = self._driver.nvml
+            limits = nvml.c_nvmlSetMemoryLimits_v1_t()
+            limits.nameSpace = os.fsencode(group)
+            limits.softLimit = limit.soft_bytes
+            limits.hardLimit = limit.hard_bytes
+            try:
+                nvml.nvmlDeviceSetMemoryLimits_v1(handle, limits)
+            except nvml.NVMLError as error:
+                return f"the driver refuses a memory limit for {group}: {error}"
+            return ""
 
     def clear_limit(self, uuid: str, group: Path) -> str:
         if not group.is_dir():

@@ -15,20 +15,30 @@ class NvmlComputeModes:
         self._driver = driver or NvmlDriver()
 
     def read_mode(self, uuid: str) -> int | None:
-        """Return the mode of a card; None where the library cannot say."""
-        handle, problem = self._find_handle(uuid)
-        if problem:
-            return None
-        number = self._driver.ask(self._driver.nvml.nvmlDeviceGetComputeMode, handle)
+        """Return the mode of a card; None where the library cannot say.
+
+        Raises:
+            ProbeSuspended: a step needs NVML closed.
+        """
+        with self._driver.gate.hold():
+            handle, problem = self._find_handle(uuid)
+            if problem:
+                return None
+            number = self._driver.ask(self._driver.nvml.nvmlDeviceGetComputeMode, handle)
         return None if number is None else int(number)
 
     def write_mode(self, uuid: str, number: int) -> str:
-        """Set the mode of a card. Return why that failed; empty where the library accepted it."""
-        handle, problem = self._find_handle(uuid)
-        if problem:
-            return problem
-        call = self._driver.nvml.nvmlDeviceSetComputeMode
-        _, error = self._driver.try_call(call, handle, number)
+        """Set the mode of a card. Return why that failed; empty where the library accepted it.
+
+        Raises:
+            ProbeSuspended: a step needs NVML closed.
+        """
+        with self._driver.gate.hold():
+            handle, problem = self._find_handle(uuid)
+            if problem:
+                return problem
+            call = self._driver.nvml.nvmlDeviceSetComputeMode
+            _, error = self._driver.try_call(call, handle, number)
         return "" if error is None else f"the driver answered error {error}"
 
     def _find_handle(self, uuid: str) -> tuple[Any, str]:

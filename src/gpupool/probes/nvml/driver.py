@@ -1,4 +1,4 @@
-"""Loads NVML through pynvml and turns its errors into "cannot say": the only door to pynvml.
+"""Calls NVML through pynvml and turns its errors into "cannot say": the only door to pynvml.
 
 pynvml and the library are loaded on first use, so importing this package costs nothing on a machine
 without cards.
@@ -6,37 +6,53 @@ without cards.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from gpupool.base.errors import ServiceUnavailable
+from gpupool.probes.nvml.gate import GATE, DriverGate
 
-#: Errors of NVML whose own text does not tell what to do.
-_UNHELPFUL = {
-    "LIBRARY_NOT_FOUND": "libnvidia-ml.so.1 is not here: the NVIDIA driver is not installed on this machine",
-    "DRIVER_NOT_LOADED": "the NVIDIA driver is installed but its kernel module is not loaded (try: modprobe nvidia)",
-    "LIB_RM_VERSION_MISMATCH": "the NVIDIA driver was updated while loaded: reboot, or unload and load its modules",
-    # A container without the device nodes gets this error.
-    "NO_PERMISSION": "no permission to talk to the NVIDIA driver (are the /dev/nvidia* nodes visible here?)",
-}
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 
 
 class NvmlDriver:
-    """The loaded library, once `start` has succeeded. Calls may come from several threads."""
+    """The loaded library, once `start` has succeeded. Calls may come from several threads.
 
-    def __init__(self) -> None:
+    Args:
+        gate: opens and closes NVML for all drivers of this process.
+    """
+
+    def __init__(self, gate: DriverGate = GATE) -> None:
+        self.gate = gate
         self.nvml: Any = None
+        #: Of the gate; a handle is valid in the epoch in which it was read.
+        self.epoch = -1
 
     def start(self) -> None:
-        if self.nvml is not None:
-            return
-        nvml = importlib.import_module("pynvml")
-        try:
-            nvml.nvmlInit()
-        except nvml.NVMLError as problem:
-            raise ServiceUnavailable(_explain_start_problem(nvml, problem)) from problem
-        self.nvml = nvml
+        """Open NVML unless it is open.
+
+        Raises:
+            ProbeSuspended: a step needs it closed.
+            ServiceUnavailable: the driver does not start.
+        """
+        with self.gate.hold():
+            if self.nvml is None or not self.gate.is_current(self.epoch):
+                self.nvml, self.epoch = self.gate.attach(self)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Start, and keep NVML open inside the block: handles stay valid. Raises as `start`."""
+        with self.gate.hold():
+            self.start()
+            yield
+
+    def close(self) -> None:
+        """Close NVML where no other driver of this process uses it. Idempotent."""
+        self.gate.detach(self)
+        self.nvml = None
+        self.epoch = -1
 
     def ask(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Return the driver's answer, None for every kind of "cannot say"."""
@@ -44,7 +60,10 @@ class NvmlDriver:
         return answer
 
     def try_call(self, call: Callable[..., Any], *arguments: Any) -> tuple[Any, int | None]:
-        """Return (answer, None), or (None, the driver's error number)."""
+        """Return (answer, None), or (None, the driver's error number).
+
+        NVML that was closed since answers "uninitialized".
+        """
         try:
             return call(*arguments), None
         except self.nvml.NVMLError as problem:
@@ -73,12 +92,28 @@ def format_pci_address(bus_id: str) -> str:
     return f"{int(domain, 16):04x}:{rest}" if rest else bus_id.lower()
 
 
-def _explain_start_problem(nvml: Any, problem: Any) -> str:
-    for name, text in _UNHELPFUL.items():
-        if getattr(nvml, f"NVML_ERROR_{name}") == problem.value:
-            return text
-    return f"the NVIDIA driver does not start: {problem}"
-
-
 def decode_text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
+
+
+class DriverUser(Protocol):
+    """An object with a driver of its own."""
+
+    @property
+    def _driver(self) -> NvmlDriver: ...
+
+
+_User = TypeVar("_User", bound=DriverUser)
+
+
+def in_session(
+    method: Callable[Concatenate[_User, _Arguments], _Answer],
+) -> Callable[Concatenate[_User, _Arguments], _Answer]:
+    """Run a method inside a session of its object's driver: NVML is not closed before it returns."""
+
+    @wraps(method)
+    def run(user: _User, /, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
+        with user._driver.session():
+            return method(user, *arguments, **named)
+
+    return run

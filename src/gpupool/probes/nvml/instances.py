@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from gpupool.probes.nvml.driver import NvmlDriver, decode_text
+from gpupool.probes.nvml.driver import NvmlDriver, decode_text, in_session
 from gpupool.probes.nvml.instance_calls import (
     CallProblem,
     DriverCallError,
@@ -38,19 +38,16 @@ _VIRTUALIZATION = {
 
 
 class NvmlInstances:
-    """The driver's management library. One object per process; loaded on first use."""
+    """The driver's management library, loaded on first use. Thread-safe."""
 
     def __init__(self, driver: NvmlDriver | None = None) -> None:
         self._driver = driver or NvmlDriver()
         self._handles = dict[str, Any]()
+        #: Of the handles: they are invalid once NVML was closed.
+        self._epoch = -1
         self._profile_counts = dict[str, tuple[tuple[int, int], ...]]()
 
-    def close(self) -> None:
-        if self._driver.nvml is not None:
-            self._driver.ask(self._driver.nvml.nvmlShutdown)
-        self._driver.nvml = None
-        self._handles.clear()
-
+    @in_session
     def list_cards(self) -> tuple[str, ...]:
         self._load()
         found = []
@@ -60,9 +57,11 @@ class NvmlInstances:
             found.append(uuid)
         return tuple(found)
 
+    @in_session
     def read_minor(self, card: str) -> int:
         return int(self._call("nvmlDeviceGetMinorNumber", self._find_handle(card)))
 
+    @in_session
     def read_mode(self, card: str) -> MigMode | None:
         try:
             current, pending = self._call("nvmlDeviceGetMigMode", self._find_handle(card))
@@ -72,11 +71,13 @@ class NvmlInstances:
             raise
         return MigMode(current == 1, pending == 1)
 
+    @in_session
     def set_mode(self, card: str, wanted: bool) -> CallProblem | None:
         status = self._call("nvmlDeviceSetMigMode", self._find_handle(card), int(wanted))
         # The call returns SUCCESS also where the mode did not become active; why is the status.
         return None if status == 0 else self._name_problem(status)
 
+    @in_session
     def can_switch_without_reset(self, card: str) -> bool:
         nvml = self._load()
         field = nvml.NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
@@ -84,6 +85,7 @@ class NvmlInstances:
         # A driver that does not know the field is older than the cards that have the ability.
         return bool(values and values[0].nvmlReturn == 0 and values[0].value.uiVal == 1)
 
+    @in_session
     def read_virtualization(self, card: str) -> Virtualization:
         nvml = self._load()
         found = self._driver.ask(nvml.nvmlDeviceGetVirtualizationMode, self._find_handle(card))
@@ -92,6 +94,7 @@ class NvmlInstances:
                 return value
         return Virtualization.NONE
 
+    @in_session
     def list_instances(self, card: str) -> tuple[GpuInstance, ...]:
         nvml = self._load()
         handle = self._find_handle(card)
@@ -116,6 +119,7 @@ class NvmlInstances:
                 )
         return tuple(sorted(found, key=lambda one: (one.start, one.number)))
 
+    @in_session
     def create_instance(self, card: str, profile_id: int, start: int, size: int) -> int:
         nvml = self._load()
         placement = nvml.c_nvmlGpuInstancePlacement_t(start, size)
@@ -127,12 +131,14 @@ class NvmlInstances:
         )
         return int(self._call("nvmlGpuInstanceGetInfo", instance).id)
 
+    @in_session
     def create_compute(self, card: str, instance: int) -> int:
         handle = self._find_instance(card, instance)
         profile = max(self._list_compute_profiles(handle), key=_measure_compute_profile)
         made = self._call("nvmlGpuInstanceCreateComputeInstance", handle, profile.id)
         return int(self._call("nvmlComputeInstanceGetInfo_v2", made).id)
 
+    @in_session
     def read_partition_uuid(self, card: str, instance: int, compute: int) -> str:
         # Through the compute instance: a walk over all MIG devices takes seconds under load.
         info = self._call(
@@ -140,14 +146,19 @@ class NvmlInstances:
         )
         return str(self._call("nvmlDeviceGetUUID", info.device))
 
+    @in_session
     def destroy_compute(self, card: str, instance: int, compute: int) -> None:
         self._call("nvmlComputeInstanceDestroy", self._find_compute(card, instance, compute))
 
+    @in_session
     def destroy_instance(self, card: str, instance: int) -> None:
         self._call("nvmlGpuInstanceDestroy", self._find_instance(card, instance))
 
     def _load(self) -> Any:
         self._driver.start()
+        if self._epoch != self._driver.epoch:
+            self._epoch = self._driver.epoch
+            self._handles.clear()
         return self._driver.nvml
 
     def _find_handle(self, card: str) -> Any:

@@ -2,14 +2,14 @@
 
 Almost any call of NVML may answer "not supported" on some card, driver or virtual machine. Such an
 answer is None or "unknown" here and never a failure; only a card that the driver has lost is an
-event. Numbers and rules are from the NVML API reference, NVIDIA's XID catalogue and proc(5).
+event. While a step needs NVML closed, every reading raises ProbeSuspended, and `wait_events` waits on.
+Numbers and rules are from the NVML API reference, NVIDIA's XID catalogue and proc(5).
 """
 
 from __future__ import annotations
 
 import os
 import platform
-import threading
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from gpupool.probes.accounting import read_ended_times
 from gpupool.probes.contract import EndedTimes, HealthEvent, Machine, ProbeAvailability
 from gpupool.probes.numa import list_usable_cpus, read_numa
 from gpupool.probes.nvml.counters import read_counters
-from gpupool.probes.nvml.driver import NvmlDriver, decode_text, format_pci_address
+from gpupool.probes.nvml.driver import NvmlDriver, decode_text, format_pci_address, in_session
+from gpupool.probes.nvml.events import CardEvents
 from gpupool.probes.nvml.partitions import read_partitions, read_profiles
 from gpupool.probes.nvml.topology import read_topology
 from gpupool.probes.nvml.values import (
@@ -31,50 +32,45 @@ from gpupool.probes.nvml.values import (
     name_architecture,
     read_first_flag,
 )
-from gpupool.probes.nvml.xids import judge_xid
 from gpupool.probes.process_times import SampledTimes, UseSample
 from gpupool.probes.processes import ProcessTable
 
-#: Health from the best to the worst; a card has the worst that is known of it.
-_GRAVITY = (DeviceHealth.UNKNOWN, DeviceHealth.OK, DeviceHealth.WARNING, DeviceHealth.FAILED)
-
 
 class NvmlProbe:
-    """Queries the driver. One instance per process; calls may come from several threads.
+    """Queries the driver. Calls may come from several threads.
 
     Args:
         processes: describes processes, of the host where this process is in a container.
         sys_root: where the kernel shows devices.
+        driver: NVML, as this process has it open.
     """
 
     name = "nvml"
 
     def __init__(
-        self, processes: ProcessTable | None = None, sys_root: Path = Path("/sys")
+        self,
+        processes: ProcessTable | None = None,
+        sys_root: Path = Path("/sys"),
+        driver: NvmlDriver | None = None,
     ) -> None:
         self._processes = processes or ProcessTable()
         self._sys = sys_root
-        self._driver = NvmlDriver()
-        self._events: Any = None
-        self._watched = False
+        self._driver = driver or NvmlDriver()
+        self._events = CardEvents(self._driver)
         self._times: dict[str, SampledTimes] = {}
-        self._lost_told = False
-        self._seen: dict[str | None, tuple[DeviceHealth, str]] = {}
-        self._closed = threading.Event()
-        self._waiting = threading.Lock()
 
     def available(self) -> ProbeAvailability:
         try:
-            self._driver.start()
+            with self._driver.session():
+                count = self._driver.ask(self._driver.nvml.nvmlDeviceGetCount)
         except ServiceUnavailable as problem:
             return ProbeAvailability(False, problem.message)
-        count = self._driver.ask(self._driver.nvml.nvmlDeviceGetCount)
         return ProbeAvailability(
             bool(count), "" if count else "the NVIDIA driver works but shows no card"
         )
 
+    @in_session
     def scan(self) -> Machine:
-        self._driver.start()
         handles = dict(self._driver.iterate_handles())
         found = []
         by_uuid = {}
@@ -100,8 +96,8 @@ class NvmlProbe:
             ),
         )
 
+    @in_session
     def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
-        self._driver.start()
         usages = {}
         for uuid, handle in self._iterate_wanted(uuids):
             usages[uuid] = self._read_usage(handle)
@@ -115,12 +111,12 @@ class NvmlProbe:
             if uuid in wanted:
                 yield uuid, handle
 
+    @in_session
     def process_times(self, uuids: Collection[str]) -> Mapping[str, Mapping[int, int]]:
         """Return nanoseconds by card and pid, summed over samples of the driver.
 
         A card whose driver has no samples is left out.
         """
-        self._driver.start()
         found = {}
         for uuid, handle in self._iterate_wanted(uuids):
             times = self._read_times(uuid, handle)
@@ -128,19 +124,19 @@ class NvmlProbe:
                 found[uuid] = times
         return found
 
+    @in_session
     def ended_times(
         self, uuids: Collection[str], pids: Collection[int]
     ) -> Mapping[str, EndedTimes]:
         """Return ended processes by the driver's accounting mode, which an operator turns on."""
-        self._driver.start()
         driver = self._driver
         found = {}
         for uuid, handle in self._iterate_wanted(uuids):
             found[uuid] = read_ended_times(driver.nvml, driver.try_call, handle, pids)
         return found
 
+    @in_session
     def health(self) -> Mapping[str, tuple[DeviceHealth, str]]:
-        self._driver.start()
         found = {}
         for _, handle in self._driver.iterate_handles():
             uuid = self._driver.read_uuid(handle)
@@ -149,24 +145,12 @@ class NvmlProbe:
         return found
 
     def wait_events(self, timeout_seconds: float) -> tuple[HealthEvent, ...]:
-        """Wait as the contract says; `close` waits for this to return."""
-        self._driver.start()
-        with self._waiting:
-            self._register_events()
-            if not self._watched:
-                # No card can report: waiting on an empty set would return at once.
-                self._closed.wait(timeout_seconds)
-                return ()
-            return self._wait_event(timeout_seconds)
+        """Wait as the contract says, also while NVML is closed."""
+        return self._events.wait(timeout_seconds)
 
     def close(self) -> None:
-        self._closed.set()
-        with self._waiting:
-            if self._events is not None:
-                self._driver.ask(self._driver.nvml.nvmlEventSetFree, self._events)
-            if self._driver.nvml is not None:
-                self._driver.ask(self._driver.nvml.nvmlShutdown)
-            self._events = self._driver.nvml = None
+        self._events.close()
+        self._driver.close()
 
     def _read_device(self, index: int, handle: Any) -> Device:
         nvml = self._driver.nvml
@@ -288,57 +272,9 @@ class NvmlProbe:
 
     def _judge_health(self, uuid: str, handle: Any) -> tuple[DeviceHealth, str]:
         """Return the worst of the events seen so far and of the card's own counters."""
-        found = [self._seen.get(uuid, (DeviceHealth.OK, "")), *read_counters(self._driver, handle)]
+        found = [self._events.get_worst(uuid), *read_counters(self._driver, handle)]
         for wanted in (DeviceHealth.FAILED, DeviceHealth.WARNING, DeviceHealth.UNKNOWN):
             reasons = [reason for health, reason in found if health is wanted]
             if reasons:
                 return wanted, "; ".join(reasons)
         return DeviceHealth.OK, ""
-
-    def _register_events(self) -> None:
-        """Register every card for what it can report; done once."""
-        nvml = self._driver.nvml
-        if self._events is not None:
-            return
-        self._events = self._driver.ask(nvml.nvmlEventSetCreate)
-        wanted = nvml.nvmlEventTypeXidCriticalError | nvml.nvmlEventTypeDoubleBitEccError
-        for _, handle in self._driver.iterate_handles() if self._events is not None else ():
-            kinds = (self._driver.ask(nvml.nvmlDeviceGetSupportedEventTypes, handle) or 0) & wanted
-            _, error = self._driver.try_call(
-                nvml.nvmlDeviceRegisterEvents, handle, kinds, self._events
-            )
-            self._watched = self._watched or (kinds != 0 and error is None)
-
-    def _wait_event(self, timeout_seconds: float) -> tuple[HealthEvent, ...]:
-        nvml = self._driver.nvml
-        data, error = self._driver.try_call(
-            nvml.nvmlEventSetWait, self._events, int(timeout_seconds * 1000)
-        )
-        if data is not None:
-            return (self._build_event(data),)
-        if error == nvml.NVML_ERROR_GPU_IS_LOST and not self._lost_told:
-            self._lost_told = True
-            return (HealthEvent(None, DeviceHealth.FAILED, "the driver has lost a card"),)
-        if error != nvml.NVML_ERROR_TIMEOUT:
-            # The driver refuses at once; without this pause the caller would spin.
-            self._closed.wait(timeout_seconds)
-        return ()
-
-    def _build_event(self, data: Any) -> HealthEvent:
-        """Return the event and the card's health after it."""
-        # A harmless event does not heal a card that failed before.
-        uuid = self._driver.read_uuid(data.device) or None
-        xid = (
-            int(data.eventData)
-            if data.eventType == self._driver.nvml.nvmlEventTypeXidCriticalError
-            else None
-        )
-        judged = (
-            (DeviceHealth.WARNING, "uncorrected memory error") if xid is None else judge_xid(xid)
-        )
-        worst = max(
-            self._seen.get(uuid, judged), judged, key=lambda found: _GRAVITY.index(found[0])
-        )
-        if uuid is not None and worst[0] is not DeviceHealth.OK:
-            self._seen[uuid] = worst
-        return HealthEvent(uuid, worst[0], judged[1], xid)

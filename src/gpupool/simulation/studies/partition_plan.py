@@ -10,7 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpupool.base.errors import BadOption, UnknownProfile, WrongState
-from gpupool.model.partition import PartitionProfile, PartitionSlot, format_mix, read_profiles
+from gpupool.model.partition import (
+    PartitionProfile,
+    PartitionSlot,
+    format_mix,
+    list_foreign_slots,
+    read_profiles,
+)
 from gpupool.scheduling.rebalancing.partition_layout import (
     LayoutPlan,
     PartitionedCard,
@@ -65,6 +71,8 @@ def read_cards(
             # A gang's members start together, so none is moved alone.
             movable = owner is not None and owner["preemptible"] and owner["gang"] is None
             running.append(RunningPartition(slot, name, movable))
+        own = [one.slot for one in running]
+        running += map(RunningPartition, list_foreign_slots(device["facts"], own))
         profiles = read_profiles(device["facts"].get("profiles", ()))
         cards.append(PartitionedCard(device["name"], profiles, tuple(running)))
     return tuple(cards)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,8 @@ from gpupool.mechanisms.contract import (
     PreparedAllocation,
 )
 from gpupool.mechanisms.share import CountedShare
+from gpupool.probes.contract import ProbeSuspended
+from gpupool.probes.nvml.gate import GATE
 from gpupool.probes.simulated import parse_sim
 from gpupool.wire.fleet import ReportIn, RunAs, WorkOut, WorkSeat
 from tests.support.supervised import until
@@ -37,14 +40,18 @@ HELPER = HelperProcess("daemon-0", ("/bin/sleep", "1000"))
 
 
 class SlowMechanism(CountedShare):
-    """Answers `NotYet` until `ready`."""
+    """Answers `NotYet` until `ready`; so many times the driver is closed before that."""
 
     ready = False
+    suspensions = 0
 
     def explain_refusal(self, view: AllocationView) -> str:
         return ""
 
     def prepare(self, view: AllocationView, state_dir: Path) -> PreparedAllocation | NotYet:
+        if self.suspensions:
+            self.suspensions -= 1
+            raise ProbeSuspended("card 1 is reset")
         if not self.ready:
             return NotYet("the card is being cut", 0.01)
         prepared = super().prepare(view, state_dir)
@@ -166,6 +173,33 @@ def test_a_start_waits_for_a_slow_step_and_reports_it_once(agent: Agent) -> None
     notice = agent.find_report("noticed")
     assert notice is not None
     assert notice.reason == "the card is being cut"
+
+
+def test_a_start_waits_while_the_driver_of_its_card_is_closed(agent: Agent) -> None:
+    agent.mechanism.ready = True
+    agent.jobs.set_devices({"node": (replace(CARD, simulated=False),)})
+    over = threading.Event()
+    with GATE.suspend("a switch", "card 1 is reset", over.is_set):
+        pass
+    agent.jobs.apply_work(make_work(["true"]))
+    notice = until(lambda: agent.find_report("noticed"), "the notice")
+    assert notice.reason == "card 1 is reset"
+    assert agent.layer.verbs == []
+    over.set()
+    end = until(lambda: agent.find_report("ended"), "the end")
+    assert end.exit_code == 0, end.reason
+
+
+def test_a_driver_that_is_closed_in_the_middle_of_a_start_is_waited_for(agent: Agent) -> None:
+    agent.mechanism.suspensions = 2
+    agent.mechanism.ready = True
+    agent.jobs.apply_work(make_work(["true"]))
+    end = until(lambda: agent.find_report("ended"), "the end")
+    assert end.exit_code == 0, end.reason
+    assert agent.mechanism.suspensions == 0
+    notice = agent.find_report("noticed")
+    assert notice is not None
+    assert notice.reason == "card 1 is reset"
 
 
 def test_a_job_reports_its_mechanism_and_the_level_of_each_dimension(agent: Agent) -> None:

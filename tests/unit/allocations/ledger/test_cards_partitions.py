@@ -3,7 +3,7 @@ with the way out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +22,14 @@ from gpupool.base.errors import (
 )
 from gpupool.base.units import GIB
 from gpupool.fleet.tables import devices
-from gpupool.model.partition import is_valid_set, read_partition_slots, write_profiles
+from gpupool.model.partition import (
+    ForeignPiece,
+    PartitionSlot,
+    is_valid_set,
+    read_partition_slots,
+    write_foreign_pieces,
+    write_profiles,
+)
 from gpupool.probes.mig_tables import list_mig_profiles
 from gpupool.scheduling.engine.cycle import cycle
 from gpupool.scheduling.filtering.feasibility import count_free_slots
@@ -36,8 +43,12 @@ from tests.support.house import House
 H200 = list_mig_profiles("H200")
 
 
-def register(house: House, modes: list[bool], profiles: bool = True) -> None:
+def register(
+    house: House, modes: list[bool], profiles: bool = True, foreign: Sequence[ForeignPiece] = ()
+) -> None:
+    """Register the node; what is foreign is on its first card."""
     cut = {"partitioned": True, "profiles": write_profiles(H200) if profiles else []}
+    others = {"foreign": write_foreign_pieces(foreign)} if foreign else {}
     machine = [
         DeviceIn(
             uuid=f"GPU-node-1-{n}",
@@ -48,7 +59,7 @@ def register(house: House, modes: list[bool], profiles: bool = True) -> None:
             memory_bytes=140 * GIB + 400 * (1 << 20),
             simulated=True,
             health="ok",
-            facts=cut if mode else {},
+            facts=(cut if mode else {}) | (others if n == 0 else {}),
         )
         for n, mode in enumerate(modes)
     ]
@@ -224,3 +235,55 @@ def test_a_card_does_not_change_its_mode_under_its_jobs(house: House) -> None:
     end(house, "a")
     register(house, [False, True, False])
     assert list(house.allocations.cache.build_snapshot().cards.layouts)
+
+
+#: Made by another tool: the upper half of a card, and a daemon.
+HALF = ForeignPiece(
+    "an instance that gpupool did not create (3g.71gb, GPU instance 1)",
+    PartitionSlot(4, 4, "3g.71gb"),
+)
+DAEMON = ForeignPiece("an MPS process that gpupool did not start (pid 9)")
+
+
+def test_no_partition_is_placed_on_a_foreign_one(tmp_path: Path) -> None:
+    house = House(tmp_path, cards=0)
+    register(house, [True], foreign=[HALF, DAEMON])
+    for name in ("first", "second"):
+        part(house, "3g.71gb", name=name)
+    run(house)
+    assert [seat.start for seat in house.job("first").seats] == [0]
+    assert not house.job("second").seats
+    answer = house.allocations.jobs.explain_job("second", house.admin)
+    assert (
+        "node-1:0: slot 4 to 7: an instance that gpupool did not create (3g.71gb, GPU instance 1)"
+        in answer.hints
+    )
+    # The answer to a commit corrects the cache; the foreign slot stays taken there too.
+    card = house.fleet.get_device("node-1:0", house.admin)
+    assert card.mix == "3g.71gb"
+    assert card.fits["3g.71gb"] == 0
+    end(house, "first")
+    run(house)
+    assert [seat.start for seat in house.job("second").seats] == [0]
+
+
+def test_a_foreign_partition_that_is_gone_frees_its_slot(tmp_path: Path) -> None:
+    house = House(tmp_path, cards=0)
+    register(house, [True], foreign=[HALF])
+    jobs = [part(house, "3g.71gb"), part(house, "3g.71gb")]
+    run(house)
+    assert [len(house.job(job.name).seats) for job in jobs].count(1) == 1
+    register(house, [True])
+    run(house)
+    assert sorted(house.job(job.name).seats[0].start or 0 for job in jobs) == [0, 4]
+
+
+def test_a_foreign_partition_of_an_unknown_profile_takes_its_slot(tmp_path: Path) -> None:
+    house = House(tmp_path, cards=0)
+    odd = ForeignPiece("an instance", PartitionSlot(0, 2, "profile 99"))
+    register(house, [True], foreign=[odd])
+    job = part(house, "1g.18gb")
+    run(house)
+    (seat,) = house.job(job.name).seats
+    assert seat.start is not None
+    assert seat.start >= 2

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from gpupool.cli.work import show
+from gpupool.model.partition import ForeignPiece, PartitionSlot, write_foreign_pieces
 from tests.unit.cli.golden import AnswerWith, GoldenLine, TypedLine
-from tests.unit.cli.sample import NOON, job
+from tests.unit.cli.sample import NOON, card, job
 from tests.unit.cli.sample import pool as sample_answer
 from tests.unit.client.scripted_pool import ScriptedPool
 
@@ -107,3 +108,15 @@ def test_a_pool_of_both_kinds_of_cards_is_partly_simulated() -> None:
     mixed = {**sample_answer(), "simulated": None}
     assert dict(show.pool_facts(mixed))["pool"].endswith("   partly SIMULATED")
     assert dict(show.pool_facts({**mixed, "devices": 0}))["pool"] == "p-0000000001"
+
+
+def test_a_card_is_shown_with_what_other_tools_made_of_it() -> None:
+    pieces = [
+        ForeignPiece("an instance that gpupool did not create", PartitionSlot(4, 2, "2g")),
+        ForeignPiece("2 virtual functions that gpupool did not create"),
+    ]
+    shown = show.device_facts({**card(), "facts": {"foreign": write_foreign_pieces(pieces)}})
+    assert [value for key, value in shown if key == "foreign"] == [
+        "slot 4 to 5: an instance that gpupool did not create",
+        "2 virtual functions that gpupool did not create",
+    ]

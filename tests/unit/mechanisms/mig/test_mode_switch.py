@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,15 @@ from gpupool.base.errors import RequestRejection, ServiceUnavailable, StillInUse
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.mig.driver import MigMode
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
+from gpupool.mechanisms.pci.holders import find_holders
+from gpupool.mechanisms.released_step import run_released_step
 from gpupool.mechanisms.slow_step import StepResult
 from gpupool.model.device import CardMode, ModeNeed, ModeOffer
+from gpupool.probes.nvml.driver import NvmlDriver
+from gpupool.probes.nvml.gate import DriverGate
+from gpupool.probes.nvml.instances import NvmlInstances
 from tests.support.mig_cards import CARDS, KILLED, MigHost
+from tests.support.supervised import until
 
 OFF = MigMode(False, False)
 ON = MigMode(True, True)
@@ -85,6 +93,64 @@ def test_an_ampere_card_is_reset_in_a_step_of_its_own(ampere: MigHost, tmp_path:
     assert switch.leave(device, tmp_path) is None
     assert ampere.snapshot() == before
     assert list_records(tmp_path) == []
+
+
+def test_a_switch_waits_while_the_driver_is_closed(ampere: MigHost, tmp_path: Path) -> None:
+    over = threading.Event()
+    gate = DriverGate()
+    driver = NvmlInstances(NvmlDriver(gate))
+    reset = StepResult(0, "")
+
+    def run_reset(folder: Path, name: str, arguments: object, reason: str) -> StepResult | NotYet:
+        with gate.suspend(name, reason, over.is_set):
+            ampere.reset()
+        return reset
+
+    switch = MigModeSwitch(driver, ampere.files, run_reset)
+    device = ampere.make_device()
+    for _ in range(2):
+        answer = switch.enter(device, tmp_path)
+        assert isinstance(answer, NotYet)
+        assert "is reset to change its MIG mode" in answer.reason
+    over.set()
+    assert switch.enter(device, tmp_path) is None
+    assert ampere.driver.read_mode(CARDS[0]) == ON
+
+
+#: Resets the cards as the vendor's program does: only while no process has one open.
+RESET = """
+import pathlib, sys
+from gpupool.mechanisms.pci.holders import find_holders, format_holders
+from tests.support.mig_cards import open_state
+holders = find_holders(pathlib.Path(sys.argv[1]).glob("nvidia?"))
+if holders:
+    sys.exit("In use by another client: " + format_holders(holders))
+for card in open_state(pathlib.Path(sys.argv[2])).cards:
+    card.current = card.pending
+"""
+
+
+def test_the_vendors_program_finds_no_card_open(
+    ampere: MigHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = ampere.files.root / "dev"
+    monkeypatch.setenv("MIG_NODES", str(nodes))
+    monkeypatch.setenv("PYTHONPATH", os.getcwd())
+    command = [sys.executable, "-c", RESET, str(nodes), str(ampere.folder / "cards")]
+    run_step = partial(run_released_step, gate=ampere.gate)
+    switch = MigModeSwitch(ampere.driver, ampere.files, run_step, command)
+    device = ampere.make_device()
+    node = nodes / "nvidia0"
+    assert ampere.driver.read_mode(CARDS[0]) == OFF
+    assert os.getpid() in [one.pid for one in find_holders([node])], "as an agent has it"
+    assert isinstance(switch.enter(device, tmp_path), NotYet)
+    assert os.getpid() not in [one.pid for one in find_holders([node])]
+    assert until(lambda: switch.enter(device, tmp_path) is None)
+    assert ampere.driver.read_mode(CARDS[0]) == ON
+    assert os.getpid() in [one.pid for one in find_holders([node])]
+    assert list_records(tmp_path) == [f"{CARDS[0]}.json"]
+    with ampere.gate.suspend("end of the test", "", lambda: True):
+        pass  # closes the library, whose files end with this test
 
 
 def test_a_reset_that_fails_leaves_no_pending_mode(ampere: MigHost, tmp_path: Path) -> None:

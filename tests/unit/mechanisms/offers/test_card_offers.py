@@ -265,3 +265,20 @@ def test_a_mechanism_that_fails_to_answer_is_not_available() -> None:
 
     layer: card_offers.Layer = BrokenLayer()  # type: ignore[assignment]
     assert describe_layer(layer, REAL, ROOT).absence == "it could not be asked: no such file"
+
+
+def test_a_card_that_is_cut_into_agents_serves_what_it_serves_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class SwitchToCpx(SwitchToMig):
+        mode = CardMode.CPX
+
+        def describe_offer(self, device: Device) -> ModeOffer | None:
+            return ModeOffer(CardMode.CPX, ModeNeed.IDLE_BOARD)
+
+    monkeypatch.setattr(card_modes, "SWITCHES", MappingProxyType({CardMode.CPX: SwitchToCpx()}))
+    plain = replace(REAL, vendor="amd", partitioned=None)
+    for mechanism in (WholeCards(), CountedShare()):
+        for mode in (CardMode.PLAIN, CardMode.CPX):
+            (offer,) = describe_mechanism(mechanism, replace(plain, mode=mode), ROOT)
+            assert (offer.availability, offer.mode) == (OfferAvailability.NOW, mode)

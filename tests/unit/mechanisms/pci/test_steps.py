@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpupool.mechanisms.contract import NotYet
+from gpupool.mechanisms.pci.operations import Operation
 from gpupool.mechanisms.pci.steps import PlanRunner
 from gpupool.mechanisms.slow_step import StepResult
+from gpupool.probes.nvml.gate import GATE
 from tests.support.handover_builders import CARD, build_card_machine
 from tests.support.supervised import until
 
@@ -42,3 +44,20 @@ def test_a_plan_that_does_not_run_can_be_withdrawn(tmp_path: Path) -> None:
     plan.write_text("[]")
     assert PlanRunner().withdraw_plan(tmp_path, "enter")
     assert not plan.exists()
+
+
+def test_nvml_is_closed_for_plans_that_move_an_nvidia_card_alone(tmp_path: Path) -> None:
+    daemon = {"verb": "restore-persistence", "address": CARD, "record": str(tmp_path / "none")}
+    function = {"verb": "wait-until-idle", "nodes": [], "seconds": 0.1}
+    for plan, is_closed in (([function], False), ([function, daemon], True)):
+        folder = tmp_path / str(is_closed)
+        folder.mkdir()
+
+        def call(folder: Path = folder, plan: list[Operation] = plan) -> StepResult | NotYet:
+            return PlanRunner().run_plan(tmp_path, folder, "leave", plan, "it returns")
+
+        assert isinstance(call(), NotYet)
+        assert bool(GATE.explain_suspension()) is is_closed
+        assert until(lambda: isinstance(call(), StepResult))
+        assert GATE.await_end(10)
+        assert not list(folder.iterdir())

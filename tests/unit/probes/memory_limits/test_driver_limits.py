@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from gpupool.probes.memory_limits import DriverLimits, MemoryLimit
+from gpupool.probes.nvml.driver import NvmlDriver
+from gpupool.probes.nvml.gate import DriverGate
 from gpupool.probes.simgpu import SimulatedMachine
 from gpupool_native import simgpu_dir
 from tests.support.job_cgroups import open_pool_group
@@ -56,7 +58,7 @@ def uuid_of(path: Path) -> str:
 
 @pytest.mark.root
 def test_a_limit_is_set_read_and_cleared(new_driver: Any, path: Path) -> None:
-    limits = DriverLimits()
+    limits = DriverLimits(NvmlDriver(DriverGate()))
     assert limits.explain_absence() == ""
     with open_pool_group() as pool:
         group = pool / "job"
@@ -69,7 +71,7 @@ def test_a_limit_is_set_read_and_cleared(new_driver: Any, path: Path) -> None:
 
 
 def test_what_the_driver_refuses_is_answered_with_its_words(new_driver: Any, path: Path) -> None:
-    limits = DriverLimits()
+    limits = DriverLimits(NvmlDriver(DriverGate()))
     gone = path.parent / "gone"
     assert "refuses a memory limit" in limits.set_limit(uuid_of(path), gone, MemoryLimit(0, GIB))
     assert limits.read_limit(uuid_of(path), gone) is None
@@ -81,7 +83,7 @@ def test_what_the_driver_refuses_is_answered_with_its_words(new_driver: Any, pat
 
 
 def test_a_driver_before_r615_is_named_as_such(old_driver: Any, tmp_path: Path) -> None:
-    limits = DriverLimits()
+    limits = DriverLimits(NvmlDriver(DriverGate()))
     assert limits.explain_absence().startswith("the driver is older than R615 (version ")
     assert limits.read_limit("GPU-00000000-aaaa", tmp_path) is None
 
@@ -90,7 +92,7 @@ def test_a_host_without_a_driver_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pa
     pynvml = importlib.import_module("pynvml")
     monkeypatch.setattr(pynvml, "nvmlLib", None)
     monkeypatch.setattr(pynvml, "_LoadNvmlLibrary", lambda: _fail(pynvml))
-    limits = DriverLimits()
+    limits = DriverLimits(NvmlDriver(DriverGate()))
     assert "the NVIDIA driver is not installed" in limits.explain_absence()
     assert limits.read_limit("GPU-0", tmp_path) is None
 

@@ -3,11 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from gpupool.base.errors import ServiceUnavailable
 from gpupool.probes.nvml.compute_modes import NvmlComputeModes
 from gpupool.probes.nvml.driver import NvmlDriver
+from gpupool.probes.nvml.gate import DriverGate
 
 
 class Refusal(Exception):
@@ -40,15 +39,15 @@ class Card:
 
 
 def build_driver(card: Card) -> NvmlDriver:
-    driver = NvmlDriver()
-    driver.nvml = SimpleNamespace(
+    library = SimpleNamespace(
+        nvmlInit=lambda: None,
         NVMLError=Refusal,
         NVMLLibraryMismatchError=Refusal,
         nvmlDeviceGetHandleByUUID=card.find,
         nvmlDeviceGetComputeMode=card.read,
         nvmlDeviceSetComputeMode=card.write,
     )
-    return driver
+    return NvmlDriver(DriverGate(lambda: library))
 
 
 def test_the_mode_is_written_and_read() -> None:
@@ -70,11 +69,10 @@ def test_an_unknown_card_cannot_be_read() -> None:
     assert "knows no card GPU-2" in modes.write_mode("GPU-2", 3)
 
 
-def test_a_library_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: Any) -> None:
+def test_a_library_that_does_not_start_says_why() -> None:
+    def refuse() -> Any:
         raise ServiceUnavailable("the NVIDIA driver is not installed")
 
-    monkeypatch.setattr(NvmlDriver, "start", refuse)
-    modes = NvmlComputeModes()
+    modes = NvmlComputeModes(NvmlDriver(DriverGate(refuse)))
     assert modes.read_mode("GPU-1") is None
     assert modes.write_mode("GPU-1", 3) == "the NVIDIA driver is not installed"

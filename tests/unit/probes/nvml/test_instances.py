@@ -9,6 +9,7 @@ import pytest
 from gpupool.mechanisms.mig.driver import CallProblem, DriverCallError, MigMode, Virtualization
 from gpupool.probes.mig_tables import list_mig_profiles
 from gpupool.probes.nvml.driver import NvmlDriver
+from gpupool.probes.nvml.gate import DriverGate
 from gpupool.probes.nvml.partitions import read_profiles
 from tests.support.mig_cards import CARDS, MigHost, build_host
 from tests.support.mig_fixtures import host, mig_library
@@ -40,7 +41,7 @@ def test_the_probe_reads_the_profiles_that_the_card_reports(
     mig_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     build_host(tmp_path, mig_library, monkeypatch, model)
-    driver = NvmlDriver()
+    driver = NvmlDriver(DriverGate())
     driver.start()
     handle = driver.nvml.nvmlDeviceGetHandleByUUID(CARDS[0])
     found = {profile.name: profile for profile in read_profiles(driver, handle)}
