@@ -16,6 +16,7 @@ from gpupool.agent.facts import describe_node
 from gpupool.agent.reports import Api
 from gpupool.mechanisms.fence_survey import survey_fence
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
+from gpupool.mechanisms.mig.simulated_switch import locate_modes
 from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.mechanisms.pci.mode_switch import mark_modes
 from gpupool.model.device import Device
@@ -78,7 +79,10 @@ class AgentNodes:
         machines = {}
         for name, probe in self._probes.items():
             machine = probe.scan()
-            if not machine.simulated:
+            if machine.simulated:
+                marked = locate_modes(self._state_dir).mark_modes(machine.devices)
+                machine = replace(machine, devices=marked)
+            else:
                 labels = self._config.labels.get(name, {})
                 devices = mark_modes(machine.devices, self._state_dir, labels)
                 machine = replace(machine, devices=devices)

@@ -30,7 +30,13 @@ from gpupool.mechanisms.mig.driver import (
 )
 from gpupool.mechanisms.mig.host_files import HostFiles, find_open_handles, format_handles
 from gpupool.mechanisms.mig.records import lock_card
-from gpupool.mechanisms.slow_step import StepResult, forget_slow_step, run_slow_step
+from gpupool.mechanisms.slow_step import (
+    PAUSE_SECONDS,
+    StepResult,
+    forget_slow_step,
+    is_step_running,
+    run_slow_step,
+)
 from gpupool.model.device import CardMode, Device, ModeNeed, ModeOffer
 from gpupool.probes.nvml.instances import NvmlInstances
 
@@ -134,6 +140,10 @@ class MigModeSwitch:
                 if found is None:
                     raise RequestRejection(f"{card} ({device.model}) has no MIG")
                 if found == MigMode(wanted, wanted):
+                    if is_step_running(record.folder, f"reset-{card}"):
+                        # Its result comes after the mode has changed. Left behind, it would be
+                        # taken for that of the next switch.
+                        return NotYet(f"the reset of {card} ends", PAUSE_SECONDS)
                     self._finish(record, card, wanted)
                     return None
                 if not record.is_resetting():
