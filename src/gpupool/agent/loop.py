@@ -306,12 +306,12 @@ class Agent:
         self._reporter.put_modes(reports)
 
     def _rescan(self) -> bool:
-        """Scan real devices again; whether some came or went."""
+        """Scan real devices again; whether some came, went, or are in another mode."""
         if self._nodes.is_simulated():
             return False
-        before = self._nodes.index_devices().keys()
+        before = self._nodes.read_changes()
         self._scan()
-        return before != self._nodes.index_devices().keys()
+        return before != self._nodes.read_changes()
 
     # What the parts of the agent call ------------------------------------------------------------
 

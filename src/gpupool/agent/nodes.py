@@ -19,7 +19,7 @@ from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.mechanisms.mig.simulated_switch import locate_modes
 from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.mechanisms.pci.mode_switch import mark_modes
-from gpupool.model.device import Device
+from gpupool.model.device import CardMode, Device
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.accounting import explain_accounting_off
 from gpupool.probes.contract import Machine, Probe
@@ -39,6 +39,7 @@ class AgentNodes:
         *,
         cgroups: str,
         fence_reaction: str,
+        mig_switch: MigModeSwitch | None = None,
     ) -> None:
         """Make the nodes; `scan` finds their devices.
 
@@ -48,6 +49,7 @@ class AgentNodes:
             state_dir: Where the records of switched cards are.
             cgroups: What `CgroupSupport.kind` says of this host.
             fence_reaction: What happens to a job that bypasses its fence.
+            mig_switch: The MIG switch of real cards.
         """
         self._config = config
         self._probes = dict(probes)
@@ -55,6 +57,9 @@ class AgentNodes:
         self._fence_reaction = fence_reaction
         self._state_dir = state_dir
         self._machines: dict[str, Machine] = {}
+        self._mig_switch = mig_switch or MigModeSwitch()
+        #: By uuid, what a card waits for that lost MIG mode and is to be in it.
+        self._waiting: dict[str, str] = {}
 
     @property
     def machines(self) -> Mapping[str, Machine]:
@@ -74,7 +79,7 @@ class AgentNodes:
 
     def scan(self) -> None:
         """Ask every probe what is there. Blocks for the drivers."""
-        if not self._machines:
+        if not self._machines or self._waiting:
             self._restore_modes()
         machines = {}
         for name, probe in self._probes.items():
@@ -85,19 +90,38 @@ class AgentNodes:
             else:
                 labels = self._config.labels.get(name, {})
                 devices = mark_modes(machine.devices, self._state_dir, labels)
-                machine = replace(machine, devices=devices)
+                kept = tuple(self._keep_from_jobs(device) for device in devices)
+                machine = replace(machine, devices=kept)
             machines[name] = machine
         self._machines = machines
 
     def _restore_modes(self) -> None:
         """Put cards that lost MIG mode at a boot back into it. Blocks for the driver."""
+        waiting = dict[str, str]()
         for probe in self._probes.values():
             machine = probe.scan()
-            if machine.simulated:
-                continue
-            waiting = MigModeSwitch().restore(machine.devices, self._state_dir)
-            for uuid, reason in waiting.items():
+            if not machine.simulated:
+                waiting.update(self._mig_switch.restore(machine.devices, self._state_dir))
+        for uuid, reason in waiting.items():
+            if self._waiting.get(uuid) != reason:
                 log.warning("card %s is not in MIG mode yet: %s", uuid, reason)
+        self._waiting = waiting
+
+    def _keep_from_jobs(self, device: Device) -> Device:
+        """Show a card that waits for MIG mode as one that holds no partition now.
+
+        As a plain card it would be handed out, and could not be switched back under its jobs.
+        """
+        if device.uuid not in self._waiting:
+            return device
+        return replace(device, partitioned=True, profiles=(), mode=CardMode.MIG)
+
+    def read_changes(self) -> dict[str, tuple[CardMode, bool]]:
+        """Read what registering again depends on: by card, its mode, and whether it waits for it."""
+        found = {}
+        for uuid, device in self.index_devices().items():
+            found[uuid] = (device.mode, uuid in self._waiting)
+        return found
 
     def is_simulated(self) -> bool:
         """Whether every node is simulated: then devices neither come nor go."""

@@ -113,12 +113,13 @@ class MigModeSwitch:
     def restore(self, devices: Iterable[Device], state_dir: Path) -> Mapping[str, str]:
         """Enter the mode again on cards that lost it: at a boot, or when the driver was reloaded.
 
-        For the start of an agent. Returns what each card that was switched and is not in the mode
-        waits for, by uuid. Idempotent.
+        For an agent, until nothing waits. Returns what each card that was in the mode and is not
+        waits for, by uuid. A switch that has not reached the mode yet is the server's to go on
+        with. Idempotent.
         """
         waiting = {}
         for device in devices:
-            if _SwitchRecord(state_dir, device.uuid).read_before() is None:
+            if not _SwitchRecord(state_dir, device.uuid).was_entered():
                 continue
             try:
                 found = self.enter(device, state_dir)
@@ -265,6 +266,10 @@ class _SwitchRecord:
     def read_before(self) -> MigMode | None:
         document = self._read()
         return None if document is None else MigMode(**document["before"])
+
+    def was_entered(self) -> bool:
+        document = self._read()
+        return document is not None and bool(document["entered"])
 
     def is_resetting(self) -> bool:
         document = self._read()
