@@ -108,12 +108,21 @@ class CardModeService:
 def _refuse_changed(
     connection: sa.Connection, wishes: Sequence[CardWish], wanted: CardMode
 ) -> None:
-    """Raise WriteConflict where a card is in another mode than expected, and not in the wanted."""
+    """Raise WriteConflict where a card is in another mode than expected, or goes to another one.
+
+    A card that is in the wanted mode, or on its way to it, is as a plan wants it.
+    """
+    switches = modes.read_switches(connection)
     changed = []
     for wish in wishes:
         row = find_device(connection, wish.device)
         mode = modes.get_mode(row.facts)
-        if wish.expected is not None and mode not in (wish.expected, wanted):
+        switch = switches.get(row.id)
+        if wish.expected is None:
+            continue
+        if switch is not None and switch.mode != wanted:
+            changed.append(f"{name_of(row)} is being switched to mode {switch.mode}")
+        elif mode not in (wish.expected, wanted):
             changed.append(f"{name_of(row)} is in mode {mode}, expected {wish.expected}")
     if changed:
         raise WriteConflict(

@@ -89,7 +89,7 @@ def test_pods_with_the_plugins_words_share_a_card_in_slots(
     assert device["memory_bytes"] == shapes["1g.18gb"].memory_bytes
     assert level.strip() == "soft", "the fence holds a partition of a simulated card"
     admin.until(f"{pods_path}/serve", lambda one: one["status"]["phase"] == "Running")
-    held = GpuNode.from_json(admin.get(NODE)).slots_of(card["uuid"])
+    held = GpuNode.from_json(admin.get(NODE)).slots_by_card()[card["uuid"]]
     assert is_valid_set(list_mig_profiles("H200"), held)
     assert "3g.71gb" in [slot.profile for slot in held]
     create(admin, pods_path, "wide", {"nvidia.com/mig-7g.141gb": "1"}, TELLS)

@@ -216,6 +216,14 @@ def test_one_card_that_changed_since_the_plan_keeps_all_as_they_are(house: House
     assert (house.rows(), house.events(), house.generation()) == before
 
 
+def test_a_card_on_its_way_to_another_mode_is_another_admins(house: House) -> None:
+    register(house, modes=[OFFERS[0], {**OFFERS[1], "blocked_by": ""}])
+    house.fleet.modes.switch_mode("sim:0", CardMode.PASSTHROUGH)
+    with pytest.raises(WriteConflict, match="sim:0 is being switched to mode passthrough"):
+        house.fleet.modes.switch_modes(wish("sim:0"), CardMode.MIG)
+    assert [work.mode for work in read_ready(house)] == ["passthrough"]
+
+
 def test_one_card_that_cannot_be_switched_keeps_all_as_they_are(house: House) -> None:
     register_two(house)
     before = (house.rows(), house.events(), house.generation())

@@ -247,14 +247,14 @@ class GpuNode:
                     )
         return left
 
-    def slots_of(self, card: str) -> tuple[PartitionSlot, ...]:
-        """Return the partitions of a card that entries hold, lowest start first."""
-        found = []
+    def slots_by_card(self) -> dict[str, tuple[PartitionSlot, ...]]:
+        """Return the partitions that entries hold, lowest start first; only cards that have some."""
+        found = dict[str, list[PartitionSlot]]()
         for entry in self.entries:
             for seat in entry.seats:
-                if seat.device == card and seat.partition is not None:
-                    found.append(seat.partition)
-        return tuple(sorted(found))
+                if seat.partition is not None:
+                    found.setdefault(seat.device, []).append(seat.partition)
+        return {card: tuple(sorted(slots)) for card, slots in found.items()}
 
     @classmethod
     def from_json(cls, read: Json, known: tuple[Entry, ...] | None = None) -> GpuNode:

@@ -214,6 +214,7 @@ def copy_columns(cards: CardTable) -> CardTable:
 def fill_columns(cards: CardTable, number: int, site: NodeState) -> None:
     """Write what is free on one node now into the columns."""
     first = int(np.searchsorted(cards.node, number))
+    slots = site.ledger.slots_by_card()
     for row, (card, left) in enumerate(
         zip(site.ledger.cards, site.ledger.free_amounts().values(), strict=True), start=first
     ):
@@ -221,8 +222,7 @@ def fill_columns(cards: CardTable, number: int, site: NodeState) -> None:
         cards.free_bytes[row] = left.memory_bytes
         cards.generation[row] = site.ledger.version
         assert cards.uuids[row] == card.uuid
-        if card.profiles is not None:
-            _set_layout(cards, row, card.profiles, site.ledger.slots_of(card.uuid))
+        _set_layout(cards, row, card.profiles, slots.get(card.uuid, ()))
     if cards.hosts is not None:
         cards.hosts.free_cpu_milli[number] = site.host.cpu_milli - site.use.cpu_milli
         cards.hosts.free_memory_bytes[number] = site.host.memory_bytes - site.use.memory_bytes
@@ -231,12 +231,17 @@ def fill_columns(cards: CardTable, number: int, site: NodeState) -> None:
 def _set_layout(
     cards: CardTable,
     row: int,
-    profiles: tuple[PartitionProfile, ...],
+    profiles: tuple[PartitionProfile, ...] | None,
     slots: tuple[PartitionSlot, ...],
 ) -> None:
     # The columns of `build_columns` have a dictionary of their own; a snapshot gets a copy.
     assert isinstance(cards.layouts, dict)
-    cards.layouts[row] = PartitionLayout(profiles, slots)
+    if profiles is None and not slots:
+        cards.layouts.pop(row, None)
+        return
+    # A card may lose the mode while the ledger still holds partitions of it. Then it takes nothing
+    # until their pods have gone.
+    cards.layouts[row] = PartitionLayout(profiles or (), slots)
 
 
 def _hosts(sites: Sequence[NodeState]) -> HostColumns:

@@ -97,6 +97,24 @@ def test_a_share_never_sits_on_a_card_in_mig_mode() -> None:
     assert apply_plan(pool) == {}
 
 
+def test_a_card_that_lost_the_mode_takes_nothing_until_its_partitions_have_gone() -> None:
+    pool = ClusterCache()
+    note_mig_node(pool, "m0")
+    note(pool, pod("cut", {"main": ask_partition()}))
+    apply_plan(pool)
+    known = pool.ledgers["m0"]
+    plain = replace(known.cards[0], profiles=None)
+    assert pool.note_ledger("m0", replace(known, cards=(plain,), version=known.version + 1))
+    note(pool, pod("share"), pod("next", {"main": ask_partition()}))
+    assert apply_plan(pool) == {}
+    (running,) = pool.take_snapshot().running
+    assert len(running.slots) == 1
+    pool.note_pod("uid-cut", None)
+    now = pool.ledgers["m0"]
+    assert pool.note_ledger("m0", replace(now, entries=(), version=now.version + 1))
+    assert apply_plan(pool) == {"share": [None]}
+
+
 def test_an_entry_without_its_pod_still_holds_its_slot(pool: ClusterCache) -> None:
     note_mig_node(pool, "m0")
     note(pool, pod("gone", {"main": ask_partition("7g.141gb", 1000)}))

@@ -92,8 +92,7 @@ def test_a_partition_fits_the_definition_and_is_read_back() -> None:
     check(ended.to_json(), ended_schema())
     assert ClosedInterval.from_json(ended.to_json()).seats == entry.seats
     node = GpuNode.from_json(gpu_node(allocations=[entry.to_json(), _on("GPU-0").to_json()]))
-    assert node.slots_of("GPU-0") == (slot,)
-    assert node.slots_of("GPU-1") == ()
+    assert node.slots_by_card() == {"GPU-0": (slot,)}
 
 
 def test_no_field_of_what_the_controller_alone_writes_costs_the_api_server_a_look() -> None:
