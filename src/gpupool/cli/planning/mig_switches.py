@@ -43,6 +43,8 @@ def apply_plan(options: argparse.Namespace, context: CommandContext) -> int:
         return _show_steps(plan, options, context)
     if options.output == "table":
         sys.stdout.write(format_plan(plan))
+        if plan["moves"]:
+            sys.stdout.write(f"apply moves no job: gpupool stop {plan['moves'][0]['job']}\n")
     switches = plan["switches"]
     if switches:
         _confirm(switches, options)
@@ -69,7 +71,7 @@ def _read_plan(path: Path) -> dict[str, Any]:
         raise BadOption(f"{path} is no JSON: {problem}", hint=hint) from problem
     try:
         for switch in plan["switches"]:
-            for key in ("card", "uuid", "expected"):
+            for key in ("card", "uuid", "mode", "expected"):
                 if not isinstance(switch[key], str):
                     raise TypeError(f"{key} of a switch is no text")
         for card in plan["cards"]:

@@ -146,6 +146,19 @@ def test_apply_again_has_nothing_left_to_do(
     assert list_asked(pool) == [], NOT_TOLD
 
 
+def test_apply_moves_no_job_and_says_so(
+    pool: ScriptedPool, answer_with: AnswerWith, type_line: TypedLine
+) -> None:
+    give_cards(answer_with, CARD, jobs=[JOB])
+    code, out, _ = type_line("mig apply --demand 4g.71gb --yes")
+    assert code == 0
+    assert out.splitlines()[-2:] == [
+        "apply moves no job: gpupool stop train",
+        "no card needs to be switched",
+    ]
+    assert list_asked(pool) == [], NOT_TOLD
+
+
 def test_apply_ends_with_1_where_a_switch_failed(
     answer_with: AnswerWith, type_line: TypedLine
 ) -> None:
