@@ -48,6 +48,11 @@ def test_commands_of_the_page_do_what_it_says(pool: RealPool, tmp_path: Path) ->
             localized = words
         done = pool.run(*localized, cwd=tmp_path, environ={"PATH": path}, timeout=120)
         assert done.returncode == 0, f"{words}\n{done.stdout}{done.stderr}"
+        if words[0] == "mode" and "--dry-run" not in words:
+            # The command returns at once, and its reader looks before going on.
+            pool.until(
+                lambda: list_modes(pool)["sim-0:0"] == "mig", "the first card is in MIG mode"
+            )
         planned = done.stdout
         typed += 1
     assert typed >= 10
