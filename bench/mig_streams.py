@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -124,15 +124,25 @@ def _is_large_enough(piece: str, wanted: str) -> bool:
 
 def run_stream(mix: str, rule: Rule, seed: int, claims: int = 2000) -> StreamResult:
     """Play a stream; the same seed gives the same claims under every rule."""
-    often = MIXES[mix]
-    draw = Random(seed)
-    layouts: Layouts = [[] for _ in range(CARDS)]
+    return play_claims(MIXES[mix], rule, Random(seed), claims, CARDS)
+
+
+def play_claims(
+    often: Mapping[str, int], rule: Rule, draw: Random, claims: int, cards: int
+) -> StreamResult:
+    """Play claims to empty cards.
+
+    Args:
+        often: how often each profile is asked for.
+        draw: where arrivals, profiles and lifetimes come from.
+    """
+    layouts: Layouts = [[] for _ in range(cards)]
     ends = list[tuple[float, int, int, PartitionSlot]]()
     result = StreamResult()
     now = 0.0
     mean = sum(BY_NAME[name].gpu_milli * n for name, n in often.items()) / sum(often.values())
     for number in range(claims):
-        now += draw.expovariate(LOAD * CARDS * 1000 / mean)
+        now += draw.expovariate(LOAD * cards * 1000 / mean)
         name = draw.choices(list(often), list(often.values()))[0]
         lasts = draw.expovariate(1.0)
         while ends and ends[0][0] <= now:

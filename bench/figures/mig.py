@@ -1,8 +1,10 @@
 """MIG slots: refusals, fragmentation and time of a decision on eight cards, beside first fit and
-fixed geometries; create calls until a layout stands, beside trying every ordering."""
+fixed geometries; accepted claims of 10,000 random sequences, beside these and a published score;
+create calls until a layout stands, beside trying every ordering."""
 
 from pathlib import Path
 
+from bench.mig_sequences import OURS, compare_rules
 from bench.mig_streams import (
     FixedGeometries,
     LeastLoss,
@@ -19,6 +21,7 @@ from bench.rows import Row
 NAME = "mig"
 COMMAND = "python -m bench mig"
 SEEDS = range(42, 47)
+SEQUENCES = 10_000
 #: Microseconds of a decision: a scheduler's cycle makes thousands.
 DECISION_LIMIT_US = 1000.0
 
@@ -32,7 +35,52 @@ def run(out: Path) -> list[Row]:
         rows.extend(_compare(mix, ours, first, "first fit: first card, lowest start"))
         rows.extend(_compare(mix, ours, fixed, "fixed geometries, as HAMi up to 2.9"))
         rows.append(_time_decisions(mix, ours))
-    return [*rows, _count_calls()]
+    return [*rows, *_compare_sequences(), _count_calls()]
+
+
+def _compare_sequences() -> list[Row]:
+    """Return a row for the accepted claims and one for the fragmented, for each peer."""
+    totals = compare_rules(SEQUENCES)
+    ours = totals.pop(OURS)
+    command = f"{COMMAND} (bench/mig_sequences.py)"
+    found = []
+    for name, peer in totals.items():
+        losses = SEQUENCES - peer.wins - peer.ties
+        found.append(
+            Row(
+                f"mig, {SEQUENCES:,} random sequences: claims that found a slot; peer {name}",
+                "%",
+                100 * ours.accepted / ours.claims,
+                command,
+                peer=100 * peer.accepted / peer.claims,
+                peer_command=command,
+                least_ratio=1.0,
+                note=f"ours accepts more in {peer.wins:,} sequences, as many in {peer.ties:,}, fewer "
+                f"in {losses:,}",
+            )
+        )
+        found.append(
+            Row(
+                f"mig, {SEQUENCES:,} random sequences: claims without a slot beside enough free "
+                f"compute; peer {name}",
+                "%",
+                100 * ours.fragmented / ours.claims,
+                command,
+                peer=100 * peer.fragmented / peer.claims,
+                peer_command=command,
+                limit_ratio=1.0,
+            )
+        )
+    found.append(
+        Row(
+            f"mig, {SEQUENCES:,} random sequences: a decision among 4 cards, mean",
+            "µs",
+            ours.decision_us / ours.claims,
+            command,
+            limit=DECISION_LIMIT_US,
+        )
+    )
+    return found
 
 
 def _compare(mix: str, ours: list[StreamResult], peer: list[StreamResult], rule: str) -> list[Row]:

@@ -45,6 +45,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/nodes/{node}/reports": {"reports": []},
     "POST /api/v1/devices/adopt": {"devices": ["some-1"]},
     "POST /api/v1/devices/{device}/mode": {"mode": "mig", "dry_run": True},
+    "POST /api/v1/devices/modes": {"mode": "mig", "cards": [{"device": "some-1"}], "dry_run": True},
     "POST /api/v1/devices/release": {"devices": ["some-1"]},
     "PUT /api/v1/cluster/nodes/{node}": {"born_ns": 1, "generation": 1, "cards": []},
     "POST /api/v1/networks": {"name": "some-1", "subnets": [{"cidr": "10.0.0.0/24"}]},

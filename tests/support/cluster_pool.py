@@ -267,6 +267,14 @@ class NodeParts:
         words += ["--listen", f"{ADDRESS}:{self.metrics_port}"]
         self.agent = self._start(words, "agent.log")
 
+    def restart_agent(self, sim: str) -> None:
+        """Start the agent anew with other simulated cards."""
+        assert self.agent is not None
+        self.agent.terminate()
+        self.agent.wait(SECONDS)
+        self._sim = sim
+        self.start_agent()
+
     @property
     def simulated(self) -> Path:
         """Where the agent's simulated cards are made to fail (`set_health`)."""

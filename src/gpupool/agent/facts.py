@@ -23,6 +23,7 @@ from gpupool.model.partition import (
 )
 from gpupool.model.topology import write_topology
 from gpupool.probes.contract import Machine
+from gpupool.probes.mig_tables import list_mig_profiles
 from gpupool.wire.fleet import DeviceIn, NodeIn
 
 _NONE: ForeignPieces = MappingProxyType({})
@@ -123,16 +124,26 @@ def _list_modes(device: Device) -> list[dict[str, Any]]:
         except (GpupoolError, OSError) as error:
             # A driver that does not answer must not keep its node from registering.
             blocked_by = blocked_by or f"its steps cannot be read: {error}"
-        found.append(
-            {
-                "mode": str(offer.mode),
-                "needs": str(offer.needs),
-                "seconds": offer.seconds,
-                "blocked_by": blocked_by,
-                "steps": list(steps),
-            }
-        )
+        described: dict[str, Any] = {
+            "mode": str(offer.mode),
+            "needs": str(offer.needs),
+            "seconds": offer.seconds,
+            "blocked_by": blocked_by,
+            "steps": list(steps),
+        }
+        if offer.mode is CardMode.MIG and _has_own_profiles(device):
+            described["profiles"] = write_profiles(device.profiles)
+        found.append(described)
     return found
+
+
+def _has_own_profiles(device: Device) -> bool:
+    """Whether a card out of MIG mode has other profiles than its board is known for.
+
+    They let people plan before the switch. The known ones are not repeated for each card.
+    """
+    is_known = device.profiles == list_mig_profiles(device.model)
+    return bool(device.profiles) and not device.partitioned and not is_known
 
 
 def _list_profiles(device: Device) -> tuple[PartitionProfile, ...]:

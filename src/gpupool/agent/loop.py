@@ -311,7 +311,7 @@ class Agent:
         self._reporter.put_modes(reports)
 
     def _rescan(self) -> bool:
-        """Scan real devices again; whether some came or went, or what other tools made of them."""
+        """Scan real devices again; whether some came, went, or are other than was registered."""
         if self._nodes.is_simulated():
             return False
         before = self._nodes.read_registered()

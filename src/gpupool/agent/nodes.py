@@ -17,10 +17,11 @@ from gpupool.agent.reports import Api
 from gpupool.mechanisms.fence_survey import survey_fence
 from gpupool.mechanisms.foreign_pieces import ForeignPieceFinder, ForeignPieces
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
+from gpupool.mechanisms.mig.simulated_switch import locate_modes
 from gpupool.mechanisms.offers.host_facts import read_host_facts
 from gpupool.mechanisms.pci.mode_switch import mark_modes
 from gpupool.mechanisms.released_step import await_released_steps, is_driver_suspended
-from gpupool.model.device import Device
+from gpupool.model.device import CardMode, Device
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.accounting import explain_accounting_off
 from gpupool.probes.contract import Machine, Probe, ProbeSuspended
@@ -41,6 +42,7 @@ class AgentNodes:
         *,
         cgroups: str,
         fence_reaction: str,
+        mig_switch: MigModeSwitch | None = None,
     ) -> None:
         """Make the nodes; `scan` finds their devices.
 
@@ -50,6 +52,7 @@ class AgentNodes:
             state_dir: Where the records of switched cards are.
             cgroups: What `CgroupSupport.kind` says of this host.
             fence_reaction: What happens to a job that bypasses its fence.
+            mig_switch: The MIG switch of real cards.
         """
         self._config = config
         self._probes = dict(probes)
@@ -61,6 +64,9 @@ class AgentNodes:
         self._foreign: ForeignPieces = {}
         #: The last registration of each node.
         self._bodies: dict[str, NodeIn] = {}
+        self._mig_switch = mig_switch or MigModeSwitch()
+        #: By uuid, what a card waits for that lost MIG mode and is to be in it.
+        self._waiting: dict[str, str] = {}
 
     @property
     def machines(self) -> Mapping[str, Machine]:
@@ -73,7 +79,10 @@ class AgentNodes:
 
     def read_registered(self) -> object:
         """Return what a registration depends on: when it differs, the nodes register again."""
-        return self.index_devices().keys(), self._foreign
+        modes = {}
+        for uuid, device in self.index_devices().items():
+            modes[uuid] = (device.mode, uuid in self._waiting)
+        return modes, self._foreign
 
     def index_devices(self) -> dict[str, Device]:
         """Index the devices of all nodes by uuid."""
@@ -89,6 +98,7 @@ class AgentNodes:
         """
         if not self._machines:
             await_released_steps(self._state_dir)
+        if not self._machines or self._waiting:
             self._restore_modes()
         machines = {}
         for name, probe in self._probes.items():
@@ -102,21 +112,39 @@ class AgentNodes:
 
     def _mark_modes(self, name: str, machine: Machine) -> Machine:
         if machine.simulated:
-            return machine
+            marked = locate_modes(self._state_dir).mark_modes(machine.devices)
+            return replace(machine, devices=marked)
         labels = self._config.labels.get(name, {})
-        return replace(machine, devices=mark_modes(machine.devices, self._state_dir, labels))
+        devices = mark_modes(machine.devices, self._state_dir, labels)
+        return replace(machine, devices=tuple(self._keep_from_jobs(device) for device in devices))
 
     def _restore_modes(self) -> None:
         """Put cards that lost MIG mode at a boot back into it. Blocks for the driver."""
+        waiting = dict[str, str]()
         for name, probe in self._probes.items():
-            machine = probe.scan()
+            try:
+                machine = probe.scan()
+            except ProbeSuspended as error:
+                log.info("the modes of %s are not restored now: %s", name, error.message)
+                waiting |= self._waiting
+                continue
             # A reset that begins here closes the driver for the scan that follows.
             self._machines[name] = machine
-            if machine.simulated:
-                continue
-            waiting = MigModeSwitch().restore(machine.devices, self._state_dir)
-            for uuid, reason in waiting.items():
+            if not machine.simulated:
+                waiting.update(self._mig_switch.restore(machine.devices, self._state_dir))
+        for uuid, reason in waiting.items():
+            if self._waiting.get(uuid) != reason:
                 log.warning("card %s is not in MIG mode yet: %s", uuid, reason)
+        self._waiting = waiting
+
+    def _keep_from_jobs(self, device: Device) -> Device:
+        """Show a card that waits for MIG mode as one that holds no partition now.
+
+        As a plain card it would be handed out, and could not be switched back under its jobs.
+        """
+        if device.uuid not in self._waiting:
+            return device
+        return replace(device, partitioned=True, profiles=(), mode=CardMode.MIG)
 
     def is_simulated(self) -> bool:
         """Whether every node is simulated: then devices neither come nor go."""

@@ -33,7 +33,8 @@ def translate_shape(
     """
     ask = claim.ask
     milli = WHOLE if ask.gpu_milli is None else ask.gpu_milli
-    memory = ask.memory_bytes
+    # Of a partition each card says how much memory it has; boards differ a little.
+    memory = None if ask.profile is not None else ask.memory_bytes
     part = ask.memory_milli
     if ask.gpu_milli is None and memory is None and part is not None:
         # Best effort holds no compute, so `gpu_milli` is free to carry the part of the memory.

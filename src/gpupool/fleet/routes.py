@@ -13,7 +13,7 @@ from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import Page
 from gpupool.wire.fleet import AdoptIn, DeviceOut, NodeIn, NodeOut
-from gpupool.wire.modes import ModeIn, ModeSwitchOut
+from gpupool.wire.modes import ModeIn, ModesIn, ModeSwitchOut
 
 router = APIRouter(tags=["fleet"])
 
@@ -78,6 +78,13 @@ def get_device(device: str, fleet: Service, caller: Reader) -> DeviceOut:
 def switch_mode(device: str, body: ModeIn, fleet: Service, _caller: Manager) -> ModeSwitchOut:
     """Switch a card to another mode: it is drained, set up by its agent, and handed out again."""
     return fleet.modes.switch_mode(device, CardMode(body.mode), dry_run=body.dry_run)
+
+
+@router.post("/devices/modes")
+def switch_modes(body: ModesIn, fleet: Service, _caller: Manager) -> list[ModeSwitchOut]:
+    """Switch several cards to one mode, all of them or none. Cards that are in it stay as they are;
+    one that is in another mode than `expected` refuses the request with 409."""
+    return fleet.modes.switch_modes(body.cards, CardMode(body.mode), dry_run=body.dry_run)
 
 
 @router.post("/devices/adopt")

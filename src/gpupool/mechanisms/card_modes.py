@@ -15,7 +15,7 @@ from typing import Protocol
 from gpupool.base.errors import GpupoolError
 from gpupool.mechanisms.compute_partitions import ComputePartitionSwitch, MemoryPartitionSwitch
 from gpupool.mechanisms.contract import NotYet
-from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
+from gpupool.mechanisms.mig.simulated_switch import MigSwitch
 from gpupool.mechanisms.passthrough import PassthroughSwitch
 from gpupool.mechanisms.sriov import SriovSwitch
 from gpupool.mechanisms.vgpu import VgpuSwitch
@@ -57,7 +57,7 @@ class ModeSwitch(Protocol):
 #: By mode, in the order in which they are shown. PLAIN is what `leave` returns to.
 SWITCHES: Mapping[CardMode, ModeSwitch] = MappingProxyType(
     {
-        CardMode.MIG: MigModeSwitch(),
+        CardMode.MIG: MigSwitch(),
         CardMode.PASSTHROUGH: PassthroughSwitch(),
         CardMode.SRIOV: SriovSwitch(),
         CardMode.VGPU: VgpuSwitch(),

@@ -64,7 +64,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("simulate", "compare placement policies on a trace; needs no pool and no card"),
             ("defrag", "which jobs to move so that whole nodes become free"),
             ("rebalance", "which shares to move to balance the load of cards"),
-            ("mig", "which partitions the cards get for a demand"),
+            ("mig", "plan partitions for a demand, switch cards to MIG"),
             ("replay", "compare the pool's log with what the scheduler decides today"),
             ("whatif", "forecast the queue with other nodes, policy or quotas"),
         ),

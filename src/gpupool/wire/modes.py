@@ -33,6 +33,24 @@ class ModeIn(WireModel):
     dry_run: bool = Field(False, description="say what would be done, and do nothing")
 
 
+class CardWish(WireModel):
+    """A card that is to be switched with others."""
+
+    device: str = Field(min_length=1, max_length=128, description="node:index, or uuid")
+    expected: CardModeWord | None = Field(
+        None,
+        description="the mode that a plan found it in; the request is refused if it has another",
+    )
+
+
+class ModesIn(WireModel):
+    """A mode that several cards are to be switched to: all of them, or none."""
+
+    mode: CardModeWord
+    cards: list[CardWish] = Field(min_length=1, max_length=1024)
+    dry_run: bool = Field(False, description="say what would be done, and do nothing")
+
+
 class ModeSwitchOut(WireModel):
     """A switch of a card to another mode: what is to be done, and how far it is."""
 

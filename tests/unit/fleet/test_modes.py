@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import NotFound, WrongState
+from gpupool.base.errors import NotFound, WriteConflict, WrongState
 from gpupool.model.device import CardMode
-from gpupool.wire.modes import ModeReport, ModeWork
+from gpupool.wire.modes import CardWish, ModeReport, ModeWork
 from tests.unit.fleet.conftest import ADMIN, AGENT, House, card, node
 
 OFFERS = [
@@ -176,3 +176,65 @@ def test_offers_that_are_none_are_left_out(house: House) -> None:
     plan = house.fleet.modes.switch_mode("sim:0", CardMode.MPS, dry_run=True)
     assert plan.seconds is None
     assert plan.steps == ["look at the card again", "hand it out again"]
+
+
+def wish(*names: str, expected: Any = "plain") -> list[CardWish]:
+    return [CardWish(device=name, expected=expected) for name in names]
+
+
+def register_two(house: House, second: str | None = None) -> None:
+    facts = {"modes": OFFERS} | ({"mode": second} if second else {})
+    cards = [card(0, facts={"modes": OFFERS}), card(1, facts=facts), card(2)]
+    house.fleet.register_node("sim", node(*cards), AGENT)
+
+
+def test_several_cards_are_switched_in_one_request(house: House) -> None:
+    register_two(house)
+    for _ in range(2):
+        shown = house.fleet.modes.switch_modes(wish("sim:0", "GPU-1"), CardMode.MIG)
+        assert [(one.device, one.state) for one in shown] == [
+            ("sim:0", "switching"),
+            ("sim:1", "switching"),
+        ]
+    assert len(house.events("device.mode_requested")) == 2
+    assert [work.uuid for work in read_ready(house)] == ["GPU-0", "GPU-1"]
+
+
+def test_a_card_in_the_mode_already_is_no_stale_plan(house: House) -> None:
+    register_two(house, "mig")
+    shown = house.fleet.modes.switch_modes(wish("sim:0", "sim:1"), CardMode.MIG)
+    assert [one.state for one in shown] == ["switching", "done"]
+    assert [work.uuid for work in read_ready(house)] == ["GPU-0"]
+
+
+def test_one_card_that_changed_since_the_plan_keeps_all_as_they_are(house: House) -> None:
+    register_two(house, "passthrough")
+    before = (house.rows(), house.events(), house.generation())
+    with pytest.raises(WriteConflict, match="1 of 2 cards changed since the plan") as caught:
+        house.fleet.modes.switch_modes(wish("sim:0", "sim:1"), CardMode.MIG)
+    assert "sim:1 is in mode passthrough, expected plain" in caught.value.message
+    assert (house.rows(), house.events(), house.generation()) == before
+
+
+def test_a_card_on_its_way_to_another_mode_is_another_admins(house: House) -> None:
+    register(house, modes=[OFFERS[0], {**OFFERS[1], "blocked_by": ""}])
+    house.fleet.modes.switch_mode("sim:0", CardMode.PASSTHROUGH)
+    with pytest.raises(WriteConflict, match="sim:0 is being switched to mode passthrough"):
+        house.fleet.modes.switch_modes(wish("sim:0"), CardMode.MIG)
+    assert [work.mode for work in read_ready(house)] == ["passthrough"]
+
+
+def test_one_card_that_cannot_be_switched_keeps_all_as_they_are(house: House) -> None:
+    register_two(house)
+    before = (house.rows(), house.events(), house.generation())
+    with pytest.raises(WrongState, match="1 of 2 cards cannot be switched to mode mig"):
+        house.fleet.modes.switch_modes(wish("sim:0", "sim:2"), CardMode.MIG)
+    plans = house.fleet.modes.switch_modes(wish("sim:0", "sim:2"), CardMode.MIG, dry_run=True)
+    assert [bool(plan.blocked_by) for plan in plans] == [False, True]
+    assert (house.rows(), house.events(), house.generation()) == before
+
+
+def test_a_plan_without_an_expectation_takes_any_mode(house: House) -> None:
+    register_two(house, "passthrough")
+    shown = house.fleet.modes.switch_modes(wish("sim:1", expected=None), CardMode.MIG)
+    assert [one.state for one in shown] == ["switching"]

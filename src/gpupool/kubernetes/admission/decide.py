@@ -21,6 +21,7 @@ from gpupool.dialects.facts import UNKNOWN, NodeFacts
 from gpupool.dialects.manifests.reading import understand_pod
 from gpupool.dialects.manifests.writing import write_admitted
 from gpupool.dialects.shapes import translate_shape
+from gpupool.kubernetes.admission.partition_claims import resolve_claim
 from gpupool.kubernetes.resources import direct_binding as direct
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.tenant import TenantTree
@@ -82,6 +83,7 @@ def decide_admission(pod: Json, namespace: str, cluster: ClusterFacts) -> Admiss
     said = {name for one in claim.containers for name in one.dialects}
     if not said or (cluster.dialects is not None and not said <= cluster.dialects):
         return AdmissionDecision(dict(pod), claim.unread)
+    claim = resolve_claim(claim, cluster.cards)
     _refuse_impossible(claim, namespace, cluster)
     made = write_admitted(free, claim)
     made["metadata"].setdefault("labels", {})[names.MANAGED] = "true"

@@ -98,6 +98,7 @@ def _build_running_job(entry: Entry, pod: Pod | None, rows: Mapping[str, int]) -
         # which leave together, and a member that does not exist cannot be counted on.
         role=MEMBER if alone and entry.gang else "",
         role_minimum=pod.gang_minimum if alone and entry.gang and pod is not None else None,
+        slots=tuple(seat.partition for seat in entry.seats if seat.partition is not None),
     )
 
 
@@ -115,4 +116,7 @@ def _find_shape(entry: Entry, pod: Pod | None) -> Shape:
             if ask.container == entry.container:
                 return pod.shape(number)
     seat = entry.seats[0]
-    return Shape(seat.gpu_milli or 1, seat.memory_bytes, len(entry.seats), sharing=entry.sharing)
+    milli = seat.gpu_milli or 1
+    if seat.partition is not None:
+        return Shape(milli, None, len(entry.seats), profile=seat.partition.profile)
+    return Shape(milli, seat.memory_bytes, len(entry.seats), sharing=entry.sharing)

@@ -67,6 +67,9 @@ def placement_annotation(node: str, entries: Sequence[Entry]) -> dict[str, str]:
 def _format_cards(entry: Entry) -> str:
     cards = []
     for seat in entry.seats:
+        if seat.partition is not None:
+            cards.append(f"{seat.device} {seat.partition.profile} at unit {seat.partition.start}")
+            continue
         # Whole MiB: a share of 30 % of a card rarely is a round number of bytes.
         share = format_share(seat.gpu_milli, seat.memory_bytes // MIB * MIB, 1)
         cards.append(f"{seat.device} {share}")

@@ -26,6 +26,9 @@ _ALONE = "gpupool's controller alone writes it"
 MOST_ENTRIES = 1024
 #: Cards of one node, in its schema.
 MOST_CARDS = 128
+#: Profiles of a card, and places of a profile on it; the largest known card has 11 and 8.
+MOST_PROFILES = 64
+MOST_UNITS = 64
 #: Closed intervals of one ledger: those that are kept there (`billing_intervals.MOST_ENDED`), those
 #: of one write, and those of a journal that is refused.
 MOST_ENDED = 2 * MOST_ENTRIES
@@ -80,7 +83,14 @@ def gpu_node() -> Schema:
 def _held_schema() -> dict[str, Schema]:
     """Return the fields of an interval: a container, its seats, and from when it holds them."""
     seat = record(
-        {"uuid": text(63), "gpuMilli": {**whole(), "maximum": 1000}, "memoryBytes": whole()},
+        {
+            "uuid": text(63),
+            "gpuMilli": {**whole(), "maximum": 1000},
+            "memoryBytes": whole(),
+            "profile": {**text(63), "description": "of a partition, with its start and size"},
+            "start": whole(),
+            "size": whole(),
+        },
         required=("uuid", "gpuMilli", "memoryBytes"),
     )
     return {
@@ -126,7 +136,8 @@ def _entry() -> Schema:
     found = opaque(entry_schema())
     del found["type"]
     found["description"] += (
-        "; a record, or a text with a line an entry: NAME=VALUE, cards=UUID:MILLI:BYTES,..."
+        "; a record, or a text with a line an entry: NAME=VALUE, cards=UUID:MILLI:BYTES,...; "
+        "a partition's card ends in :PROFILE:START:SIZE"
     )
     return found
 
@@ -143,8 +154,27 @@ def _card() -> Schema:
             "healthReason": text(200),
             "simulated": {"type": "boolean"},
             "vendor": text(63),
+            "profiles": {
+                **array_of(_profile(), MOST_PROFILES),
+                "description": "what a card in partition mode can be cut into; absent: not in it",
+            },
         },
         required=("uuid", "index", "model", "memoryBytes"),
+    )
+
+
+def _profile() -> Schema:
+    return record(
+        {
+            "name": text(63),
+            "size": whole(),
+            "memoryBytes": whole(),
+            "starts": array_of(whole(), MOST_UNITS),
+            "maxCount": whole(),
+            "gpuMilli": {**whole(), "maximum": 1000},
+            "media": {"type": "boolean"},
+        },
+        required=("name", "size", "memoryBytes", "starts", "maxCount", "gpuMilli"),
     )
 
 

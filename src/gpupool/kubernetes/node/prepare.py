@@ -212,12 +212,16 @@ class EntryPreparer:
                     f"card {seat.device} is not on this node now",
                     hint="its pod is placed again elsewhere",
                 )
+            context_bytes, granule_bytes = self._costs.get(seat.device, (None, None))
             granted.append(
                 GrantedDevice(
                     self._devices[seat.device],
                     seat.gpu_milli,
                     seat.memory_bytes,
-                    *self._costs.get(seat.device, (None, None)),
+                    context_bytes,
+                    granule_bytes,
+                    profile=None if seat.partition is None else seat.partition.profile,
+                    start=None if seat.partition is None else seat.partition.start,
                 )
             )
         return AllocationView(

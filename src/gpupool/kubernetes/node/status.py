@@ -8,7 +8,9 @@ from typing import Any
 from gpupool import __version__
 from gpupool.kubernetes.resources.gpu_node_status import ReportedCard, SlotUse
 from gpupool.kubernetes.resources.pod_requests import sum_foreign_usage
+from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.device import Device, DeviceHealth
+from gpupool.model.partition import PartitionProfile
 from gpupool.model.topology import Topology, write_topology
 
 
@@ -69,4 +71,15 @@ def _report_card(device: Device) -> ReportedCard:
         device.health_reason[:200],
         device.simulated,
         device.vendor,
+        list_profiles(device),
     )
+
+
+def list_profiles(device: Device) -> tuple[PartitionProfile, ...] | None:
+    """Return what a mechanism of this node can cut the card into; None unless it is in the mode."""
+    if not device.partitioned:
+        return None
+    found = dict[PartitionProfile, None]()
+    for mechanism in MECHANISMS.values():
+        found.update(dict.fromkeys(mechanism.list_profiles(device)))
+    return tuple(found)

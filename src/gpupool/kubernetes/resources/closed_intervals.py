@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupool.model.allocation import Seat
+from gpupool.model.partition import PartitionSlot
 
 Json = Mapping[str, Any]
 
@@ -15,15 +16,29 @@ def seats_to_json(seats: Iterable[Seat]) -> list[dict[str, Any]]:
     """Seats as ledgers write them."""
     found = []
     for one in seats:
-        found.append(
-            {"uuid": one.device, "gpuMilli": one.gpu_milli, "memoryBytes": one.memory_bytes}
-        )
+        seat: dict[str, Any] = {
+            "uuid": one.device,
+            "gpuMilli": one.gpu_milli,
+            "memoryBytes": one.memory_bytes,
+        }
+        if one.partition is not None:
+            seat["profile"] = one.partition.profile
+            seat["start"] = one.partition.start
+            seat["size"] = one.partition.size
+        found.append(seat)
     return found
 
 
 def seats_from_json(cards: Iterable[Json]) -> tuple[Seat, ...]:
     """And back."""
-    return tuple(Seat(one["uuid"], one["gpuMilli"], one["memoryBytes"]) for one in cards)
+    return tuple(
+        Seat(one["uuid"], one["gpuMilli"], one["memoryBytes"], _read_slot(one)) for one in cards
+    )
+
+
+def _read_slot(seat: Json) -> PartitionSlot | None:
+    profile = seat.get("profile")
+    return None if profile is None else PartitionSlot(seat["start"], seat["size"], profile)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """An entry of a ledger as one line of text, `uid=... cards=UUID:MILLI:BYTES,... state=...`. Pure.
 
+A card's partition follows as `:PROFILE:START:SIZE`.
+
 The API server decodes, copies, compares and encodes an object field by field, several times a
 write, and whatever changed: 40 entries as records take it four times the memory that one text of 40
 lines takes (docs/measured). Records are read as well: entries are such until the node's agent says
@@ -41,7 +43,10 @@ def _value(name: str, value: Any) -> str:
     if name == "cards":
         cards = []
         for one in value:
-            cards.append(f"{_word(one['uuid'])}:{one['gpuMilli']}:{one['memoryBytes']}")
+            card = f"{_word(one['uuid'])}:{one['gpuMilli']}:{one['memoryBytes']}"
+            if "profile" in one:
+                card += f":{_word(one['profile'])}:{one['start']}:{one['size']}"
+            cards.append(card)
         return ",".join(cards)
     return str(value) if name in _NUMBERS else _word(value)
 
@@ -59,5 +64,9 @@ def _read(name: str, value: str) -> Any:
 
 
 def _card(text: str) -> dict[str, Any]:
-    uuid, milli, memory = text.split(":")
-    return {"uuid": unquote(uuid), "gpuMilli": int(milli), "memoryBytes": int(memory)}
+    uuid, milli, memory, *partition = text.split(":")
+    found = {"uuid": unquote(uuid), "gpuMilli": int(milli), "memoryBytes": int(memory)}
+    if partition:
+        profile, start, size = partition
+        found |= {"profile": unquote(profile), "start": int(start), "size": int(size)}
+    return found

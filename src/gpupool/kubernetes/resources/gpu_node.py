@@ -25,6 +25,7 @@ from gpupool.kubernetes.resources.entry_text import format_entry, parse_entry
 from gpupool.kubernetes.resources.gpu_node_status import ForeignUsage, ReportedCard, SlotUse
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
+from gpupool.model.partition import PartitionSlot
 from gpupool.model.topology import Topology, read_topology
 
 Json = Mapping[str, Any]
@@ -245,6 +246,15 @@ class GpuNode:
                         was.memory_bytes - seat.memory_bytes,
                     )
         return left
+
+    def slots_by_card(self) -> dict[str, tuple[PartitionSlot, ...]]:
+        """Return the partitions that entries hold, lowest start first; only cards that have some."""
+        found = dict[str, list[PartitionSlot]]()
+        for entry in self.entries:
+            for seat in entry.seats:
+                if seat.partition is not None:
+                    found.setdefault(seat.device, []).append(seat.partition)
+        return {card: tuple(sorted(slots)) for card, slots in found.items()}
 
     @classmethod
     def from_json(cls, read: Json, known: tuple[Entry, ...] | None = None) -> GpuNode:

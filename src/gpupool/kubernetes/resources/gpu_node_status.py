@@ -5,15 +5,19 @@ Shapes and their JSON. Sizes are bytes, compute is thousandths of a card.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort
 from gpupool.model.catalogue import vendor_of
 from gpupool.model.device import DeviceHealth
+from gpupool.model.partition import PartitionProfile
 
 Json = Mapping[str, Any]
+#: Profiles of different boards that are remembered; a board has about ten.
+KINDS = 1024
 NVIDIA = "nvidia"
 #: Of GPU time that one container is said to have used: its processes could write any number into
 #: their usage page.
@@ -33,9 +37,11 @@ class ReportedCard:
     health_reason: str = ""
     simulated: bool = False
     vendor: str = NVIDIA
+    #: What a card in partition mode can be cut into; None for a card that is not in this mode.
+    profiles: tuple[PartitionProfile, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        found = {
+        found: dict[str, Any] = {
             "uuid": self.uuid,
             "index": self.index,
             "model": self.model,
@@ -45,6 +51,8 @@ class ReportedCard:
             "simulated": self.simulated,
             "vendor": self.vendor,
         }
+        if self.profiles is not None:
+            found["profiles"] = [_profile_to_json(one) for one in self.profiles]
         return {**found, "healthReason": self.health_reason} if self.health_reason else found
 
     @classmethod
@@ -61,7 +69,42 @@ class ReportedCard:
             # Agents that do not tell the vendor report NVML's cards alone, beside simulated ones of
             # the catalogue.
             vendor=read.get("vendor") or vendor_of(read["model"]) or NVIDIA,
+            profiles=_read_profiles(read.get("profiles")),
         )
+
+
+def _profile_to_json(one: PartitionProfile) -> dict[str, Any]:
+    # The driver's number of the profile is left out: only the node's agent calls the driver.
+    return {
+        "name": one.name,
+        "size": one.size,
+        "memoryBytes": one.memory_bytes,
+        "starts": list(one.starts),
+        "maxCount": one.max_count,
+        "gpuMilli": one.gpu_milli,
+        "media": one.media,
+    }
+
+
+@lru_cache(KINDS)
+def _build_profile(
+    name: str, size: int, memory_bytes: int, starts: tuple[int, ...], rest: tuple[int, int, bool]
+) -> PartitionProfile:
+    # Cached: a status is read at each of its changes, and all cards of a model are alike.
+    max_count, gpu_milli, media = rest
+    return PartitionProfile(name, size, memory_bytes, starts, max_count, gpu_milli, media=media)
+
+
+def _read_profiles(read: Sequence[Json] | None) -> tuple[PartitionProfile, ...] | None:
+    if read is None:
+        return None
+    found = []
+    for one in read:
+        rest = (one["maxCount"], one["gpuMilli"], bool(one.get("media", False)))
+        found.append(
+            _build_profile(one["name"], one["size"], one["memoryBytes"], tuple(one["starts"]), rest)
+        )
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,16 @@ from gpupool.kubernetes.resources.gpu_node_status import ReportedCard
 from gpupool.kubernetes.resources.node_affinity import UNSCHEDULABLE
 from gpupool.kubernetes.resources.pod_constraints import HostPort, is_foreign_resource, sum_amounts
 from gpupool.model.device import DeviceHealth
-from gpupool.scheduling import CARD_STATUS, CardStatus, CardTable, HostColumns, Ints, build_levels
+from gpupool.model.partition import PartitionProfile, PartitionSlot
+from gpupool.scheduling import (
+    CARD_STATUS,
+    CardStatus,
+    CardTable,
+    HostColumns,
+    Ints,
+    PartitionLayout,
+    build_levels,
+)
 
 #: Labels of Kubernetes' own that are levels above the node.
 STANDARD_LEVELS = {"topology.kubernetes.io/zone": "zone"}
@@ -110,7 +119,7 @@ class NodeState:
         """What the columns are laid out by; what else changes is a number in them."""
         facts = []
         for card in self.ledger.cards:
-            facts.append((card.uuid, card.model, card.vendor, card.memory_bytes))
+            facts.append((card.uuid, card.model, card.vendor, card.memory_bytes, card.profiles))
         cards = tuple(facts)
         statuses = tuple(self.status(card) for card in self.ledger.cards)
         return (
@@ -177,6 +186,7 @@ def build_columns(sites: Sequence[NodeState]) -> CardTable:
         hosts=_hosts(sites),
         levels=build_levels([_standard(site.host.labels) for site in sites]),
         links=links,
+        layouts={},
     )
     for number, site in enumerate(sites):
         fill_columns(cards, number, site)
@@ -192,13 +202,19 @@ def copy_columns(cards: CardTable) -> CardTable:
     )
     columns = cards.free_milli.copy(), cards.free_bytes.copy(), cards.generation.copy()
     return replace(
-        cards, free_milli=columns[0], free_bytes=columns[1], generation=columns[2], hosts=hosts
+        cards,
+        free_milli=columns[0],
+        free_bytes=columns[1],
+        generation=columns[2],
+        hosts=hosts,
+        layouts=dict(cards.layouts),
     )
 
 
 def fill_columns(cards: CardTable, number: int, site: NodeState) -> None:
     """Write what is free on one node now into the columns."""
     first = int(np.searchsorted(cards.node, number))
+    slots = site.ledger.slots_by_card()
     for row, (card, left) in enumerate(
         zip(site.ledger.cards, site.ledger.free_amounts().values(), strict=True), start=first
     ):
@@ -206,9 +222,26 @@ def fill_columns(cards: CardTable, number: int, site: NodeState) -> None:
         cards.free_bytes[row] = left.memory_bytes
         cards.generation[row] = site.ledger.version
         assert cards.uuids[row] == card.uuid
+        _set_layout(cards, row, card.profiles, slots.get(card.uuid, ()))
     if cards.hosts is not None:
         cards.hosts.free_cpu_milli[number] = site.host.cpu_milli - site.use.cpu_milli
         cards.hosts.free_memory_bytes[number] = site.host.memory_bytes - site.use.memory_bytes
+
+
+def _set_layout(
+    cards: CardTable,
+    row: int,
+    profiles: tuple[PartitionProfile, ...] | None,
+    slots: tuple[PartitionSlot, ...],
+) -> None:
+    # The columns of `build_columns` have a dictionary of their own; a snapshot gets a copy.
+    assert isinstance(cards.layouts, dict)
+    if profiles is None and not slots:
+        cards.layouts.pop(row, None)
+        return
+    # A card may lose the mode while the ledger still holds partitions of it. Then it takes nothing
+    # until their pods have gone.
+    cards.layouts[row] = PartitionLayout(profiles or (), slots)
 
 
 def _hosts(sites: Sequence[NodeState]) -> HostColumns:

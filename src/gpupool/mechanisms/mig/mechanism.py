@@ -53,6 +53,7 @@ from gpupool.mechanisms.mig.records import (
 )
 from gpupool.mechanisms.notes import NoteBook, PreparationNote, replace_file, replace_text
 from gpupool.mechanisms.offers.summaries import MechanismSummary
+from gpupool.mechanisms.simulation import plan_bare_mounts
 from gpupool.mechanisms.slow_step import (
     StepResult,
     await_slow_step,
@@ -93,7 +94,7 @@ class MigMechanism:
     name = "mig"
     summary = MechanismSummary(
         HARD,
-        (HostKind.PROCESS,),
+        (HostKind.PROCESS, HostKind.CONTAINER),
         SizeClass.PROFILES,
         "NVIDIA with MIG, in mode mig",
         "a stand-in for the driver's library that keeps its rules, killed at each call; no real card",
@@ -263,6 +264,8 @@ class MigMechanism:
         document = _build_share(view, uuids)
         replace_file(folder / "share" / SHARE_FILE, document)
         replace_text(folder / "share/devices", "".join(f"{uuid}\n" for uuid in uuids))
+        # A container sees nothing of the host, so it gets the driver's libraries mounted.
+        seen = plan_bare_mounts(view, folder.parent.parent)
         opened, closed = self._list_nodes(view, records)
         made = {**note.made, "share": document, "uuids": uuids}
         book.write_note(replace(note, step=PreparationStep.PREPARED, made=made))
@@ -279,6 +282,9 @@ class MigMechanism:
             folder / "share",
             self.fence_level(),
             _list_remarks(records),
+            seen.mounts,
+            seen.library_path,
+            seen.unmounted,
             levels=HARD,
         )
 

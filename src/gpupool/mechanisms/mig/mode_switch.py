@@ -32,7 +32,12 @@ from gpupool.mechanisms.mig.host_files import HostFiles, find_open_handles, form
 from gpupool.mechanisms.mig.records import lock_card
 from gpupool.mechanisms.pci.holders import suggest_end
 from gpupool.mechanisms.released_step import run_released_step
-from gpupool.mechanisms.slow_step import PAUSE_SECONDS, StepResult, forget_slow_step
+from gpupool.mechanisms.slow_step import (
+    PAUSE_SECONDS,
+    StepResult,
+    forget_slow_step,
+    is_step_running,
+)
 from gpupool.model.device import CardMode, Device, ModeNeed, ModeOffer
 from gpupool.probes.contract import ProbeSuspended
 from gpupool.probes.nvml.instances import NvmlInstances
@@ -110,12 +115,13 @@ class MigModeSwitch:
     def restore(self, devices: Iterable[Device], state_dir: Path) -> Mapping[str, str]:
         """Enter the mode again on cards that lost it: at a boot, or when the driver was reloaded.
 
-        For the start of an agent. Returns what each card that was switched and is not in the mode
-        waits for, by uuid. Idempotent.
+        For an agent, until nothing waits. Returns what each card that was in the mode and is not
+        waits for, by uuid. A switch that has not reached the mode yet is the server's to go on
+        with. Idempotent.
         """
         waiting = {}
         for device in devices:
-            if _SwitchRecord(state_dir, device.uuid).read_before() is None:
+            if not _SwitchRecord(state_dir, device.uuid).was_entered():
                 continue
             try:
                 found = self.enter(device, state_dir)
@@ -137,6 +143,10 @@ class MigModeSwitch:
                 if found is None:
                     raise RequestRejection(f"{card} ({device.model}) has no MIG")
                 if found == MigMode(wanted, wanted):
+                    if is_step_running(record.folder, f"reset-{card}"):
+                        # Its result comes after the mode has changed. Left behind, it would be
+                        # taken for that of the next switch.
+                        return NotYet(f"the reset of {card} ends", PAUSE_SECONDS)
                     self._finish(record, card, wanted)
                     return None
                 if not record.is_resetting():
@@ -261,6 +271,10 @@ class _SwitchRecord:
     def read_before(self) -> MigMode | None:
         document = self._read()
         return None if document is None else MigMode(**document["before"])
+
+    def was_entered(self) -> bool:
+        document = self._read()
+        return document is not None and bool(document["entered"])
 
     def is_resetting(self) -> bool:
         document = self._read()

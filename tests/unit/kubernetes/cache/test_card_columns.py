@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpupool.base.units import GIB
 from gpupool.kubernetes.cache.cluster import ClusterCache
-from tests.support.cluster_caches import hold, note, note_node, two_node_pool
-from tests.support.kube_builders import pod
+from gpupool.kubernetes.controller.plan_entries import entries_by_node
+from gpupool.model.partition import PartitionSlot, is_valid_set
+from gpupool.probes.mig_tables import list_mig_profiles
+from tests.support.cluster_caches import hold, note, note_mig_node, note_node, plan, two_node_pool
+from tests.support.kube_builders import asking, pod
 
 
 @pytest.fixture
@@ -35,3 +40,87 @@ def test_what_stands_in_a_ledger_runs_and_says_what_it_holds(pool: ClusterCache)
     note_node(pool, "m0")
     (job,) = pool.take_snapshot().running
     assert pool.take_snapshot().cards.uuids[job.rows[0]] == "GPU-n1-0"
+
+
+def ask_partition(profile: str = "1g.18gb", milli: int = 142) -> dict[str, object]:
+    size = {one.name: one.memory_bytes for one in list_mig_profiles("H200")}[profile]
+    return asking(milli=milli, memory_bytes=size, profile=profile)
+
+
+def apply_plan(pool: ClusterCache) -> dict[str, list[PartitionSlot | None]]:
+    """Plan, write the entries into the ledgers; returns each pod's partitions."""
+    found = {}
+    for name, entries in entries_by_node(plan(pool).placements, pool).items():
+        known = pool.ledgers[name]
+        held = (*known.entries, *entries)
+        assert pool.note_ledger(name, replace(known, entries=held, version=known.version + 1))
+        for entry in entries:
+            found[entry.pod] = [seat.partition for seat in entry.seats]
+    return found
+
+
+def test_pods_that_name_a_profile_get_slots_of_cards_in_mig_mode_alone(pool: ClusterCache) -> None:
+    note_mig_node(pool, "m0")
+    note(pool, *[pod(f"p{number}", {"main": ask_partition()}) for number in range(8)])
+    placed = apply_plan(pool)
+    assert len(placed) == 7, "an H200 has seven slices"
+    slots = []
+    for (slot,) in placed.values():
+        assert slot is not None
+        slots.append(slot)
+    assert is_valid_set(list_mig_profiles("H200"), slots)
+    assert {entry.pod for entry in pool.ledgers["m0"].entries} == set(placed)
+    assert apply_plan(pool) == {}, "the eighth waits"
+
+
+def test_a_partition_that_comes_free_is_given_out_again(pool: ClusterCache) -> None:
+    note_mig_node(pool, "m0")
+    note(pool, pod("wide", {"main": ask_partition("4g.71gb", 571)}))
+    assert apply_plan(pool) == {"wide": [PartitionSlot(0, 4, "4g.71gb")]}
+    before = pool.take_snapshot().cards
+    (running,) = pool.take_snapshot().running
+    assert running.slots == (PartitionSlot(0, 4, "4g.71gb"),)
+    note(pool, pod("next", {"main": ask_partition("4g.71gb", 571)}))
+    assert apply_plan(pool) == {}
+    known = pool.ledgers["m0"]
+    pool.note_pod("uid-wide", None)
+    assert pool.note_ledger("m0", replace(known, entries=(), version=known.version + 1))
+    (row,) = before.layouts
+    assert before.layouts[row].slots != (), "a snapshot stays as it was taken"
+    assert apply_plan(pool) == {"next": [PartitionSlot(0, 4, "4g.71gb")]}
+
+
+def test_a_share_never_sits_on_a_card_in_mig_mode() -> None:
+    pool = ClusterCache()
+    note_mig_node(pool, "m0")
+    note(pool, pod("share"))
+    assert apply_plan(pool) == {}
+
+
+def test_a_card_that_lost_the_mode_takes_nothing_until_its_partitions_have_gone() -> None:
+    pool = ClusterCache()
+    note_mig_node(pool, "m0")
+    note(pool, pod("cut", {"main": ask_partition()}))
+    apply_plan(pool)
+    known = pool.ledgers["m0"]
+    plain = replace(known.cards[0], profiles=None)
+    assert pool.note_ledger("m0", replace(known, cards=(plain,), version=known.version + 1))
+    note(pool, pod("share"), pod("next", {"main": ask_partition()}))
+    assert apply_plan(pool) == {}
+    (running,) = pool.take_snapshot().running
+    assert len(running.slots) == 1
+    pool.note_pod("uid-cut", None)
+    now = pool.ledgers["m0"]
+    assert pool.note_ledger("m0", replace(now, entries=(), version=now.version + 1))
+    assert apply_plan(pool) == {"share": [None]}
+
+
+def test_an_entry_without_its_pod_still_holds_its_slot(pool: ClusterCache) -> None:
+    note_mig_node(pool, "m0")
+    note(pool, pod("gone", {"main": ask_partition("7g.141gb", 1000)}))
+    apply_plan(pool)
+    pool.note_pod("uid-gone", None)
+    (running,) = pool.take_snapshot().running
+    assert (running.shape.profile, running.shape.gpu_milli) == ("7g.141gb", 1000)
+    note(pool, pod("next", {"main": ask_partition()}))
+    assert apply_plan(pool) == {}

@@ -17,6 +17,7 @@ from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
+from gpupool.model.partition import PartitionSlot
 from gpupool.scheduling.snapshot.plan import JobPlacement
 from tests.support.cluster_caches import note, two_node_pool
 from tests.support.kube_builders import asking, gang, pod
@@ -80,3 +81,12 @@ def test_annotation_names_the_cards_of_each_container_in_whole_mib() -> None:
     share = "GPU-1 0.30 GPU (30 % compute) + 13820 MiB"
     first = "GPU-n0-0 0.30 GPU (30 % compute) + 8192 MiB"
     assert text == {names.PLACED: f"n0: main: {first}, {share}; side: {share}"}
+
+
+def test_annotation_names_profile_and_first_unit_of_a_partition() -> None:
+    slot = PartitionSlot(6, 1, "1g.18gb")
+    seats = (Seat("GPU-m0-0", 142, 16 * GIB, slot),)
+    entry = Entry("uid-a", "default", "a", "main", seats, "default")
+    assert placement_annotation("m0", [entry]) == {
+        names.PLACED: "m0: main: GPU-m0-0 1g.18gb at unit 6"
+    }

@@ -12,6 +12,7 @@ from gpupool.kubernetes.resources.entry_text import format_entry, parse_entry
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
+from gpupool.model.partition import PartitionSlot
 
 LINE = (
     "uid=u1 namespace=team pod=a container=main cards=GPU-0:300:1073741824,GPU-1:1000:0 tenant=team state=reserved"
@@ -28,8 +29,10 @@ ENTRY = Entry(
     held_ns=5,
 )
 words = st.text(max_size=20)
+slots = st.builds(PartitionSlot, st.integers(0, 11), st.integers(1, 12), words)
 seats = st.lists(
-    st.builds(Seat, words, st.integers(0, 1000), st.integers(0, 1 << 40)), max_size=3
+    st.builds(Seat, words, st.integers(0, 1000), st.integers(0, 1 << 40), st.none() | slots),
+    max_size=3,
 ).map(tuple)
 entries = st.builds(
     Entry,
@@ -53,6 +56,14 @@ def test_a_line_names_every_field_as_its_record_does() -> None:
     assert ENTRY.text == LINE
     assert Entry.from_json(LINE) == ENTRY
     assert parse_entry(LINE) == ENTRY.to_json()
+
+
+def test_a_partition_stands_behind_its_card() -> None:
+    slot = PartitionSlot(6, 1, "1g.18gb+me")
+    entry = replace(ENTRY, seats=(Seat("GPU-0", 142, 1 << 34, slot), Seat("GPU-1", 1000, 0)))
+    assert " cards=GPU-0:142:17179869184:1g.18gb+me:6:1,GPU-1:1000:0 " in entry.text
+    assert Entry.from_json(entry.text) == entry
+    assert Entry.from_json(entry.to_json()) == entry
 
 
 @given(entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from gpupool.kubernetes.ledger.billing_intervals import close_interval
@@ -14,6 +15,8 @@ from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort,
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
 from gpupool.model.device import DeviceHealth
+from gpupool.model.partition import PartitionSlot
+from gpupool.probes.mig_tables import list_mig_profiles
 from tests.support.kube_builders import gpu_node
 
 ENTRY = Entry(
@@ -67,6 +70,10 @@ def test_all_that_is_written_fits_the_definition() -> None:
         ReportedCard("GPU-0", 0, "L40S", 1, "NVIDIA L40S", DeviceHealth.OK, "fine", True).to_json(),
         schema("status.cards.[]"),
     )
+    cut = ReportedCard("GPU-0", 0, "H200", 1, profiles=list_mig_profiles("H200"))
+    check(cut.to_json(), schema("status.cards.[]"))
+    read = ReportedCard.from_json(cut.to_json()).profiles
+    assert read == tuple(replace(one, profile_id=None) for one in list_mig_profiles("H200"))
     for use in (SlotUse("u1", "main", "s1", 3, True, 0), SlotUse("u1", "main")):
         check(use.to_json(), schema("status.slots.[]"))
         assert SlotUse.from_json(use.to_json()) == use
@@ -75,6 +82,17 @@ def test_all_that_is_written_fits_the_definition() -> None:
     check(others.to_json(), schema("status.others"))
     assert ForeignUsage.from_json(others.to_json()) == others
     check(gpu_node()["status"], schema("status"))
+
+
+def test_a_partition_fits_the_definition_and_is_read_back() -> None:
+    slot = PartitionSlot(4, 4, "3g.71gb")
+    entry = replace(ENTRY, seats=(Seat("GPU-0", 428, 1 << 30, slot),))
+    check(entry.to_json(), entry_schema())
+    ended = close_interval(entry, 9)
+    check(ended.to_json(), ended_schema())
+    assert ClosedInterval.from_json(ended.to_json()).seats == entry.seats
+    node = GpuNode.from_json(gpu_node(allocations=[entry.to_json(), _on("GPU-0").to_json()]))
+    assert node.slots_by_card() == {"GPU-0": (slot,)}
 
 
 def test_no_field_of_what_the_controller_alone_writes_costs_the_api_server_a_look() -> None:

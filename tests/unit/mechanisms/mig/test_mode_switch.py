@@ -264,8 +264,19 @@ def test_only_cards_that_were_switched_are_restored(plain: MigHost, tmp_path: Pa
     (problem,) = switch.restore(devices, tmp_path).values()
     assert "did not change its MIG mode" in problem
     plain.card.hidden_holder = 0
-    assert switch.restore(devices, tmp_path) == {}, "a failure is tried again at the next start"
+    assert switch.restore(devices, tmp_path) == {}, "a failure is tried again"
     assert [plain.driver.read_mode(card) for card in CARDS] == [ON, OFF]
+
+
+def test_a_switch_that_never_reached_the_mode_is_not_restored(
+    ampere: MigHost, tmp_path: Path
+) -> None:
+    """The server asks for it again; the card may be plain and have jobs by then."""
+    switch = make_switch(ampere, NotYet("a reset runs", 0.5))
+    assert isinstance(switch.enter(ampere.make_device(), tmp_path), NotYet)
+    ampere.card.pending = 0  # a driver that was loaded anew
+    assert switch.restore([ampere.make_device()], tmp_path) == {}
+    assert ampere.driver.read_mode(CARDS[0]) == OFF
 
 
 @pytest.mark.parametrize("verb", ["enter", "leave"])
