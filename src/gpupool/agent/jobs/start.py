@@ -31,6 +31,7 @@ from gpupool.agent.jobs.local_allocation import (
     make_checkpoint,
     make_report,
 )
+from gpupool.agent.jobs.mechanism_selection import MechanismSelection, select_mechanism
 from gpupool.agent.jobs.monitor import JobMonitor
 from gpupool.agent.jobs.worker_pool import WorkerPool
 from gpupool.agent.supervisor.client import (
@@ -52,9 +53,8 @@ from gpupool.agent.supervisor.host_limits import (
 )
 from gpupool.agent.supervisor.log_quota import note_owner
 from gpupool.base.errors import GpupoolError, NotFound, VmRejection
-from gpupool.mechanisms.contract import AllocationView, Mechanism, NotYet
+from gpupool.mechanisms.contract import AllocationView, NotYet
 from gpupool.mechanisms.preparation import prepare_allocation, resize_allocation
-from gpupool.mechanisms.registry import choose_mechanism
 from gpupool.model.isolation.claim_needs import read_needs
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.wire.fleet import WorkOut
@@ -169,7 +169,9 @@ class JobStarter:
         context = self._context
         check_account(work, context.settings)
         view = context.make_view(work)
-        mechanism = choose_mechanism(view)
+        selection = select_mechanism(work, view, context.state_dir)
+        mechanism = selection.mechanism
+        allocation.refused = selection.refused
         allocation.checkpoint = make_checkpoint(work, mechanism.name)
         if work.earlier_runs and not work.started:
             context.directories.clear_earlier_run(allocation.checkpoint)
@@ -185,7 +187,7 @@ class JobStarter:
                 self._start_later(allocation, work, prepared)
                 return
             allocation.pending_start = None
-            self._check_demands(mechanism, view, work)
+            self._check_plan(allocation, work, view, selection)
             context.helpers.start(allocation.key, prepared.helpers)
             context.add_to_arbiter(allocation)
             context.reach_step("prepared")
@@ -210,11 +212,25 @@ class JobStarter:
         if work.want == "resize" and allocation.phase is JobPhase.RUNNING:
             self.resize_job(allocation, work)
 
-    def _check_demands(self, mechanism: Mechanism, view: AllocationView, work: WorkOut) -> None:
-        needs = read_needs(work.needs)
-        if needs.is_demanding:
-            host = self._context.read_host_facts()
-            check_demands(needs, mechanism, view, host=host, state_dir=self._context.state_dir)
+    def _check_plan(
+        self,
+        allocation: LocalAllocation,
+        work: WorkOut,
+        view: AllocationView,
+        selection: MechanismSelection,
+    ) -> None:
+        """Refuse what is weaker than demanded, and report how it differs from the plan."""
+        if not work.needs:
+            return
+        reached = check_demands(
+            read_needs(work.needs),
+            selection.mechanism,
+            view,
+            host=self._context.read_host_facts(),
+            state_dir=self._context.state_dir,
+        )
+        difference = selection.describe_difference(reached)
+        self._report_notice(allocation, work, "mechanism", difference)
 
     def _start_later(self, allocation: LocalAllocation, work: WorkOut, answer: NotYet) -> None:
         """Start the job again when its mechanism says so, and report once what it waits for."""

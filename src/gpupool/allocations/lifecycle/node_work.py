@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.ledger.stop_reasons import USUAL_GRACE_SECONDS
+from gpupool.allocations.lifecycle.mechanism_plans import read_mechanism_plans
 from gpupool.allocations.store.gangs import GangRendezvous
 from gpupool.allocations.store.tables import (
     allocations,
@@ -28,6 +29,7 @@ from gpupool.model.allocation import AllocationState
 from gpupool.model.numa import format_cpus, read_numa_nodes, read_numa_parts
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.fleet import NumaWork, RunAs, WorkOut, WorkSeat
+from gpupool.wire.mechanisms import PlannedMechanism
 
 #: A row of the joined selects below; their columns are its attributes.
 Row = Any
@@ -137,11 +139,12 @@ def read_work(connection: sa.Connection, agent: str, after: int) -> tuple[int, l
         return after, []
     seats_of = _read_seats(connection, [row.id for row in rows])
     gangs_of = _read_rendezvous(connection, rows)
+    plan_of = read_mechanism_plans(connection, [row for row in rows if _is_to_run(row)])
     work = list[WorkOut]()
     for row in rows:
         meeting = gangs_of.get(row.gang_id) if _is_to_run(row) else None
         variables = {} if meeting is None else meeting.build_environment(row)
-        work.append(_build_work(row, seats_of[row.id], variables))
+        work.append(_build_work(row, seats_of[row.id], variables, plan_of.get(row.id, [])))
     return rows[-1].work_seq, work
 
 
@@ -200,7 +203,9 @@ def _is_resized(row: Row) -> bool:
     return row.applied_generation is not None and row.applied_generation < row.generation
 
 
-def _build_work(row: Row, taken: Sequence[Row], variables: dict[str, str]) -> WorkOut:
+def _build_work(
+    row: Row, taken: Sequence[Row], variables: dict[str, str], plan: list[PlannedMechanism]
+) -> WorkOut:
     spec = row.spec or row.gang_launch or row.array_launch or _DELETED_LAUNCH
     stopping = row.allocation_state == AllocationState.RELEASING
     return WorkOut(
@@ -217,6 +222,7 @@ def _build_work(row: Row, taken: Sequence[Row], variables: dict[str, str]) -> Wo
         priority=row.priority,
         fence=spec["fence"],
         needs=row.needs or {},
+        plan=plan,
         seats=[
             WorkSeat(
                 uuid=seat.uuid,
