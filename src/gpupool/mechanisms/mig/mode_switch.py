@@ -136,7 +136,8 @@ class MigModeSwitch:
                 if found == MigMode(wanted, wanted):
                     self._finish(record, card, wanted)
                     return None
-                if not record.is_resetting():
+                # A reset that runs into the other mode does not count: an agent was killed in it.
+                if not record.is_resetting() or found.pending is not wanted:
                     self._refuse_switch(device, wanted)
                     record.write_before(found)
                     self._ask_for_mode(record, card, wanted)
@@ -281,6 +282,8 @@ class _SwitchRecord:
             self.change(resetting=False)
 
     def remove(self) -> None:
+        """Remove the record, and a first one that was killed before it had its name. Idempotent."""
+        self._path.with_name(f"{self._path.name}.new").unlink(missing_ok=True)
         self._path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from gpupool.mechanisms.mig.driver import MigMode
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.mechanisms.slow_step import StepResult
 from gpupool.model.device import CardMode, ModeNeed, ModeOffer
-from tests.support.mig_cards import CARDS, KILLED, MigHost
+from tests.support.mig_cards import CARDS, MigHost
 
 OFF = MigMode(False, False)
 ON = MigMode(True, True)
@@ -200,37 +199,6 @@ def test_only_cards_that_were_switched_are_restored(plain: MigHost, tmp_path: Pa
     plain.card.hidden_holder = 0
     assert switch.restore(devices, tmp_path) == {}, "a failure is tried again at the next start"
     assert [plain.driver.read_mode(card) for card in CARDS] == [ON, OFF]
-
-
-@pytest.mark.parametrize("verb", ["enter", "leave"])
-@pytest.mark.parametrize("resetless", [0, 1])
-def test_killed_at_any_driver_call_the_next_call_finishes_it(
-    plain: MigHost, tmp_path: Path, verb: str, resetless: int
-) -> None:
-    plain.card.resetless = resetless
-    results = [StepResult(0, "")] * 4
-    before = plain.snapshot()
-    for step in (1, 2):
-        state = tmp_path / str(step)
-        switch = make_switch(plain, *results)
-        if verb == "leave":
-            assert switch.enter(plain.make_device(), state) is None
-        plain.state.die_at = step
-        assert run_child(getattr(switch, verb), plain.make_device(), state) == KILLED
-        plain.state.die_at = 0
-        assert getattr(switch, verb)(plain.make_device(), state) is None
-        assert plain.driver.read_mode(CARDS[0]) == (ON if verb == "enter" else OFF)
-        assert switch.leave(plain.make_device(), state) is None
-        assert plain.snapshot() == before
-        assert list_records(state) == []
-
-
-def run_child(call: Callable[..., object], *arguments: object) -> int:
-    child = os.fork()
-    if child == 0:
-        call(*arguments)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_an_offer_says_what_the_switch_needs(plain: MigHost, tmp_path: Path) -> None:
