@@ -19,6 +19,9 @@ from gpupool.scheduling.mechanism_choice.sizes import format_amounts
 #: Groups of cards that a refusal describes; `explain` has all.
 DESCRIBED_GROUPS = 3
 
+#: Of cards whose agent publishes nothing: those of a cluster, and of logs and traces.
+NO_MECHANISMS = "their node does not say what isolates its claims"
+
 #: Model, memory, identity of the offers, other owners.
 _Key = tuple[str, int, int, tuple[str, ...]]
 
@@ -82,7 +85,7 @@ def describe_refusal(
         for option in group.choice.options:
             rows.append(_describe_switched(option))
         kind = f"{len(group.cards)} × {group.model}"
-        parts.append(f"{kind} ({'; '.join(rows) or 'the agent publishes no mechanisms'})")
+        parts.append(f"{kind} ({'; '.join(rows) or NO_MECHANISMS})")
     more = len(groups) - DESCRIBED_GROUPS
     if more > 0:
         parts.append(f"and {more} more kinds of cards")

@@ -9,6 +9,7 @@ from gpupool.model.claim import Shape
 from gpupool.model.isolation.claim_needs import ClaimNeeds, IsolationKind
 from gpupool.model.isolation.mechanism_offer import NO_OFFERS
 from gpupool.scheduling.mechanism_choice.pool_survey import (
+    NO_MECHANISMS,
     describe_refusal,
     find_best_group,
     survey_cards,
@@ -63,4 +64,4 @@ def test_a_refusal_names_the_switch_that_would_serve_the_claim() -> None:
 def test_a_refusal_says_where_an_agent_publishes_nothing() -> None:
     card = replace(BY_NAME["ascend:0"], offers=NO_OFFERS)
     sentence, _ = describe_refusal(SHARE, HARD, survey_cards(SHARE, HARD, [card]))
-    assert "the agent publishes no mechanisms" in sentence
+    assert NO_MECHANISMS in sentence
