@@ -23,11 +23,22 @@ _PROGRAM = '#!/bin/sh\necho "$1" >"${0%/*}/asked"\n'
 _Machine = tuple[FakeKernel, OperationSwitch, Device]
 
 
-def make_killer(kernel: FakeKernel, state_dir: Path) -> dict[str, Killer]:
-    """Kill at changes of the state directory, and before and after each reaction of the kernel."""
+def make_killer(
+    kernel: FakeKernel, state_dir: Path, settle: Callable[[], object] = str
+) -> dict[str, Killer]:
+    """Kill at changes of the state directory, and before and after each reaction of the kernel.
+
+    Args:
+        kernel: reacts to what is written.
+        state_dir: the agent's.
+        settle: what a program still does that outlives the agent; the next agent waits for its end,
+            since a slow step holds its lock as long as a child of it lives.
+    """
 
     def kill(number: int, call: Call) -> bool:
-        return crash_at(number, kernel, state_dir, call)
+        killed = crash_at(number, kernel, state_dir, call)
+        settle()
+        return killed
 
     return {"change": kill}
 
@@ -107,7 +118,7 @@ def make_switch(make: Callable[[Path], _Machine]) -> RigBuilder:
         yield KillRig(
             {"enter": partial(switch.enter, device, state_dir), "leave": leave},
             partial(read_files, folder),
-            make_killer(kernel, state_dir),
+            make_killer(kernel, state_dir, partial(react, 0)),
             made_once=("state/modes", "root/usr/bin/asked"),
         )
 
