@@ -46,6 +46,8 @@ def main(arguments: list[str]) -> int:
     if asked.list:
         print("\n".join(f"{name:20} {_first_line(module)}" for name, module in benches.items()))
         return 0
+    if asked.count is not None:
+        os.environ["BENCH_KILLS"] = str(asked.count)
     asked.out.mkdir(parents=True, exist_ok=True)
     if asked.in_this_process:
         return _run_here(benches[asked.names[0]], asked.out)
@@ -68,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--out", type=Path, default=HERE / "results", help="where results.json and records go"
+    )
+    parser.add_argument(
+        "--count", type=int, metavar="KILLS", help="how often benches of kills kill (BENCH_KILLS)"
     )
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     return parser

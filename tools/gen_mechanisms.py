@@ -39,7 +39,8 @@ def mechanisms_page() -> str:
             "",
             "## Enforcement",
             "",
-            "In the order in which an agent tries them.",
+            "In the order in which an agent tries them for a claim that says nothing of isolation, goal or host.",
+            "For any other claim the server plans the order.",
             "",
             *_list_levels(_describe_mechanisms()),
             "",
@@ -54,6 +55,9 @@ def mechanisms_page() -> str:
             *_list_served(),
             "",
             "## How each one was tested",
+            "",
+            "Calls of every mechanism, layer and switch of a mode are killed half-way, on recorded or simulated",
+            "machines ([2,000 kills](../measured/mechanism-kills-2026-11-28.md)). Beside that:",
             "",
             "| mechanism or layer | tests |",
             "|---|---|",
@@ -101,7 +105,7 @@ def _list_layers() -> Iterable[str]:
 def _list_served() -> Iterable[str]:
     for name, mechanism in MECHANISMS.items():
         summary = summarize_mechanism(mechanism)
-        text = (inspect.getdoc(type(mechanism)) or "").split("\n\n")[0].replace("\n", " ")
+        text = _describe_class(mechanism)
         sizes = "by card" if summary.sizes is None else str(summary.sizes)
         hosts = ", ".join(map(str, summary.hosts))
         owners = "one" if summary.one_owner else "several"
@@ -123,8 +127,14 @@ def _list_modes() -> Iterable[str]:
         return
     yield "`gpupool mode CARD MODE` switches a free card. Modes that an agent can set:"
     yield ""
-    for mode in SWITCHES:
-        yield f"* `{mode}`"
+    for mode, switch in SWITCHES.items():
+        yield f"* `{mode}`: {_describe_class(switch)}"
+
+
+def _describe_class(described: object) -> str:
+    """Return the first paragraph of a class's description, without what is for its callers."""
+    text = (inspect.getdoc(type(described)) or "").split("\n\n")[0].replace("\n", " ")
+    return text.removesuffix(" Thread-safe.")
 
 
 def _format_levels(levels: EnforcementLevels) -> str:

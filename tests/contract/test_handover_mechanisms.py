@@ -1,15 +1,11 @@
 """What every mechanism that hands hardware to virtual machines must keep, on recorded machines.
 
-Crashes are real: the call runs in a forked child that ends, without any clean-up, at its n-th change, for
-every n there is: at each change of a file, and before and after each reaction of the kernel.
+Calls that are killed on the way: tests/contract/test_kills.py.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,12 +14,8 @@ from gpupool.base.errors import RequestRejection, StaleGeneration, StillInUse
 from gpupool.mechanisms.contract import AllocationView, HostKind, NotYet, PreparedAllocation
 from gpupool.mechanisms.pci.handover import CardHandover
 from tests.support import handover_machines
-from tests.support.handover_builders import crash_at, read_tree
+from tests.support.handover_builders import read_tree
 from tests.support.pci_kernel import FakeKernel, InlineRunner
-
-#: How many changes lie between two crashes; the machines share most of the code that crashes.
-STRIDES = {"passthrough": 1, "sriov-xe": 5, "vgpu-function": 5}
-OTHER_STRIDE = 11
 
 
 @dataclass
@@ -35,7 +27,6 @@ class Bench:
     kernel: FakeKernel
     mechanism: CardHandover
     view: AllocationView
-    stride: int
 
     def prepare(self) -> PreparedAllocation:
         answer = self.mechanism.prepare(self.view, self.state_dir)
@@ -45,29 +36,16 @@ class Bench:
     def unprepare(self) -> None:
         self.mechanism.unprepare(self.view.allocation, self.view.generation, self.state_dir)
 
-    def crash(self, point: int, call: Callable[[], object]) -> bool:
-        return crash_at(point, self.kernel, self.state_dir, call)
-
     def list_left(self) -> set[str]:
         return set(read_tree(self.state_dir))
 
 
 @pytest.fixture(params=sorted(handover_machines.MACHINES))
-def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Bench]:
-    def make(name: str) -> Bench:
-        base = tmp_path / name
-        state_dir = base / "state"
-        state_dir.mkdir(parents=True)
-        kernel, mechanism, view = handover_machines.MACHINES[request.param](base / "root")
-        stride = STRIDES.get(request.param, OTHER_STRIDE)
-        return Bench(base / "root", state_dir, kernel, mechanism, view, stride)
-
-    return make
-
-
-@pytest.fixture
-def bench(make_bench: Callable[[str], Bench]) -> Bench:
-    return make_bench("bench")
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
+    state_dir = tmp_path / "state"
+    state_dir.mkdir()
+    kernel, mechanism, view = handover_machines.MACHINES[request.param](tmp_path / "root")
+    return Bench(tmp_path / "root", state_dir, kernel, mechanism, view)
 
 
 def test_preparing_twice_is_preparing_once(bench: Bench) -> None:
@@ -88,72 +66,6 @@ def test_releasing_restores_the_hardware_byte_for_byte(bench: Bench) -> None:
         assert read_tree(bench.root) == before
         assert bench.list_left() <= {"prepared"}
         assert bench.mechanism.observe(bench.state_dir) == {}
-
-
-def test_a_crash_of_preparing_at_any_change_is_undone(
-    make_bench: Callable[[str], Bench],
-) -> None:
-    for point in count(step=make_bench("first").stride):
-        bench = make_bench(str(point))
-        before = read_tree(bench.root)
-        crashed = bench.crash(point, bench.prepare)
-        bench.unprepare()
-        assert read_tree(bench.root) == before, f"after a crash at change {point}"
-        assert bench.list_left() <= {"prepared"}
-        if not crashed:
-            break
-    assert point >= 15, "the crashes did not reach into the call"
-
-
-def test_preparing_again_after_a_crash_at_any_change_finishes(
-    make_bench: Callable[[str], Bench],
-) -> None:
-    calm = make_bench("calm")
-    calm.prepare()
-    hardware = read_tree(calm.root)
-    for point in count(step=make_bench("first").stride):
-        bench = make_bench(str(point))
-        crashed = bench.crash(point, bench.prepare)
-        bench.prepare()
-        assert read_tree(bench.root) == hardware, f"after a crash at change {point}"
-        assert bench.mechanism.observe(bench.state_dir)["al-1"].problem == ""
-        if not crashed:
-            break
-
-
-def test_a_crash_of_releasing_at_any_change_is_finished(
-    make_bench: Callable[[str], Bench],
-) -> None:
-    for point in count(step=make_bench("first").stride):
-        bench = make_bench(str(point))
-        before = read_tree(bench.root)
-        bench.prepare()
-        crashed = bench.crash(point, bench.unprepare)
-        bench.unprepare()
-        assert read_tree(bench.root) == before, f"after a crash at change {point}"
-        assert bench.list_left() <= {"prepared"}
-        if not crashed:
-            break
-    assert point >= 8, "the crashes did not reach into the call"
-
-
-def test_random_kills_leak_no_binding(bench: Bench) -> None:
-    chance = random.Random(11)
-    before = read_tree(bench.root)
-    kills = 0
-    leaks = 0
-
-    def live() -> None:
-        bench.prepare()
-        bench.unprepare()
-
-    for _ in range(12):
-        kills += bench.crash(chance.randrange(60), live)
-        bench.unprepare()
-        leaks += read_tree(bench.root) != before
-    print(f"{kills} kills, {leaks} leaks")
-    assert kills >= 6
-    assert leaks == 0
 
 
 def test_a_foreign_change_is_observed_and_mended(bench: Bench) -> None:

@@ -1,8 +1,7 @@
 """What every layer must keep, run on every layer of the registry.
 
-Each runs on what a mechanism has prepared, by the functions of `preparation`. Crashes are real: the
-call runs in a forked child which is ended, without any clean-up, at its n-th change to the file
-system, for every n there is. Cgroups are real ones.
+Each runs on what a mechanism has prepared, by the functions of `preparation`. Cgroups are real ones.
+Calls that are killed on the way: tests/contract/test_kills.py.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,6 @@ from gpupool.mechanisms.contract import (
     AllocationView,
     EnforcementLevels,
     FenceLevel,
-    GrantedDevice,
-    JobSeat,
     Layer,
     PreparedAllocation,
 )
@@ -34,11 +30,9 @@ from gpupool.mechanisms.preparation import (
 )
 from gpupool.mechanisms.registry import LAYERS, choose_mechanism
 from gpupool.probes.simgpu import create_machine
-from gpupool.probes.simulated import parse_sim
-from tests.contract.test_mechanisms import crash_at, left, tree
+from tests.contract.test_mechanisms import left, tree
 from tests.support.job_cgroups import open_pool_group
-
-MACHINE = parse_sim("4xL40S")[0]
+from tests.support.kill_rigs.layers import MACHINE, describe_fenced
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,27 +64,10 @@ def cards(tmp_path: Path) -> Path:
 @pytest.fixture
 def view(layer: Layer, cards: Path, pool: Path) -> Iterator[AllocationView]:
     """An allocation to which this layer adds something."""
-    found = make_view(cards, pool)
+    found = describe_fenced(cards, pool)
     assert layer.explain_absence(found) == ""
     yield found
     start_over(found)
-
-
-def make_view(cards: Path, pool: Path, job: str = "job-1") -> AllocationView:
-    devices = tuple(replace(one, driver_version="615.71.09") for one in MACHINE.devices)
-    return AllocationView(
-        pool="pool",
-        allocation="al-1",
-        generation=5,
-        job=job,
-        tenant="team",
-        sharing="fixed",
-        granted=(GrantedDevice(devices[1], 300, 8 << 30), GrantedDevice(devices[2], 300, 4 << 30)),
-        node_devices=devices,
-        seat=JobSeat(uid=os.getuid(), gid=os.getgid()),
-        machine=cards,
-        cgroups=(str(pool / job),),
-    )
 
 
 def resized(view: AllocationView) -> AllocationView:
@@ -211,7 +188,7 @@ def test_undoing_one_allocation_leaves_the_others(
     state_dir = tmp_path / "state"
     prepare(view, state_dir)
     before = world(view, state_dir)
-    other = replace(make_view(cards, pool, "job-2"), allocation="al-2")
+    other = replace(describe_fenced(cards, pool, "job-2"), allocation="al-2")
     prepare(other, state_dir)
     unprepare(other, state_dir)
     assert world(view, state_dir) == before
@@ -272,84 +249,6 @@ def test_another_size_twice_is_once(view: AllocationView, tmp_path: Path) -> Non
     assert read_levels(view, state_dir) == levels
     unprepare(view, state_dir, generation=6)
     assert left(state_dir) == {"prepared"}
-
-
-def each_crash(
-    layer: Layer,
-    view: AllocationView,
-    state_dir: Path,
-    call: Callable[[], object],
-    ready: PreparedAllocation | None = None,
-) -> Iterator[str]:
-    """Yield after a crash of `call` at each of its changes; the last time without a crash.
-
-    `ready`: the layer is prepared before the call, from what the mechanism prepared.
-    """
-    for change in count():
-        start_over(view)
-        for note in (state_dir / "prepared/al-1").glob("note-*.json*"):
-            note.unlink()
-        if ready is not None:
-            layer.prepare(view, ready, state_dir)
-        crashed = crash_at(change, call)
-        yield f"after a crash at change {change}"
-        if not crashed:
-            assert change >= 3, "the crashes did not reach into the call"
-            break
-
-
-def test_preparing_after_a_crash_at_any_step_gives_what_it_gives_without_one(
-    layer: Layer, view: AllocationView, tmp_path: Path
-) -> None:
-    state_dir = tmp_path / "state"
-    bare = prepare_bare(view, state_dir)
-    whole = layer.prepare(view, bare, state_dir)
-    assert isinstance(whole, PreparedAllocation)
-    wanted = world(view, state_dir)
-    for where in each_crash(layer, view, state_dir, lambda: layer.prepare(view, bare, state_dir)):
-        levels = layer.read_enforcement("al-1", bare.enforcement, state_dir)
-        assert levels in (bare.enforcement, whole.enforcement), where
-        assert layer.prepare(view, bare, state_dir) == whole
-        assert world(view, state_dir) == wanted, where
-
-
-def test_undoing_finishes_after_a_crash_of_preparing_at_any_step(
-    layer: Layer, view: AllocationView, tmp_path: Path
-) -> None:
-    state_dir = tmp_path / "state"
-    bare = prepare_bare(view, state_dir)
-    wanted = world(view, state_dir)
-    for where in each_crash(layer, view, state_dir, lambda: layer.prepare(view, bare, state_dir)):
-        layer.unprepare("al-1", 5, state_dir)
-        assert world(view, state_dir) == wanted, where
-
-
-def test_undoing_finishes_after_a_crash_of_undoing_at_any_step(
-    layer: Layer, view: AllocationView, tmp_path: Path
-) -> None:
-    state_dir = tmp_path / "state"
-    bare = prepare_bare(view, state_dir)
-    wanted = world(view, state_dir)
-    for where in each_crash(
-        layer, view, state_dir, lambda: layer.unprepare("al-1", 5, state_dir), ready=bare
-    ):
-        layer.unprepare("al-1", 5, state_dir)
-        assert world(view, state_dir) == wanted, where
-
-
-def test_killed_while_it_resizes_asking_again_finishes_it(
-    layer: Layer, view: AllocationView, tmp_path: Path
-) -> None:
-    state_dir = tmp_path / "state"
-    bare = prepare_bare(view, state_dir)
-    layer.prepare(view, bare, state_dir)
-    layer.resize(resized(view), state_dir)
-    wanted = world(view, state_dir)
-    for where in each_crash(
-        layer, view, state_dir, lambda: layer.resize(resized(view), state_dir), ready=bare
-    ):
-        layer.resize(resized(view), state_dir)
-        assert world(view, state_dir) == wanted, where
 
 
 def prepare_bare(view: AllocationView, state_dir: Path) -> PreparedAllocation:

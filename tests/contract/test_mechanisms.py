@@ -1,17 +1,13 @@
 """What every mechanism must keep, run on every mechanism of the registry.
 
-Crashes are real: the call runs in a forked child which is ended, without any clean-up, at its n-th
-change to the file system, for every n there is.
+Calls that are killed on the way: tests/contract/test_kills.py.
 """
 
 import json
 import os
-import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -24,17 +20,12 @@ from gpupool.mechanisms.contract import (
     JobSeat,
     Mechanism,
     PreparationStep,
-    PreparedAllocation,
 )
 from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from gpupool.mechanisms.pci.handover import CardHandover
 from gpupool.mechanisms.registry import MECHANISMS, choose_mechanism, find_on_record
 from gpupool.probes.simulated import parse_sim
 from tests.support.mps_host import build_automatic, describe_share
-
-CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
-CRASHED = 77
-
 
 #: Those for virtual machines need hardware: tests/contract/test_handover_mechanisms.py. Partitions of
 #: real cards have the same rules on a stand-in for the driver: tests/contract/test_mig.py.
@@ -101,34 +92,6 @@ def tree(folder: Path) -> dict[str, bytes | None]:
 def left(folder: Path) -> set[str]:
     """What is there but for libraries, which are made once for a driver and stay."""
     return {name for name in tree(folder) if name.split("/")[0] != "fence"}
-
-
-def crash_at(change: int, call: Callable[[], object]) -> bool:
-    """Run `call` in a child that dies before its `change`-th change (from 0). False: it finished
-    before that.
-    """
-    child = os.fork()
-    if child == 0:
-        left = change
-
-        def die(event: str, arguments: tuple[object, ...]) -> None:
-            nonlocal left
-            writes = event == "open" and isinstance(arguments[1], str) and arguments[1][:1] in "wax"
-            if event in CHANGES or writes:
-                if left == 0:
-                    os._exit(CRASHED)
-                left -= 1
-
-        sys.addaudithook(die)
-        try:
-            call()
-        except BaseException:  # noqa: BLE001  an error must not leave the child running the rest of the tests
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, CRASHED), "the call failed on its own"
-    return status == CRASHED
 
 
 def test_preparing_twice_is_preparing_once(
@@ -215,59 +178,6 @@ def test_a_younger_generation_takes_over(
     assert mechanism.observe(tmp_path)["al-1"].generation == 6
     mechanism.unprepare("al-1", 7, tmp_path)
     assert mechanism.observe(tmp_path) == {}
-
-
-def test_preparing_after_a_crash_at_any_step_gives_what_it_gives_without_one(
-    mechanism: Mechanism, view: AllocationView, tmp_path: Path
-) -> None:
-    def prepare(folder: Path) -> PreparedAllocation:
-        return mechanism.prepare(view, folder)
-
-    prepare(tmp_path / "calm")
-    calm = tree(tmp_path / "calm")
-    # It may have changed the card, which the next agent must find as this one did.
-    mechanism.unprepare("al-1", 5, tmp_path / "calm")
-    for change in count():
-        folder = tmp_path / f"{change:04d}"
-        crashed = crash_at(change, lambda folder=folder: prepare(folder))  # type: ignore[misc]
-        assert (
-            mechanism.observe(folder).get("al-1") is None
-            or mechanism.observe(folder)["al-1"].problem == ""
-        )
-        prepare(folder)
-        assert tree(folder) == calm, f"after a crash at change {change}"
-        mechanism.unprepare("al-1", 5, folder)
-        if not crashed:
-            break
-    assert change >= 5, "the crashes did not reach into the call"
-
-
-def test_undoing_finishes_after_a_crash_of_preparing_at_any_step(
-    mechanism: Mechanism, view: AllocationView, tmp_path: Path
-) -> None:
-    for change in count():
-        folder = tmp_path / f"{change:04d}"
-        crashed = crash_at(change, lambda folder=folder: mechanism.prepare(view, folder))  # type: ignore[misc]
-        mechanism.unprepare("al-1", 5, folder)
-        assert left(folder) <= {"prepared"}, f"after a crash at change {change}"
-        if not crashed:
-            break
-
-
-def test_undoing_finishes_after_a_crash_of_undoing_at_any_step(
-    mechanism: Mechanism, view: AllocationView, tmp_path: Path
-) -> None:
-    for change in count():
-        folder = tmp_path / f"{change:04d}"
-        mechanism.prepare(view, folder)
-        crashed = crash_at(change, lambda folder=folder: mechanism.unprepare("al-1", 5, folder))  # type: ignore[misc]
-        left_over = [path for path in (folder / "prepared").rglob("*") if path.is_file()]
-        assert "al-1" in mechanism.observe(folder) or not left_over, "what is left is on record"
-        mechanism.unprepare("al-1", 5, folder)
-        assert left(folder) == {"prepared"}, f"after a crash at change {change}"
-        if not crashed:
-            break
-    assert change >= 3, "the crashes did not reach into the call"
 
 
 def test_the_mechanism_on_record_is_the_one_that_prepared(
@@ -360,23 +270,6 @@ def left_by_nobody(mechanism: Mechanism, view: AllocationView, folder: Path) -> 
     mechanism.prepare(view, folder)
     mechanism.unprepare("al-1", 6, folder)
     return left(folder)
-
-
-def test_killed_while_it_resizes_asking_again_finishes_it(
-    mechanism: Mechanism, view: AllocationView, tmp_path: Path
-) -> None:
-    whole = tmp_path / "whole"
-    mechanism.prepare(view, whole)
-    mechanism.resize(resized(view), whole)
-    for change in count():
-        folder = tmp_path / str(change)
-        mechanism.prepare(view, folder)
-        crashed = crash_at(change, lambda folder=folder: mechanism.resize(resized(view), folder))  # type: ignore[misc]
-        mechanism.resize(resized(view), folder)
-        assert mechanism.observe(folder)["al-1"].problem == ""
-        assert tree(folder).keys() == tree(whole).keys()
-        if not crashed:
-            break
 
 
 def test_an_older_size_is_refused_and_changes_nothing(

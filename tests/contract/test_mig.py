@@ -1,16 +1,11 @@
 """What every mechanism must keep, run on partitions of real cards; the driver is a stand-in.
 
-A crash is real: the call runs in a child process which ends, without any clean-up, at its n-th
-change to the file system or before or after its n-th call that changes the card, for every n.
+Calls that are killed on the way: tests/contract/test_kills.py.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -25,12 +20,11 @@ from gpupool.mechanisms.contract import (
 )
 from gpupool.mechanisms.mig.mechanism import MigMechanism
 from gpupool.mechanisms.registry import MECHANISMS, choose_mechanism, find_on_record
-from tests.support.mig_cards import CARDS, KILLED, MigHost, rename_allocation
+from tests.support.mig_cards import CARDS, MigHost, rename_allocation
 from tests.support.mig_fixtures import host, mechanism, mig_library
 
 __all__ = ["host", "mechanism", "mig_library"]
 
-CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
 PROFILE = "2g.35gb"
 
 
@@ -39,52 +33,6 @@ def view(host: MigHost) -> AllocationView:
     """One partition on each of two cards, beside a partition that another tool made."""
     host.make_foreign("1g.18gb", 0)
     return host.make_view(PROFILE, PROFILE)
-
-
-def run_until_killed(call: Callable[[], object], file_change: int | None) -> bool:
-    """Run `call` in a child that dies before that change to the file system; None: at a driver call.
-
-    Returns whether it died.
-    """
-    child = os.fork()
-    if child == 0:
-        left = file_change
-
-        def die(event: str, arguments: tuple[object, ...]) -> None:
-            nonlocal left
-            writes = event == "open" and isinstance(arguments[1], str) and arguments[1][:1] in "wax"
-            if left is not None and (event in CHANGES or writes):
-                if left == 0:
-                    os._exit(KILLED)
-                left -= 1
-
-        sys.addaudithook(die)
-        call()
-        os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, KILLED), "the call failed on its own"
-    return status == KILLED
-
-
-def kill_everywhere(host: MigHost, call: Callable[[Path], object], root: Path) -> Iterator[Path]:
-    """Run `call` on a new state directory per step and yield each after the kill at that step."""
-    for number in count():
-        folder = root / f"file-{number}"
-        died = run_until_killed(lambda folder=folder: call(folder), number)  # type: ignore[misc]
-        yield folder
-        if not died:
-            break
-    assert number >= 8, "the kills did not reach into the call"
-    for number in count(1):
-        folder = root / f"driver-{number}"
-        host.state.die_at = number
-        died = run_until_killed(lambda folder=folder: call(folder), None)  # type: ignore[misc]
-        host.state.die_at = 0
-        yield folder
-        if not died:
-            break
-    # Two partitions, two calls for each, a kill before and after each call.
-    assert number == 9, "the kills did not reach every call of the driver"
 
 
 def prepare(mechanism: MigMechanism, view: AllocationView, folder: Path) -> PreparedAllocation:
@@ -182,54 +130,6 @@ def test_a_younger_generation_takes_over_the_same_partition(
     assert mechanism.observe(tmp_path)["al-1"].generation == 6
     mechanism.unprepare("al-1", 7, tmp_path)
     assert host.snapshot() == before
-
-
-def test_killed_at_any_step_of_preparing_the_next_call_finishes_it(
-    host: MigHost, mechanism: MigMechanism, view: AllocationView, tmp_path: Path
-) -> None:
-    before = host.snapshot()
-    calm = prepare(mechanism, view, tmp_path / "calm")
-    cards = host.snapshot()
-    mechanism.unprepare("al-1", 5, tmp_path / "calm")
-    for folder in kill_everywhere(host, lambda folder: mechanism.prepare(view, folder), tmp_path):
-        assert prepare(mechanism, view, folder).env == calm.env, folder
-        assert host.snapshot() == cards, folder
-        assert mechanism.observe(folder)["al-1"].problem == ""
-        mechanism.unprepare("al-1", 5, folder)
-        assert host.snapshot() == before, folder
-
-
-def test_killed_at_any_step_of_preparing_undoing_leaves_no_instance(
-    host: MigHost, mechanism: MigMechanism, view: AllocationView, tmp_path: Path
-) -> None:
-    before = host.snapshot()
-    for folder in kill_everywhere(host, lambda folder: mechanism.prepare(view, folder), tmp_path):
-        mechanism.unprepare("al-1", 5, folder)
-        assert host.snapshot() == before, folder
-        assert read_files(folder) == {}, folder
-
-
-@pytest.mark.parametrize("by", ["file", "driver"])
-def test_killed_at_any_step_of_undoing_the_next_call_finishes_it(
-    host: MigHost, mechanism: MigMechanism, view: AllocationView, tmp_path: Path, by: str
-) -> None:
-    before = host.snapshot()
-    for number in count(0 if by == "file" else 1):
-        folder = tmp_path / str(number)
-        prepare(mechanism, view, folder)
-        host.state.die_at = number if by == "driver" else 0
-        died = run_until_killed(
-            lambda folder=folder: mechanism.unprepare("al-1", 5, folder),  # type: ignore[misc]
-            number if by == "file" else None,
-        )
-        host.state.die_at = 0
-        assert "al-1" in mechanism.observe(folder) or host.snapshot() == before
-        mechanism.unprepare("al-1", 5, folder)
-        assert host.snapshot() == before, folder
-        assert read_files(folder) == {}, folder
-        if not died:
-            break
-    assert number >= (6 if by == "file" else 9), "the kills did not reach into the call"
 
 
 def test_a_damaged_note_still_leads_to_its_instances(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, HostKind, JobSeat
 from gpupool.model.device import CardMode, Device
-from tests.support.pci_kernel import CRASHED, FakeKernel, FunctionFacts, build_tree
+from tests.support.kill_points import run_killed
+from tests.support.pci_kernel import FakeKernel, FunctionFacts, build_tree
 
 MEMORY = 141 << 30
 CARD = "0000:1b:00.0"
 AUDIO = "0000:1b:00.1"
-CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
 
 
 def build_card_machine(root: Path) -> Path:
@@ -71,26 +70,8 @@ def crash_at(point: int, kernel: FakeKernel, state_dir: Path, call: Callable[[],
     A change is one to a file of the state directory, or one of the kernel's: before its effect and
     after it. False: the call finished before that.
     """
-    child = os.fork()
-    if child == 0:
-        kernel.crash_at = point
-        kernel.points = 0
-        own = str(state_dir)
-
-        def pass_change(event: str, arguments: tuple[object, ...]) -> None:
-            path = str(arguments[0]) if arguments else ""
-            opened = event == "open" and _is_for_writing(arguments)
-            if (event in CHANGES or opened) and path.startswith(own):
-                kernel.pass_point()
-
-        sys.addaudithook(pass_change)
-        call()
-        os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, CRASHED), "the call failed on its own"
-    return status == CRASHED
-
-
-def _is_for_writing(arguments: tuple[object, ...]) -> bool:
-    flags = arguments[2]
-    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
+    kernel.crash_at = point
+    kernel.points = 0
+    killed = run_killed(point, call, pass_change=kernel.pass_point, below=state_dir)
+    kernel.crash_at = None
+    return killed

@@ -30,7 +30,6 @@ from gpupool.probes.nvml.instances import NvmlInstances
 
 SOURCE = Path(__file__).with_name("mig_nvml.c")
 CARDS = ("GPU-00000000-aaaa", "GPU-00000001-aaaa")
-KILLED = 77
 #: By model: the index in NVML's enumeration of each profile id (nvml.h; gpu-operator and mig-parted
 #: issues list both).
 _INDEX = {

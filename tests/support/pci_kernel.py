@@ -21,9 +21,8 @@ from gpupool.mechanisms.pci.sysfs import PciTree
 from gpupool.mechanisms.pci.tools import OperationTools
 from gpupool.mechanisms.pci.writer import SysfsWriter
 from gpupool.mechanisms.slow_step import StepResult
+from tests.support.kill_points import KILLED
 
-#: Exit code of a process that ended at a write.
-CRASHED = 77
 PCI = "sys/bus/pci"
 #: Vendors' numbers.
 NVIDIA = 0x10DE
@@ -160,7 +159,7 @@ class FakeKernel(SysfsWriter):
     def pass_point(self) -> None:
         """Count a point at which the process may end, and end it there."""
         if self.crash_at is not None and self.points == self.crash_at:
-            os._exit(CRASHED)
+            os._exit(KILLED)
         self.points += 1
 
     def _react(self, path: Path, text: str) -> None:

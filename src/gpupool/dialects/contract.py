@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpupool.base.units import WHOLE, format_percent, format_share
 from gpupool.model.claim import SharingKind, TopologyConstraint
+from gpupool.model.isolation.claim_needs import ClaimNeeds
 
 if TYPE_CHECKING:
     from gpupool.dialects.facts import NodeFacts
@@ -178,6 +179,7 @@ class PodHints:
     within: TopologyConstraint | None = None
     priority: str | None = None
     preemptible: bool | None = None
+    needs: ClaimNeeds | None = None
 
 
 NO_HINTS = PodHints()

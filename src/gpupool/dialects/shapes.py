@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpupool.base.units import MIB, WHOLE, format_percent
 from gpupool.dialects.contract import NO_HINTS, ContainerAsk, ContainerClaim, PodHints
 from gpupool.model.claim import ANYWHERE, CardSelector, Shape, SharingKind
+from gpupool.model.isolation.claim_needs import ANY_NEEDS
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ def translate_shape(
         within=within or ANYWHERE,
         profile=ask.profile,
         memory_milli=part,
+        needs=hints.needs or ANY_NEEDS,
         selector=CardSelector(ask.vendor, select.not_models, select.uuids, select.not_uuids),
     )
     return TranslatedShape(shape, _list_left_out(ask))

@@ -15,6 +15,7 @@ from gpupool.mechanisms.contract import (
     NotYet,
     PreparedAllocation,
 )
+from gpupool.mechanisms.layers.layer_notes import LayerNoteBook
 from gpupool.mechanisms.registry import LAYERS
 
 
@@ -64,3 +65,12 @@ def read_enforcement_levels(
     for layer in LAYERS:
         levels = layer.read_enforcement(allocation, levels, state_dir)
     return levels
+
+
+def list_recorded_layers(allocation: str, state_dir: Path) -> list[str]:
+    """Return the names of the layers that were added to an allocation, in their order."""
+    found = []
+    for layer in LAYERS:
+        if LayerNoteBook(state_dir, layer.name).locate_note(allocation).exists():
+            found.append(layer.name)
+    return found

@@ -184,6 +184,7 @@ class Rejection:
 
     `cards` and `nodes` count, per reason, where the claim fell out; `fits_ever` is False
     when no emptying of the pool would help. `nearest` is a claim that would be placed now.
+    `lines` are the same in several lines, for a long sentence; empty for a short one.
     """
 
     sentence: str
@@ -193,3 +194,4 @@ class Rejection:
     fits_ever: bool = True
     nearest: Shape | None = None
     hint: str = ""
+    lines: tuple[str, ...] = ()

@@ -30,6 +30,7 @@ from gpupool.scheduling.filtering.native_library import (
 )
 from gpupool.scheduling.filtering.numa_affinity import order_by_numa_affinity
 from gpupool.scheduling.filtering.partition_profiles import list_profile_names, resolve_profiles
+from gpupool.scheduling.mechanism_choice.allocation_plan import plan_allocation
 from gpupool.scheduling.mechanism_choice.choice import MechanismOption, OfferedCard
 from gpupool.scheduling.mechanism_choice.pool_survey import (
     CardGroup,
@@ -224,6 +225,7 @@ __all__ = [
     "measure_pool",
     "measure_unheld_capacity",
     "order_by_numa_affinity",
+    "plan_allocation",
     "plan_automatic_defragmentation",
     "plan_defragmentation",
     "plan_rebalancing",

@@ -19,7 +19,8 @@ def format_plan(plan: Mapping[str, Any]) -> list[str]:
     if plan["mechanism"] is None:
         lines.append("mechanism: none now")
     else:
-        lines.append(f"mechanism: {plan['mechanism']}: {clean_text(plan['mechanism_why'])}")
+        why = clean_text(plan["mechanism_why"])
+        lines.append(f"mechanism: {plan['mechanism']}" + (f": {why}" if why else ""))
     rejected = plan["rejected"]
     for row in rejected[:ROWS]:
         advice = f" ({row['advice']})" if row["advice"] else ""

@@ -8,12 +8,11 @@ from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
+from gpupool.wire.mechanisms import EnforcementWord, PlannedMechanism
 from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
 from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork, PortWork
 from gpupool.wire.vm import VmIn
 
-#: The words of `model.enforcement.FenceLevel`.
-EnforcementWord = Literal["none", "advisory", "soft", "hard"]
 #: Characters of the sentence that says why a fence is no better than it is.
 FENCE_WHY = 200
 
@@ -198,6 +197,9 @@ class WorkOut(WireModel):
     needs: dict[str, str] = Field(
         default_factory=dict, description="isolation, goal and host that its claim demands"
     )
+    plan: list[PlannedMechanism] = Field(
+        default_factory=list, description="the best first; empty: the agent chooses"
+    )
     seats: list[WorkSeat]
     argv: list[str]
     cwd: str
@@ -256,6 +258,10 @@ class ReportIn(WireModel):
         default_factory=dict,
         max_length=8,
         description="enforcement level by dimension: memory, compute, bandwidth, fault",
+    )
+    layers: list[str] | None = Field(None, max_length=16, description="added; null: no news")
+    refused: dict[str, str] = Field(
+        default_factory=dict, max_length=16, description="mechanisms of the plan, and why not"
     )
     notice: str = Field("", max_length=32)
     reason: str = Field("", max_length=400)

@@ -33,7 +33,11 @@ from gpupool.agent.supervisor.client import (
 from gpupool.agent.supervisor.orphan_processes import reap_orphans, remove_cgroups
 from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.base.errors import DamagedRecord
-from gpupool.mechanisms.preparation import read_enforcement_levels, unprepare_allocation
+from gpupool.mechanisms.preparation import (
+    list_recorded_layers,
+    read_enforcement_levels,
+    unprepare_allocation,
+)
 from gpupool.wire.fleet import FENCE_WHY, ReportIn
 
 #: Seconds between SIGTERM and SIGKILL where the server named no other grace.
@@ -81,6 +85,8 @@ class JobFinisher:
             fence_why=why[:FENCE_WHY],
             mechanism=mechanism.name,
             holds=levels.write(),
+            layers=list_recorded_layers(allocation.key, state_dir),
+            refused=dict(allocation.refused),
             started_ns=record.started_ns,
         )
         self._context.queue_report(report)

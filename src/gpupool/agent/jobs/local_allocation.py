@@ -72,6 +72,8 @@ class LocalAllocation:
     refusal: str = ""
     #: Whether the job was looked at again soon after a step failed.
     is_retried: bool = False
+    #: Why mechanisms of its plan refused it, by name; empty in an agent that found it running.
+    refused: Mapping[str, str] = field(default_factory=dict)
     #: A start that waits for a slow step of its mechanism.
     pending_start: WorkOut | None = None
     #: Why the start waits, as last reported.

@@ -32,7 +32,7 @@ from gpupool.agent.supervisor.client import (
 from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.fence import FenceMechanism
-from gpupool.mechanisms.preparation import read_enforcement_levels
+from gpupool.mechanisms.preparation import list_recorded_layers, read_enforcement_levels
 from gpupool.wire.fleet import FENCE_WHY
 
 #: Seconds for which a supervisor that is just starting or ending may refuse connections.
@@ -191,6 +191,8 @@ class JobMonitor:
             fence_why=why[:FENCE_WHY],
             mechanism=allocation.checkpoint.mechanism,
             holds=self._read_levels(allocation),
+            layers=list_recorded_layers(allocation.key, self._context.state_dir),
+            refused=dict(allocation.refused),
             started_ns=allocation.started_ns,
             pid=live.pid or None,
         )

@@ -31,14 +31,12 @@ from gpupool.agent.jobs.local_allocation import (
     make_checkpoint,
     make_report,
 )
+from gpupool.agent.jobs.mechanism_selection import MechanismSelection, select_mechanism
 from gpupool.agent.jobs.monitor import JobMonitor
 from gpupool.agent.jobs.worker_pool import WorkerPool
-from gpupool.agent.network.job_networks import RESOLV_CONF, make_resolv_conf
 from gpupool.agent.supervisor.client import (
     BadSpec,
-    BindMount,
     FailedToStart,
-    JobSpec,
     JobState,
     JobStatus,
     RepeatedStart,
@@ -55,16 +53,14 @@ from gpupool.agent.supervisor.host_limits import (
 )
 from gpupool.agent.supervisor.log_quota import note_owner
 from gpupool.base.errors import GpupoolError, NotFound, VmRejection
-from gpupool.mechanisms.contract import AllocationView, Mechanism, NotYet
+from gpupool.mechanisms.contract import AllocationView, NotYet
 from gpupool.mechanisms.preparation import prepare_allocation, resize_allocation
-from gpupool.mechanisms.registry import choose_mechanism
 from gpupool.mechanisms.released_step import explain_wait
 from gpupool.mechanisms.slow_step import PAUSE_SECONDS
 from gpupool.model.isolation.claim_needs import read_needs
 from gpupool.probes.contract import ProbeSuspended
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.wire.fleet import WorkOut
-from gpupool.wire.networks import PortWork
 
 DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
@@ -182,7 +178,9 @@ class JobStarter:
         if reason := explain_wait(view):
             self._start_later(allocation, work, NotYet(reason, PAUSE_SECONDS))
             return
-        mechanism = choose_mechanism(view)
+        selection = select_mechanism(work, view, context.state_dir)
+        mechanism = selection.mechanism
+        allocation.refused = selection.refused
         allocation.checkpoint = make_checkpoint(work, mechanism.name)
         if work.earlier_runs and not work.started:
             context.directories.clear_earlier_run(allocation.checkpoint)
@@ -198,7 +196,7 @@ class JobStarter:
                 self._start_later(allocation, work, prepared)
                 return
             allocation.pending_start = None
-            self._check_demands(mechanism, view, work)
+            self._check_plan(allocation, work, view, selection)
             context.helpers.start(allocation.key, prepared.helpers)
             context.add_to_arbiter(allocation)
             context.reach_step("prepared")
@@ -213,7 +211,8 @@ class JobStarter:
                 spec, note = context.vms.make_spec(work.job_name, vm, view, prepared, spec)
                 self._report_notice(allocation, work, "vm", note)
             if work.network is not None:
-                spec = self._join_network(spec, work.network, directory)
+                spec = context.networks.join(spec, work.network, directory)
+                context.reach_step("network-joined")
             self._limit_host(allocation, work, cgroups, binding)
             write_spec(allocation.directory, spec)
             context.reach_step("spec-written")
@@ -225,20 +224,25 @@ class JobStarter:
         if work.want == "resize" and allocation.phase is JobPhase.RUNNING:
             self.resize_job(allocation, work)
 
-    def _join_network(self, spec: JobSpec, port: PortWork, directory: Path) -> JobSpec:
-        """Attach the job to its network; it finds the network's name server."""
-        joined = self._context.networks.attach(port)
-        self._context.reach_step("network-joined")
-        file = directory / "resolv.conf"
-        file.write_text(make_resolv_conf(port))
-        names = BindMount(str(file), str(RESOLV_CONF.resolve()))
-        return replace(spec, network_namespace=str(joined.namespace), binds=(*spec.binds, names))
-
-    def _check_demands(self, mechanism: Mechanism, view: AllocationView, work: WorkOut) -> None:
-        needs = read_needs(work.needs)
-        if needs.is_demanding:
-            host = self._context.read_host_facts()
-            check_demands(needs, mechanism, view, host=host, state_dir=self._context.state_dir)
+    def _check_plan(
+        self,
+        allocation: LocalAllocation,
+        work: WorkOut,
+        view: AllocationView,
+        selection: MechanismSelection,
+    ) -> None:
+        """Refuse what is weaker than demanded, and report how it differs from the plan."""
+        if not work.needs:
+            return
+        reached = check_demands(
+            read_needs(work.needs),
+            selection.mechanism,
+            view,
+            host=self._context.read_host_facts(),
+            state_dir=self._context.state_dir,
+        )
+        difference = selection.describe_difference(reached)
+        self._report_notice(allocation, work, "mechanism", difference)
 
     def _start_later(self, allocation: LocalAllocation, work: WorkOut, answer: NotYet) -> None:
         """Start the job again when its mechanism says so, and report once what it waits for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.engine import open_ports
 from gpupool.agent.network.namespaces import JobNamespaces, JobNetwork, name_interface
 from gpupool.agent.network.switch_ports import SwitchPorts
+from gpupool.agent.supervisor.client import BindMount, JobSpec
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.northbound import name_port
 from gpupool.wire.networks import PortWork
@@ -29,6 +31,21 @@ class JobNetworks:
         self._namespaces = JobNamespaces(files)
         self._lock = threading.Lock()
         self._ports: SwitchPorts | None = None
+
+    def join(self, spec: JobSpec, work: PortWork, directory: Path) -> JobSpec:
+        """Attach a job, and return its description with the network and its name server.
+
+        Args:
+            directory: the job's own.
+
+        Raises:
+            NetworkingUnavailable: the engine does not serve the port.
+        """
+        joined = self.attach(work)
+        file = directory / "resolv.conf"
+        file.write_text(make_resolv_conf(work))
+        names = BindMount(str(file), str(RESOLV_CONF.resolve()))
+        return replace(spec, network_namespace=str(joined.namespace), binds=(*spec.binds, names))
 
     def attach(self, work: PortWork) -> JobNetwork:
         """Give a job its namespace and plug it in; blocks until its packets are forwarded.

@@ -28,6 +28,7 @@ from gpupool.allocations.ledger.stop_reasons import (
     STOP_REASONS,
 )
 from gpupool.allocations.lifecycle.job_ends import judge_end
+from gpupool.allocations.lifecycle.prepared_columns import build_prepared_columns
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, launches
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet.service import FleetService
@@ -86,7 +87,12 @@ _FORGET_LAUNCH = launches.delete().where(launches.c.job_id == sa.bindparam("job"
 
 
 #: Notices that are not about the fence.
-_NOTICE_EVENTS = {"host": "job.unlimited", "preparing": "job.preparing", "vm": "job.vm"}
+_NOTICE_EVENTS = {
+    "host": "job.unlimited",
+    "mechanism": "job.mechanism",
+    "preparing": "job.preparing",
+    "vm": "job.vm",
+}
 
 
 @dataclass
@@ -206,13 +212,7 @@ def _apply_resize(
 
 def _apply_progress(write: WriteTransaction, row: Row, report: ReportIn) -> None:
     """Note that the node has prepared the allocation, or that the command runs."""
-    values: dict[str, Any] = {
-        "fence": report.fence,
-        "fence_why": report.fence_why,
-        "attach_socket": report.attach_socket,
-        "mechanism": report.mechanism or None,
-        "holds": report.holds or None,
-    }
+    values = build_prepared_columns(report)
     if row.allocation_state == AllocationState.GRANTED:
         values["state"] = AllocationState.PREPARED
     if row.applied_generation is None and report.state == "running":

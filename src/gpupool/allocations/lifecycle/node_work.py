@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.ledger.stop_reasons import USUAL_GRACE_SECONDS
+from gpupool.allocations.lifecycle.mechanism_plans import read_mechanism_plans
 from gpupool.allocations.store.gangs import GangRendezvous
 from gpupool.allocations.store.tables import (
     allocations,
@@ -30,7 +31,7 @@ from gpupool.network.ports import read_port_work
 from gpupool.network.tables import network_ports
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.fleet import NumaWork, RunAs, WorkOut, WorkSeat
-from gpupool.wire.networks import PortWork
+from gpupool.wire.mechanisms import PlannedMechanism
 
 #: A row of the joined selects below; their columns are its attributes.
 Row = Any
@@ -145,11 +146,13 @@ def read_work(connection: sa.Connection, agent: str, after: int) -> tuple[int, l
     gangs_of = _read_rendezvous(connection, rows)
     joining = [row.id for row in rows if row.network_id is not None]
     ports = read_port_work(connection, joining) if joining else {}
+    plan_of = read_mechanism_plans(connection, [row for row in rows if _is_to_run(row)])
     work = list[WorkOut]()
     for row in rows:
         meeting = gangs_of.get(row.gang_id) if _is_to_run(row) else None
         variables = {} if meeting is None else meeting.build_environment(row)
-        work.append(_build_work(row, seats_of[row.id], variables, ports.get(row.id)))
+        made = _build_work(row, seats_of[row.id], variables, plan_of.get(row.id, []))
+        work.append(made.model_copy(update={"network": ports.get(row.id)}))
     return rows[-1].work_seq, work
 
 
@@ -209,7 +212,7 @@ def _is_resized(row: Row) -> bool:
 
 
 def _build_work(
-    row: Row, taken: Sequence[Row], variables: dict[str, str], port: PortWork | None
+    row: Row, taken: Sequence[Row], variables: dict[str, str], plan: list[PlannedMechanism]
 ) -> WorkOut:
     spec = row.spec or row.gang_launch or row.array_launch or _DELETED_LAUNCH
     stopping = row.allocation_state == AllocationState.RELEASING
@@ -227,6 +230,7 @@ def _build_work(
         priority=row.priority,
         fence=spec["fence"],
         needs=row.needs or {},
+        plan=plan,
         seats=[
             WorkSeat(
                 uuid=seat.uuid,
@@ -255,5 +259,4 @@ def _build_work(
         earlier_runs=row.preemptions,
         started=row.state == "running",
         vm=spec.get("vm"),
-        network=port,
     )

@@ -286,17 +286,14 @@ allocations = sa.Table(
     sa.Column("node_id", sa.ForeignKey("nodes.id"), nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("generation", sa.BigInteger, nullable=False),
-    sa.Column(
-        "applied_generation",
-        sa.BigInteger,
-        nullable=True,
-        comment="what its node last said is in force",
-    ),
+    sa.Column("applied_generation", sa.BigInteger, comment="what its node last said is in force"),
     sa.Column("why", sa.String(200), nullable=False, server_default=""),
     sa.Column("fence", sa.String(16), nullable=False, server_default="none"),
     sa.Column("fence_why", sa.String(200), nullable=False, server_default=""),
     sa.Column("mechanism", sa.String(32), nullable=True, comment="null: its node has not said"),
     sa.Column("holds", sa.JSON, nullable=True, comment="level by dimension; null: unknown"),
+    sa.Column("layers", sa.JSON, comment="added to the mechanism, in order; null: unknown"),
+    sa.Column("refused", sa.JSON, comment="mechanisms that its node refused, and why"),
     sa.Column("attach_socket", sa.String(4096), nullable=True),
     sa.Column(
         "work_seq", sa.BigInteger, nullable=False, comment="when its node last had news of it"

@@ -325,7 +325,7 @@ def refuse_rejection(rejection: Rejection | None) -> None:
     if rejection.nearest is not None:
         hint = (hint + "; " if hint else "") + f"fits now: {rejection.nearest}"
     error = _REFUSALS.get(rejection.dominant, RequestRejection)
-    raise error(rejection.sentence, hint=hint, cards=numbers)
+    raise error("\n".join(rejection.lines) or rejection.sentence, hint=hint, cards=numbers)
 
 
 def _build_name(command: str, public_id: str, letters: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -13,7 +12,11 @@ from gpupool.allocations.placement.start_view import build_start_fields
 from gpupool.allocations.store.gangs import read_shape
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.allocations.views import list as reading
-from gpupool.allocations.views.mechanism_plan import plan_mechanism
+from gpupool.allocations.views.mechanism_plan import (
+    describe_prepared,
+    plan_mechanism,
+    read_prepared,
+)
 from gpupool.base.units import format_duration, format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
@@ -86,18 +89,16 @@ def explain_job(
     shape = _read_shape(connection, job)
     if shape is not None and job.state not in ENDED:
         cards = [seat.uuid for seat in job.seats]
-        plan = plan_mechanism(cache.build_snapshot(), shape, job.tenant, cards)
-        answer = answer.model_copy(update=dict(plan) | _read_prepared(job))
+        prepared = read_prepared(connection, job.id)
+        if prepared is None:
+            plan = plan_mechanism(cache.build_snapshot(), shape, job.tenant, cards)
+        else:
+            snapshot = cache.build_snapshot()
+            plan = describe_prepared(prepared, snapshot, shape, job.tenant, cards)
+        answer = answer.model_copy(update=dict(plan))
     if not job.gang:
         return answer
     return answer.model_copy(update={"gang": _read_gang(connection, job.gang)})
-
-
-def _read_prepared(job: JobOut) -> dict[str, Any]:
-    """Return what the job's node has prepared, in place of the plan; empty before it says so."""
-    if job.mechanism is None or job.holds is None:
-        return {}
-    return {"mechanism": job.mechanism, "holds": job.holds}
 
 
 def _read_shape(connection: sa.Connection, job: JobOut) -> Shape | None:

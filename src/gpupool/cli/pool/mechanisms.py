@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from gpupool.terminal.output import Row, TableColumn, clean_text, format_table, 
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 from gpupool.terminal.references import quote_segment
 
+#: Columns of the output, so that it fits the smallest terminals.
+WIDTH = 80
+INDENT = 4
 _COLORS = {"now": "green", "after-switch": "yellow"}
 #: Needs of a switch of the mode, in the words of the API.
 _NEEDS = {
@@ -25,12 +29,15 @@ _NEEDS = {
     "reboot": "reboots the node",
 }
 
+_HOSTS = {"process": "processes", "container": "containers", "vm": "VMs"}
+
 
 def register(parser: CommandParser) -> None:
     parser.about = """
     Per card every mechanism of its node: whether a claim can have it now, after a switch of the card's mode (with
     what the switch needs and how long it takes), or never, and why. The columns say what is enforced: hard (hardware,
-    kernel or hypervisor), soft (unmodified programs), advisory, none. Cards that are alike share a table.
+    kernel or hypervisor), soft (unmodified programs), advisory, none. Below each row are its hosts, its profiles and
+    the reason. Cards that are alike share a table.
     A claim asks for isolation with  gpupool run --isolation soft|hard|fault.
     """
     parser.examples = [
@@ -94,17 +101,41 @@ def format_group(cards: Sequence[Row], color: bool) -> str:
     offers = first["facts"].get("mechanisms") or {}
     if not offers.get("mechanisms"):
         return f"{title}\n\nits agent publishes no mechanisms"
-    lines = [title, "", format_table(offers["mechanisms"], COLUMNS, color=color)]
+    lines = [title, ""]
+    table = format_table(offers["mechanisms"], COLUMNS, color=color).split("\n")
+    lines.append(table[0])
+    for line, offer in zip(table[1:], offers["mechanisms"], strict=True):
+        lines.append(line)
+        lines += wrap_text(describe_offer(offer), " " * INDENT)
     for layer in offers.get("layers", ()):
-        lines.append(f"layer {clean_text(layer['name'])}: {_describe_layer(layer)}")
+        text = f"layer {clean_text(layer['name'])}: {_describe_layer(layer)}"
+        lines += wrap_text(text, "")
     return "\n".join(lines)
 
 
+def wrap_text(text: str, indent: str) -> list[str]:
+    """Return lines of at most `WIDTH` columns; all but the first are indented."""
+    later = " " * INDENT
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=later, break_long_words=False
+    )
+
+
 def describe_when(offer: Row) -> str:
-    """Format when a card serves an offer: `now`, `after a switch to mig`, `never`."""
-    if offer["availability"] != "after-switch":
-        return str(offer["availability"])
-    return f"after a switch to {offer['mode']}"
+    """Format when a card serves an offer: `now`, `after switch`, `never`."""
+    return str(offer["availability"]).replace("-", " ")
+
+
+def describe_offer(offer: Row) -> str:
+    """Format the hosts, profiles and reasons of an offer, as stand below its row."""
+    parts = ["for " + " and ".join(_HOSTS.get(host, host) for host in offer["hosts"])]
+    names = [clean_text(profile[0]) for profile in offer.get("profiles", ())]
+    if names:
+        parts.append(f"profiles {', '.join(names)}")
+    reason = describe_reason(offer)
+    if reason:
+        parts.append(reason)
+    return "; ".join(parts)
 
 
 def describe_reason(offer: Row) -> str:
@@ -114,18 +145,13 @@ def describe_reason(offer: Row) -> str:
     if switch is not None and offer["availability"] == "after-switch":
         seconds = switch["seconds"]
         lasts = "unknown time" if seconds is None else f"{seconds:g} s"
-        parts.append(f"{_NEEDS.get(switch['needs'], switch['needs'])}, {lasts}")
+        needs = _NEEDS.get(switch["needs"], switch["needs"])
+        parts.append(f"a switch to {offer['mode']} {needs}, {lasts}")
     if offer["why"]:
         parts.append(clean_text(offer["why"]))
     if offer.get("one_owner"):
         parts.append("one tenant at a time")
     return "; ".join(parts)
-
-
-def describe_sizes(offer: Row) -> str:
-    """Format which sizes are served: `any`, `whole`, or the names of the profiles."""
-    names = [clean_text(profile[0]) for profile in offer.get("profiles", ())]
-    return ", ".join(names) or str(offer["sizes"])
 
 
 def _describe_layer(layer: Row) -> str:
@@ -148,11 +174,9 @@ def _read_level(name: str) -> Any:
 COLUMNS = (
     TableColumn("MECHANISM", lambda offer: offer["name"]),
     TableColumn("WHEN", describe_when, color=lambda offer: _COLORS.get(offer["availability"])),
-    TableColumn("SIZES", describe_sizes),
-    TableColumn("HOSTS", lambda offer: ", ".join(offer["hosts"])),
+    TableColumn("SIZES", lambda offer: offer["sizes"]),
     TableColumn("MEMORY", _read_level("memory")),
     TableColumn("COMPUTE", _read_level("compute")),
     TableColumn("BANDWIDTH", _read_level("bandwidth")),
     TableColumn("FAULT", _read_level("fault")),
-    TableColumn("WHY", describe_reason),
 )

@@ -30,6 +30,8 @@ from gpupool.dialects.kubernetes import lws, ray
 from gpupool.dialects.pod import PlacedWord, PodContainer, PodView
 from gpupool.model.catalogue import CATALOGUE, find_model, vendor_of
 from gpupool.model.claim import SharingKind, TopologyConstraint
+from gpupool.model.isolation.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
+from gpupool.model.isolation.host_kind import HostKind
 
 DOMAIN = "gpupool.dev"
 GPUS = f"{DOMAIN}/gpus"
@@ -41,6 +43,9 @@ SLOT = f"{DOMAIN}/slot"
 QUEUE = f"{DOMAIN}/queue"
 TOPOLOGY = f"{DOMAIN}/topology"
 PREEMPTIBLE = f"{DOMAIN}/preemptible"
+ISOLATION = f"{DOMAIN}/isolation"
+GOAL = f"{DOMAIN}/goal"
+HOST = f"{DOMAIN}/host"
 GANG = f"{DOMAIN}/gang"
 GANG_MIN = f"{DOMAIN}/gang-min"
 GANG_SIZE = f"{DOMAIN}/gang-size"
@@ -188,6 +193,23 @@ def _read_hints(pod: PodView) -> PodHints:
         gang=gang,
         within=None if near is None else _read_topology(near),
         preemptible=None if yields is None else amounts.read_truth(yields),
+        needs=_read_needs(pod),
+    )
+
+
+def _read_needs(pod: PodView) -> ClaimNeeds | None:
+    """What the pod demands of the way its cards are shared; None where it says nothing."""
+    isolation = pod.find_annotation(ISOLATION)
+    goal = pod.find_annotation(GOAL)
+    host = pod.find_annotation(HOST)
+    if host is not None:
+        # Every pod is one, so nothing is demanded by it.
+        amounts.read_text(host, str(HostKind.CONTAINER))
+    if isolation is None and goal is None:
+        return None
+    return ClaimNeeds(
+        None if isolation is None else IsolationKind(amounts.read_text(isolation, *IsolationKind)),
+        None if goal is None else ClaimGoal(amounts.read_text(goal, *ClaimGoal)),
     )
 
 
@@ -264,6 +286,19 @@ DIALECT = Dialect(
             TOPOLOGY, WordPlace.ANNOTATION, "`rack`, `rack,preferred`", "within one such domain"
         ),
         KnownWord(PREEMPTIBLE, WordPlace.ANNOTATION, "bool", "may be preempted"),
+        KnownWord(
+            ISOLATION,
+            WordPlace.ANNOTATION,
+            "`none`, `soft`, `hard`, `fault`",
+            "least isolation; refused where no card's node says that it reaches it",
+        ),
+        KnownWord(
+            GOAL,
+            WordPlace.ANNOTATION,
+            "`latency`, `throughput`, `density`",
+            "preferred among what isolates well enough",
+        ),
+        KnownWord(HOST, WordPlace.ANNOTATION, "`container`", "what every pod is"),
         KnownWord(QUEUE, WordPlace.LABEL, "name", "queue"),
         KnownWord(GANG, WordPlace.LABEL, "name", "the gang the pod belongs to"),
         KnownWord(GANG_MIN, WordPlace.ANNOTATION, "integer", "so many start together"),

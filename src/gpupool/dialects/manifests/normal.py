@@ -27,6 +27,7 @@ from gpupool.dialects.kubernetes import native
 from gpupool.dialects.manifests.registry import find_word
 from gpupool.dialects.pod import PodContainer, read_pod
 from gpupool.model.claim import SharingKind, TopologyConstraint
+from gpupool.model.isolation.claim_needs import read_needs
 
 
 def build_document(claim: PodClaim) -> dict[str, Any]:
@@ -133,6 +134,7 @@ def _read_claim(given: Mapping[str, Any]) -> PodClaim:
     hints = dict(given.get("pod") or {})
     gang = hints.pop("gang", None)
     within = hints.pop("within", None)
+    needs = hints.pop("needs", None)
     said = PodHints(
         **_read_texts(hints, "queue", "priority"),
         gang=None
@@ -142,6 +144,7 @@ def _read_claim(given: Mapping[str, Any]) -> PodClaim:
         if within is None
         else TopologyConstraint(**_read_texts(within, "required", "preferred")),
         preemptible=hints["preemptible"] is True if "preemptible" in hints else None,
+        needs=None if needs is None else read_needs(needs),
     )
     return PodClaim(tuple(map(_read_container, given["containers"])), said)
 

@@ -143,6 +143,8 @@ def _write_hints(new: Mapped, claim: PodClaim) -> None:
         notes[native.TOPOLOGY] = format_topology(hints.within)
     if hints.preemptible is not None:
         notes[native.PREEMPTIBLE] = str(hints.preemptible).lower()
+    for key, value in (hints.needs.write() if hints.needs else {}).items():
+        notes[f"{native.DOMAIN}/{key}"] = value
     if labels:
         _get_child(_get_child(new, "metadata"), "labels").update(labels)
     _add_annotations(new, notes)

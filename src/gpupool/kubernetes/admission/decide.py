@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from gpupool.base.errors import GpupoolError, RequestRejection
+from gpupool.base.errors import GpupoolError, IsolationNotOffered, RequestRejection
 from gpupool.dialects.contract import PodClaim
 from gpupool.dialects.facts import UNKNOWN, NodeFacts
 from gpupool.dialects.manifests.reading import understand_pod
@@ -76,6 +76,7 @@ def decide_admission(pod: Json, namespace: str, cluster: ClusterFacts) -> Admiss
     Raises:
         BadManifest: the pod's words cannot be read.
         RequestRejection: the pod can never start in this cluster.
+        IsolationNotOffered: no card of this cluster is known to isolate as the pod demands.
     """
     # The API server may ask again after another webhook: the decision starts from the plain pod.
     free = direct.undo_direct(pod)
@@ -111,14 +112,15 @@ def _interpret_pod(pod: Json, cluster: ClusterFacts) -> PodClaim:
 
 
 def _refuse_impossible(claim: PodClaim, namespace: str, cluster: ClusterFacts) -> None:
-    """Raise RequestRejection for a claim that can never get its cards."""
+    """Raise RequestRejection or IsolationNotOffered for a claim that can never get its cards."""
     tenant = cluster.tree.tenant_of.get(namespace, namespace)
     for one in claim.containers:
         said = cluster.why_never(translate_shape(one, claim.hints).shape, tenant)
         if said is not None:
-            raise RequestRejection(
-                f"container {one.container}: {said.sentence}", hint=_choose_hint(said)
-            )
+            kind: type[GpupoolError] = RequestRejection
+            if said.dominant is RejectionReason.ISOLATION:
+                kind = IsolationNotOffered
+            raise kind(f"container {one.container}: {said.sentence}", hint=_choose_hint(said))
 
 
 def _choose_hint(said: Rejection) -> str:

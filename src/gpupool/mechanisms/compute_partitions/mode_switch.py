@@ -15,8 +15,9 @@ from gpupool.mechanisms.pci.operations import Operation
 from gpupool.mechanisms.pci.partition_modes import AVAILABLE, CURRENT
 from gpupool.mechanisms.pci.requests import read_address
 from gpupool.mechanisms.pci.steps import PlanRunner
-from gpupool.mechanisms.pci.sysfs import PciTree, read_text
+from gpupool.mechanisms.pci.sysfs import PciTree
 from gpupool.model.device import CardMode, Device, ModeNeed, ModeOffer
+from gpupool.probes.common.sysfs import read_text
 
 #: Agents of a mode; those of CPX differ between cards.
 _AGENTS: Final = {CardMode.DPX: 2, CardMode.TPX: 3, CardMode.QPX: 4}

@@ -92,7 +92,8 @@ class ComputeMask:
         note = notes.find_note(allocation)
         if note is not None:
             refuse_stale(note, generation)
-            notes.remove_note(allocation)
+        # Without a note as well: a first one may have been killed before it had its name.
+        notes.remove_note(allocation)
 
     def read_enforcement(
         self, allocation: str, levels: EnforcementLevels, state_dir: Path

@@ -84,13 +84,13 @@ class DeviceMemoryLimit:
         notes = LayerNoteBook(state_dir, self.name)
         note = notes.find_note(allocation)
         if note is None:
+            notes.remove_note(allocation)  # of a first note that was killed before it had its name
             return
         refuse_stale(note, generation)
         group = Path(str(note.made["group"]))
         # The supervisor removes the group with the job; its limits went with it.
         current = dmem.read_limits(group)
-        made: Mapping[str, str] = note.made["limits"]
-        mine = {r: note.before[r] for r in note.before if current.get(r) == made.get(r)}
+        mine = {r: note.before[r] for r in note.before if _is_own(note, r, current.get(r))}
         if mine:
             dmem.write_limits(group, mine)
         notes.remove_note(allocation)
@@ -117,9 +117,16 @@ class DeviceMemoryLimit:
         limits = _compute_limits(group, list_limited_grants(view))
         current = dmem.read_limits(group)
         before = {region: current.get(region, dmem.UNLIMITED) for region in limits}
-        made = {"group": str(group), "limits": limits}
-        note = LayerNote(view.allocation, view.generation, before=before, made=made)
-        LayerNoteBook(state_dir, self.name).begin_preparing(note)
+        notes = LayerNoteBook(state_dir, self.name)
+        old = notes.find_note(view.allocation)
+        # Until the new limits are written the old ones hold, and are ours to undo as well.
+        earlier = {}
+        for region, limit in current.items():
+            is_changed = limit != limits.get(region)
+            if old is not None and is_changed and _is_own(old, region, limit):
+                earlier[region] = limit
+        made = {"group": str(group), "limits": limits, "earlier": earlier}
+        notes.begin_preparing(LayerNote(view.allocation, view.generation, before=before, made=made))
         dmem.write_limits(group, limits)
         current = dmem.read_limits(group)
         for region, limit in limits.items():
@@ -129,6 +136,12 @@ class DeviceMemoryLimit:
                     f"got {current.get(region, 'none')}, expected {limit}",
                     hint="a limit below the memory in use is refused",
                 )
+
+
+def _is_own(note: LayerNote, region: str, limit: str | None) -> bool:
+    """Whether a limit of a region is what this layer wrote, now or before the last resize."""
+    written = (note.made["limits"].get(region), note.made.get("earlier", {}).get(region))
+    return limit is not None and limit in written
 
 
 def list_limited_grants(view: AllocationView) -> list[GrantedDevice]:

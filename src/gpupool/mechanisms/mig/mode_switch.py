@@ -149,7 +149,8 @@ class MigModeSwitch:
                         return NotYet(f"the reset of {card} ends", PAUSE_SECONDS)
                     self._finish(record, card, wanted)
                     return None
-                if not record.is_resetting():
+                # A reset that runs into the other mode does not count: an agent was killed in it.
+                if not record.is_resetting() or found.pending is not wanted:
                     self._refuse_switch(device, wanted)
                     record.write_before(found)
                     self._ask_for_mode(record, card, wanted)
@@ -301,6 +302,8 @@ class _SwitchRecord:
             self.change(resetting=False)
 
     def remove(self) -> None:
+        """Remove the record, and a first one that was killed before it had its name. Idempotent."""
+        self._path.with_name(f"{self._path.name}.new").unlink(missing_ok=True)
         self._path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Any] | None:

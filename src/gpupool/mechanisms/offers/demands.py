@@ -31,23 +31,31 @@ class PreparedCard:
     host: HostFacts
 
 
-def explain_unmet_demand(needs: ClaimNeeds, card: PreparedCard, reported: EnforcementLevels) -> str:
+def find_reached_levels(card: PreparedCard, reported: EnforcementLevels) -> EnforcementLevels:
+    """Return what holds on a card of an allocation.
+
+    A mechanism of whole cards reports that there is nothing to limit: what holds is that no other
+    tenant reaches the card, which its offer says.
+
+    Args:
+        card: the card and its mechanism.
+        reported: what the mechanism and its layers report of the allocation.
+    """
+    levels = reported
+    for offer in describe_mechanism(card.mechanism, card.device, card.host):
+        if offer.sizes is SizeClass.WHOLE and offer.availability is OfferAvailability.NOW:
+            levels = strengthen_levels(levels, offer.levels)
+    return levels
+
+
+def explain_unmet_demand(needs: ClaimNeeds, reached: EnforcementLevels) -> str:
     """Return in which dimensions an allocation is weaker than its claim demands; empty if in none.
 
     Args:
         needs: what the claim demands.
-        card: the card and its mechanism.
-        reported: what the mechanism and its layers report of the allocation.
+        reached: what holds on a card of the allocation.
     """
-    if not needs.is_demanding:
-        return ""
-    levels = reported
-    # A mechanism of whole cards reports that there is nothing to limit: what holds is that no other
-    # tenant reaches the card, which its offer says.
-    for offer in describe_mechanism(card.mechanism, card.device, card.host):
-        if offer.sizes is SizeClass.WHOLE and offer.availability is OfferAvailability.NOW:
-            levels = strengthen_levels(levels, offer.levels)
     words = []
-    for name in list_missing_levels(levels, needs.minimum):
-        words.append(f"{name} is {getattr(levels, name)}, {getattr(needs.minimum, name)} is asked")
+    for name in list_missing_levels(reached, needs.minimum):
+        words.append(f"{name} is {getattr(reached, name)}, {getattr(needs.minimum, name)} is asked")
     return "; ".join(words)

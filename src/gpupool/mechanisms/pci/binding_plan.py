@@ -9,7 +9,8 @@ from pathlib import Path
 from gpupool.mechanisms.contract import PciFunction
 from gpupool.mechanisms.pci.drivers import find_driver, find_module, is_same_driver
 from gpupool.mechanisms.pci.operations import Operation
-from gpupool.mechanisms.pci.sysfs import PciDescription, PciTree, read_link, read_number
+from gpupool.mechanisms.pci.sysfs import PciDescription, PciTree, read_link
+from gpupool.probes.common.sysfs import read_number
 
 #: Seconds that a card may take to become idle, for daemons that close it slowly.
 IDLE_SECONDS = 60.0

@@ -9,7 +9,8 @@ import os
 import re
 from fnmatch import fnmatchcase
 
-from gpupool.mechanisms.pci.sysfs import PciTree, read_text
+from gpupool.mechanisms.pci.sysfs import PciTree
+from gpupool.probes.common.sysfs import read_text
 
 #: The driver for hardware that needs no variant.
 PLAIN_MODULE = "vfio_pci"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpupool.mechanisms.pci.drivers import is_handover_driver
-from gpupool.mechanisms.pci.sysfs import PciDescription, PciTree, read_text
+from gpupool.mechanisms.pci.sysfs import PciDescription, PciTree
+from gpupool.probes.common.sysfs import read_text
 
 
 @dataclass(frozen=True)

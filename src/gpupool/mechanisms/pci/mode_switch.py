@@ -119,6 +119,8 @@ class OperationSwitch:
     def leave(self, device: Device, state_dir: Path) -> NotYet | None:
         record = read_record(device.uuid, state_dir)
         if record is None:
+            # An agent that was killed before its first record has left its directory.
+            _remove_files(device.uuid, state_dir)
             return None
         if record.mode is not self.mode:
             raise RequestRejection(f"{device.uuid} is in mode {record.mode}, not {self.mode}")
@@ -146,8 +148,7 @@ class OperationSwitch:
             return result
         if result.exit_code:
             raise WrongState(f"{record.uuid} was not put back: {result.output.strip()}")
-        shutil.rmtree(folder)
-        _locate_record(record.uuid, state_dir).unlink()
+        _remove_files(record.uuid, state_dir)
         return None
 
     def _write_plan(self, device: Device, state_dir: Path) -> SwitchRecord:
@@ -245,6 +246,16 @@ def _locate_record(uuid: str, state_dir: Path) -> Path:
     if not uuid or uuid.startswith(".") or "/" in uuid or "\0" in uuid:
         raise ValueError(f"not a uuid of a card: {uuid!r}")
     return state_dir / "modes" / f"{uuid}.json"
+
+
+def _remove_files(uuid: str, state_dir: Path) -> None:
+    """Remove what a switch has of a card, its record last. Idempotent."""
+    record = _locate_record(uuid, state_dir)
+    folder = locate_work(uuid, state_dir)
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    for path in (record.with_name(f"{record.name}.new"), record):
+        path.unlink(missing_ok=True)
 
 
 def _write_step(record: SwitchRecord, step: str, state_dir: Path) -> None:

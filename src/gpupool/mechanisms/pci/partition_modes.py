@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.mechanisms.pci.holders import find_holders, format_holders
-from gpupool.mechanisms.pci.sysfs import read_text
 from gpupool.mechanisms.pci.tools import OperationFailure, OperationTools
+from gpupool.probes.common.sysfs import read_text
 
 #: The mode that the card is in, and those that it has.
 CURRENT: Final = "current_compute_partition"

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpupool.probes.common.sysfs import read_number, read_text
+
 #: `0000:01:00.0`; what comes from a file or a claim is checked before it becomes part of a path.
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 #: linux/ioport.h
@@ -204,23 +206,6 @@ def _read_bars(path: Path) -> tuple[int, ...]:
         if flags & _IORESOURCE_MEM and end > start:
             sizes.append(end - start + 1)
     return tuple(sizes)
-
-
-def read_text(path: Path) -> str | None:
-    """Read an attribute without its newline; None where it is missing or cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None
-
-
-def read_number(path: Path) -> int | None:
-    """Read a number, None where it is missing or is none."""
-    text = read_text(path)
-    try:
-        return None if text is None else int(text, 0)
-    except ValueError:
-        return None
 
 
 def read_link(path: Path) -> str | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpupool.mechanisms.pci.holders import find_holders, format_holders
-from gpupool.mechanisms.pci.sysfs import read_number, read_text
 from gpupool.mechanisms.pci.tools import OperationFailure, OperationTools
+from gpupool.probes.common.sysfs import read_number, read_text
 
 #: Looks at a card whose virtual functions are not all there yet.
 LOOKS = 100

@@ -9,8 +9,9 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from gpupool.mechanisms.pci.sysfs import PciTree, read_link, read_number, read_text
+from gpupool.mechanisms.pci.sysfs import PciTree, read_link
 from gpupool.mechanisms.pci.tools import OperationFailure, OperationTools
+from gpupool.probes.common.sysfs import read_number, read_text
 
 #: Namespace of the ids of mediated devices; fixed, so that an id can be computed again.
 _NAMESPACE = uuid.UUID("6f1d3c52-7a4b-5e0e-9d52-0c4f8f1f6a11")

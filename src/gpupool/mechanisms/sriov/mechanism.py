@@ -20,12 +20,13 @@ from gpupool.mechanisms.pci.handover import CardHandover
 from gpupool.mechanisms.pci.handover_record import HandoverPlan
 from gpupool.mechanisms.pci.holders import find_holders
 from gpupool.mechanisms.pci.requests import find_mode_problem, read_address
-from gpupool.mechanisms.pci.sysfs import PciTree, read_number
+from gpupool.mechanisms.pci.sysfs import PciTree
 from gpupool.mechanisms.sriov.mode_switch import GIM
 from gpupool.mechanisms.sriov.quotas import has_quotas, plan_changes, plan_quotas
 from gpupool.model.device import CardMode, Device
 from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.partition import PartitionProfile
+from gpupool.probes.common.sysfs import read_number
 
 _QUOTAS = EnforcementLevels(memory=FenceLevel.HARD, compute=FenceLevel.HARD, fault=FenceLevel.SOFT)
 _TURNS = EnforcementLevels(memory=FenceLevel.HARD, compute=FenceLevel.SOFT, fault=FenceLevel.SOFT)

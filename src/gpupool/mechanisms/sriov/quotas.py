@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpupool.mechanisms.pci.operations import Operation
-from gpupool.mechanisms.pci.sysfs import PciTree, read_number
+from gpupool.mechanisms.pci.sysfs import PciTree
+from gpupool.probes.common.sysfs import read_number
 
 #: Milliseconds in which each VF of a full card has its turn once.
 PERIOD_MS = 100

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gpupool.mechanisms.contract import EnforcementLevels, FenceLevel
-from gpupool.mechanisms.pci.sysfs import read_text
+from gpupool.probes.common.sysfs import read_text
 
 #: Below the root: where the administrator puts the token for guests.
 LICENCE_FOLDER = "etc/gpupool/vgpu-licence"

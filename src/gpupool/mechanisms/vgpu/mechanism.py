@@ -14,7 +14,7 @@ from gpupool.mechanisms.pci.handover import CardHandover
 from gpupool.mechanisms.pci.handover_record import HandoverPlan
 from gpupool.mechanisms.pci.holders import find_holders
 from gpupool.mechanisms.pci.requests import find_mode_problem, read_address
-from gpupool.mechanisms.pci.sysfs import read_link, read_number
+from gpupool.mechanisms.pci.sysfs import read_link
 from gpupool.mechanisms.pci.virtual_gpus import (
     locate_mediated_device,
     locate_type_attribute,
@@ -40,6 +40,7 @@ from gpupool.model.enforcement import EnforcementLevels, FenceLevel
 from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.isolation.mechanism_offer import SizeClass
 from gpupool.model.partition import PartitionProfile
+from gpupool.probes.common.sysfs import read_number
 
 END_OF_LIFE = (
     "GVT-g has reached its end of life: Intel develops it no more, and it serves graphics up to "

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpupool.mechanisms.pci.sysfs import PciTree, read_number, read_text
+from gpupool.mechanisms.pci.sysfs import PciTree
 from gpupool.mechanisms.pci.virtual_gpus import locate_type_attribute, locate_types
+from gpupool.probes.common.sysfs import read_number, read_text
 
 #: `H200X-1-18C`, `A40-8Q`: GB of memory before the series' letter.
 _NAME = re.compile(r".*-(?P<gigabytes>\d+)[QCBA](?:ME)?")

@@ -115,6 +115,15 @@ def strengthen_levels(one: EnforcementLevels, other: EnforcementLevels) -> Enfor
     return EnforcementLevels(**stronger)
 
 
+def weaken_levels(one: EnforcementLevels, other: EnforcementLevels) -> EnforcementLevels:
+    """Return the weaker level of each dimension."""
+    weaker = {}
+    for field in fields(EnforcementLevels):
+        pair = (getattr(one, field.name), getattr(other, field.name))
+        weaker[field.name] = min(pair, key=lambda level: level.rank)
+    return EnforcementLevels(**weaker)
+
+
 def list_missing_levels(levels: EnforcementLevels, required: EnforcementLevels) -> list[str]:
     """List the dimensions in which `levels` are weaker than `required`."""
     missing = []

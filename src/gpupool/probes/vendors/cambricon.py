@@ -15,6 +15,7 @@ from gpupool.probes.vendors.tool_report import (
     ToolFormat,
     ToolQuery,
     ToolReport,
+    list_processes,
     parse_address,
     parse_mib,
     parse_whole,
@@ -37,7 +38,7 @@ def parse_table(text: str) -> ToolReport:
         cells = split_cells(line)
         if len(cells) == len(above) == 3 and "MiB" in cells[1] and above[0][:1].isdigit():
             number = int(above[0].split()[0])
-            cards.append(_read_card(number, above, cells, _list_processes(listed, number)))
+            cards.append(_read_card(number, above, cells, list_processes(_PROCESS, listed, number)))
         above = cells
     found = _VERSION.search(text)
     return ToolReport(tuple(cards), (found.group(1) or found.group(2)) if found else None)
@@ -62,14 +63,6 @@ def _read_card(
         health_reason="cnmon shows no health",
         processes=processes,
     )
-
-
-def _list_processes(listed: str, number: int) -> tuple[DeviceProcess, ...]:
-    found = []
-    for card, pid, memory in _PROCESS.findall(listed):
-        if int(card) == number:
-            found.append(DeviceProcess(int(pid), memory_bytes=parse_mib(memory)))
-    return tuple(found)
 
 
 FORMAT = ToolFormat(

@@ -16,6 +16,7 @@ from gpupool.probes.vendors.tool_report import (
     ToolFormat,
     ToolQuery,
     ToolReport,
+    find_whole,
     parse_address,
     parse_mib,
     parse_number,
@@ -63,9 +64,9 @@ def _read_card(number: int, entry: Mapping[str, str]) -> ToolCard:
         uuid=f"GPU-{unique.removeprefix('0x')}" if parse_hex(unique) else "",
         address=parse_address(entry.get("PCI Bus")),
         used_bytes=_read_memory(entry, "Total Used Memory"),
-        utilization_percent=_find_whole(entry, _UTILIZATION),
+        utilization_percent=find_whole(entry, _UTILIZATION),
         power_watts=parse_whole(entry.get("Average Graphics Package Power (W)")),
-        temperature_celsius=_find_whole(entry, _TEMPERATURE),
+        temperature_celsius=find_whole(entry, _TEMPERATURE),
         health_reason="hy-smi shows no health",
     )
 
@@ -83,13 +84,6 @@ def _read_memory(entry: Mapping[str, str], what: str) -> int | None:
         return parse_mib(entry[f"vram {what} (MiB)"])
     number = parse_number(entry.get(f"vram {what} (B)", entry.get(f"VRAM {what} (B)")))
     return None if number is None else round(number)
-
-
-def _find_whole(entry: Mapping[str, str], names: tuple[str, ...]) -> int | None:
-    for name in names:
-        if name in entry:
-            return parse_whole(entry[name])
-    return None
 
 
 FORMAT = ToolFormat(

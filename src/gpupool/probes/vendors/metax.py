@@ -12,6 +12,7 @@ from gpupool.probes.vendors.tool_report import (
     ToolFormat,
     ToolQuery,
     ToolReport,
+    list_processes,
     parse_address,
     parse_mib,
     parse_whole,
@@ -38,7 +39,7 @@ def parse_table(text: str) -> ToolReport:
         name = _NAME.match(above[0]) if len(cells) == len(above) == 3 else None
         if name and parse_address(above[1]):
             number = int(name.group(1))
-            uses = _list_processes(listed, number) if heading else None
+            uses = list_processes(_PROCESS, listed, number) if heading else None
             cards.append(_read_card(number, name.group(2), above, cells, uses))
         above = cells
     found = _VERSION.search(text)
@@ -68,14 +69,6 @@ def _read_card(
         health_reason="" if is_available else f"mx-smi says {lower[2]}",
         processes=processes,
     )
-
-
-def _list_processes(listed: str, number: int) -> tuple[DeviceProcess, ...]:
-    found = []
-    for card, pid, memory in _PROCESS.findall(listed):
-        if int(card) == number:
-            found.append(DeviceProcess(int(pid), memory_bytes=parse_mib(memory)))
-    return tuple(found)
 
 
 FORMAT = ToolFormat(

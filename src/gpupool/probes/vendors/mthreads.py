@@ -12,6 +12,7 @@ from gpupool.probes.vendors.tool_report import (
     ToolFormat,
     ToolQuery,
     ToolReport,
+    list_processes,
     parse_address,
     parse_mib,
     parse_whole,
@@ -35,7 +36,7 @@ def parse_table(text: str) -> ToolReport:
     for line, below in zip(lines, [*lines[1:], ""], strict=False):
         found = _CARD.match(line)
         if found:
-            uses = _list_processes(listed, int(found.group(1))) if heading else None
+            uses = list_processes(_PROCESS, listed, int(found.group(1))) if heading else None
             cards.append(_read_card(found, _TEMPERATURE.search(below), uses))
     version = _VERSION.search(text)
     return ToolReport(tuple(cards), version.group(1) if version else None)
@@ -57,14 +58,6 @@ def _read_card(
         health_reason="mthreads-gmi shows no health",
         processes=processes,
     )
-
-
-def _list_processes(listed: str, number: int) -> tuple[DeviceProcess, ...]:
-    found = []
-    for card, pid, memory in _PROCESS.findall(listed):
-        if int(card) == number:
-            found.append(DeviceProcess(int(pid), memory_bytes=parse_mib(memory)))
-    return tuple(found)
 
 
 FORMAT = ToolFormat(

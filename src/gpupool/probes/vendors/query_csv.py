@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from gpupool.probes.vendors.tool_report import (
     ToolCard,
     ToolReport,
+    find_whole,
     parse_address,
     parse_mib,
     parse_number,
-    parse_whole,
 )
 
 #: Fields that are read, by what they say of a card. Tools and versions differ in names.
@@ -41,17 +41,10 @@ def _read_row(row: Mapping[str, str]) -> ToolCard | None:
         _read_uuid(row.get("uuid")),
         parse_address(row.get("pci.bus_id")),
         parse_mib(row.get("memory.used")),
-        _find_whole(row, _UTILIZATION),
-        _find_whole(row, _POWER),
-        _find_whole(row, _TEMPERATURE),
+        find_whole(row, _UTILIZATION),
+        find_whole(row, _POWER),
+        find_whole(row, _TEMPERATURE),
     )
-
-
-def _find_whole(row: Mapping[str, str], names: Sequence[str]) -> int | None:
-    for name in names:
-        if name in row:
-            return parse_whole(row[name])
-    return None
 
 
 def _read_uuid(text: str | None) -> str:

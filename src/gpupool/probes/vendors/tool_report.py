@@ -6,7 +6,7 @@ Pure. A number that is not there is None: `N/A` is no zero.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -98,6 +98,14 @@ def parse_whole(text: str | None) -> int | None:
     return None if number is None else round(number)
 
 
+def find_whole(fields: Mapping[str, str], names: Sequence[str]) -> int | None:
+    """Return the rounded number of the first of these fields that is there; None without one."""
+    for name in names:
+        if name in fields:
+            return parse_whole(fields[name])
+    return None
+
+
 def parse_mib(text: str | None) -> int | None:
     """Return bytes of a number of MiB, with or without its unit.
 
@@ -131,3 +139,18 @@ def split_cells(line: str) -> list[str]:
     if not (line.startswith("|") and line.endswith("|") and len(line) > 1):
         return []
     return [cell.strip() for cell in line[1:-1].split("|")]
+
+
+def list_processes(pattern: re.Pattern[str], listed: str, number: int) -> tuple[DeviceProcess, ...]:
+    """Return the processes of one card in a table.
+
+    Args:
+        pattern: finds card, pid and MiB in each line.
+        listed: the table.
+        number: of the card.
+    """
+    found = []
+    for card, pid, memory in pattern.findall(listed):
+        if int(card) == number:
+            found.append(DeviceProcess(int(pid), memory_bytes=parse_mib(memory)))
+    return tuple(found)

@@ -19,6 +19,7 @@ from gpupool.model.isolation.mechanism_offer import (
     LayerOffer,
     MechanismOffer,
     OfferAvailability,
+    SizeClass,
     list_missing_levels,
     strengthen_levels,
 )
@@ -51,6 +52,7 @@ class MechanismOption:
     Attributes:
         switch: what a switch of the card needs first; None where it is served now.
         why: what is enforced and what it costs, for people.
+        sizes: which sizes the mechanism serves on this card.
     """
 
     mechanism: str
@@ -58,6 +60,7 @@ class MechanismOption:
     levels: EnforcementLevels
     switch: ModeOffer | None
     why: str
+    sizes: SizeClass = SizeClass.ANY
 
     @property
     def switch_seconds(self) -> float | None:
@@ -131,6 +134,7 @@ def choose_mechanisms(
             levels,
             offer.switch if offer.availability is OfferAvailability.AFTER_SWITCH else None,
             sentences.describe_option(offer, layers, levels),
+            offer.sizes,
         )
         ranked.append((_rank_option(offer, option, size, needs, position), option))
     ranked.sort(key=lambda pair: pair[0])

@@ -19,6 +19,9 @@ from gpupool.scheduling.mechanism_choice.sizes import format_amounts
 #: Groups of cards that a refusal describes; `explain` has all.
 DESCRIBED_GROUPS = 3
 
+#: Of cards whose agent publishes nothing: those of a cluster, and of logs and traces.
+NO_MECHANISMS = "their node does not say what isolates its claims"
+
 #: Model, memory, identity of the offers, other owners.
 _Key = tuple[str, int, int, tuple[str, ...]]
 
@@ -69,24 +72,43 @@ def find_best_group(groups: Iterable[CardGroup]) -> CardGroup | None:
     return None
 
 
-def describe_refusal(
-    shape: Shape, needs: ClaimNeeds, groups: tuple[CardGroup, ...]
-) -> tuple[str, str]:
+@dataclass(frozen=True)
+class RefusalText:
+    """Why no card serves a claim.
+
+    Attributes:
+        sentence: all of it in one line.
+        lines: the same in lines, a mechanism each.
+        hint: the next steps, a line each.
+    """
+
+    sentence: str
+    lines: tuple[str, ...]
+    hint: str
+
+
+def describe_refusal(shape: Shape, needs: ClaimNeeds, groups: tuple[CardGroup, ...]) -> RefusalText:
     """Return why no card serves the claim, with the rejected mechanisms, and the next step."""
     asked = " ".join(f"--{name} {value}" for name, value in needs.write().items())
     least = shape.memory_bytes
     amounts = shape.profile or (format_amounts(shape, least) if least is not None else str(shape))
-    parts = []
+    what = f"no card gives {asked} to {amounts}"
+    parts = list[str]()
+    lines = [what]
     for group in groups[:DESCRIBED_GROUPS]:
         rows = [f"{row.mechanism}: {row.reason}" for row in group.choice.rejected]
         for option in group.choice.options:
             rows.append(_describe_switched(option))
+        rows = rows or [NO_MECHANISMS]
         kind = f"{len(group.cards)} × {group.model}"
-        parts.append(f"{kind} ({'; '.join(rows) or 'the agent publishes no mechanisms'})")
+        parts.append(f"{kind} ({'; '.join(rows)})")
+        lines += [f"{kind}:", *(f"- {row}" for row in rows)]
     more = len(groups) - DESCRIBED_GROUPS
     if more > 0:
         parts.append(f"and {more} more kinds of cards")
-    return f"no card gives {asked} to {amounts}: {', '.join(parts)}", _find_next_step(groups)
+        lines.append(parts[-1])
+    sentence = f"{what}: {', '.join(parts)}"
+    return RefusalText(sentence, tuple(lines), _find_next_step(groups))
 
 
 def _describe_switched(option: MechanismOption) -> str:
@@ -106,4 +128,4 @@ def _find_next_step(groups: tuple[CardGroup, ...]) -> str:
                 command = f"gpupool mode {group.cards[0]} {option.switch.mode}"
                 switches.append(f"an admin can run  {command}  ({format_switch(option.switch)})")
     steps = (*sizes[:1], *switches[:1], "gpupool mechanisms  shows what each card can do")
-    return "; ".join(steps)
+    return "\n".join(steps)

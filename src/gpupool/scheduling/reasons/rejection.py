@@ -7,6 +7,7 @@ what quotas reject. The functions change nothing and do not know the owners of j
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -108,9 +109,7 @@ def _explain_no_card(
         return _explain_too_large(fit, free, np.flatnonzero(too_small), asked_memory)
     unserved = np.flatnonzero(fit.wanted == CODE[RejectionReason.ISOLATION])
     if len(unserved):
-        return _build_rejection(
-            fit, free, RejectionReason.ISOLATION, *_describe_unserved(fit, free, unserved)
-        )
+        return _explain_unserved(fit, free, unserved)
     if (fit.wanted == CODE[RejectionReason.PROFILE]).any():
         published = dict[str, None]()
         for cut in free.cards.layouts.values():
@@ -144,10 +143,12 @@ def _explain_no_card(
     )
 
 
-def _describe_unserved(fit: ClaimFit, free: FreeCapacity, rows: Ints) -> tuple[str, str]:
+def _explain_unserved(fit: ClaimFit, free: FreeCapacity, rows: Ints) -> Rejection:
     shape = fit.shape
     offered = list_offered_cards(free.cards, rows.tolist(), {})
-    return describe_refusal(shape, shape.needs, survey_cards(shape, shape.needs, offered))
+    text = describe_refusal(shape, shape.needs, survey_cards(shape, shape.needs, offered))
+    found = _build_rejection(fit, free, RejectionReason.ISOLATION, text.sentence, text.hint)
+    return replace(found, lines=text.lines)
 
 
 def _explain_too_large(

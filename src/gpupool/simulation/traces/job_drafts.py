@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpupool.model.claim import CardSelector, Shape, SharingKind, TopologyConstraint
+from gpupool.model.isolation.claim_needs import read_needs
 from gpupool.simulation.traces.trace import JobArrival
 
 
@@ -80,12 +81,12 @@ def parse_shape(data: Mapping[str, Any]) -> Shape:
     selector: dict[str, Any] = {}
     for key, value in (given.pop("selector", None) or {}).items():
         selector[key] = tuple(map(str, value)) if isinstance(value, list) else value
-    # A log does not say what its cards offer: a claim that demands isolation is taken as any other.
-    given.pop("needs", None)
+    needs = read_needs(given.pop("needs", None))
     return Shape(
         **given,
         labels=tuple(labels),
         sharing=sharing,
         within=TopologyConstraint(**within) if within else TopologyConstraint(),
         selector=CardSelector(**selector),
+        needs=needs,
     )

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import pytest
 
-from gpupool.agent.jobs import job_context, start, unknown_preparations
+from gpupool.agent.jobs import job_context, mechanism_selection, unknown_preparations
 from gpupool.agent.jobs.checkpoint import JobDirectories
 from gpupool.agent.jobs.faults import ignore_step
 from gpupool.agent.jobs.job_context import JobContext
@@ -112,7 +112,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
     known = MappingProxyType({mechanism.name: mechanism})
     monkeypatch.setattr(job_context, "MECHANISMS", known)
     monkeypatch.setattr(unknown_preparations, "MECHANISMS", known)
-    monkeypatch.setattr(start, "choose_mechanism", lambda view: mechanism)
+    monkeypatch.setattr(mechanism_selection, "choose_mechanism", lambda view: mechanism)
     monkeypatch.setattr(preparation, "LAYERS", (layer,))
     reports: list[ReportIn] = []
     context = JobContext(

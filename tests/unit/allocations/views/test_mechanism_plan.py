@@ -38,7 +38,9 @@ def test_a_claim_that_no_card_isolates_is_refused_with_rows_and_next_step(house:
     with pytest.raises(IsolationNotOffered) as refused:
         house.submit(needs=HARD)
     message = refused.value.message
-    assert "no card gives --isolation hard to 0.30 GPU (30 % compute) + 8192 MiB" in message
+    assert message.splitlines()[0] == (
+        "no card gives --isolation hard to 0.30 GPU (30 % compute) + 8192 MiB"
+    )
     assert "memory is soft, hard is asked" in message
     assert "gpupool mechanisms" in (refused.value.hint or "")
     assert refused.value.details["cards"] == {"does not isolate as asked": 3}

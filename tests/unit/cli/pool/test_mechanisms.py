@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpupool.cli.pool.mechanisms import describe_reason, describe_sizes, describe_when
+from gpupool.cli.pool.mechanisms import describe_offer, describe_reason, describe_when
 from gpupool.model.isolation.mechanism_offer import write_offers
 from tests.support.offered_nodes import NODES
 from tests.unit.cli.golden import AnswerWith, TypedLine, compare
@@ -50,8 +50,18 @@ def test_an_agent_without_offers_is_named(answer_with: AnswerWith, type_line: Ty
 def test_a_switch_is_told_with_its_cost_and_a_refusal_with_its_reason() -> None:
     rows = write_offers(BY_NAME["a100-driver-535:0"].offers)["mechanisms"]
     by_name = {row["name"]: row for row in rows}
-    assert describe_when(by_name["mig"]) == "after a switch to mig"
-    assert describe_reason(by_name["mig"]) == "resets the card, 30 s"
-    assert describe_sizes(by_name["mig"]) == "1g.10gb, 3g.40gb, 7g.80gb"
+    assert describe_when(by_name["mig"]) == "after switch"
+    assert describe_offer(by_name["mig"]) == (
+        "for processes and containers; profiles 1g.10gb, 3g.40gb, 7g.80gb; "
+        "a switch to mig resets the card, 30 s"
+    )
     assert describe_when(by_name["mps"]) == "never"
     assert describe_reason(by_name["mps"]).endswith("one tenant at a time")
+
+
+def test_no_line_is_wider_than_a_terminal(answer_with: AnswerWith, type_line: TypedLine) -> None:
+    rows = [offered(number, name) for number, name in enumerate(BY_NAME)]
+    answer_with("GET", "devices", {"items": rows, "next": None})
+    out = type_line("mechanisms")[1]
+    assert out.count("MECHANISM") == len(BY_NAME)
+    assert max(map(len, out.splitlines())) <= 80

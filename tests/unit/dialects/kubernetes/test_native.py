@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpupool.model.claim import SharingKind, TopologyConstraint
+from gpupool.model.isolation.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
 from tests.unit.dialects.pods import ask_of, claim_of, pod, said
 
 D = "gpupool.dev"
@@ -107,3 +108,17 @@ def test_a_foreign_ask_may_be_refined_in_our_words() -> None:
         {f"{D}/sharing": "fixed"},
     )
     assert ask_of(given).sharing is SharingKind.FIXED
+
+
+def test_needs_are_the_pods() -> None:
+    given = pod({f"{D}/gpus": 1}, {f"{D}/isolation": "hard", f"{D}/goal": "density"})
+    assert claim_of(given).hints.needs == ClaimNeeds(IsolationKind.HARD, ClaimGoal.DENSITY)
+    every = pod({f"{D}/gpus": 1}, {f"{D}/host": "container"})
+    assert claim_of(every).hints.needs is None
+
+
+@pytest.mark.parametrize("key", ["isolation", "goal", "host"])
+def test_a_need_that_does_not_exist_is_refused(key: str) -> None:
+    assert said(pod({f"{D}/gpus": 1}, {f"{D}/{key}": "perfect"})).startswith(
+        f"GP-1041: {D}/{key}: perfect"
+    )

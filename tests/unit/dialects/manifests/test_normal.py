@@ -63,3 +63,14 @@ def test_the_document_is_plain_data() -> None:
     assert json.loads(json.dumps(told)) == told
     assert told["containers"][0]["share"] == "2 × [0.30 GPU (30 % compute) + 8192 MiB]"
     assert told["pod"] == {"within": {"required": "rack"}}
+
+
+def test_needs_read_back_as_they_were_written() -> None:
+    notes = {"gpupool.dev/isolation": "soft", "gpupool.dev/goal": "latency"}
+    given = pod({"gpupool.dev/gpu-milli": 300}, notes)
+    claim = claim_of(given)
+    written = write_admitted(given, claim)
+    assert read_admitted(written).hints.needs == claim.hints.needs
+    assert notes.items() <= written["metadata"]["annotations"].items()
+    again = build_document(claim)["pod"]["needs"]
+    assert again == {"isolation": "soft", "goal": "latency"}

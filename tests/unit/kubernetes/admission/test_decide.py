@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.base.errors import RequestRejection
+from gpupool.base.errors import BadManifest, IsolationNotOffered, RequestRejection
 from gpupool.kubernetes.admission import decide as admission
 from gpupool.kubernetes.admission.decide import ClusterFacts, decide_admission, review_pod
 from gpupool.kubernetes.cache.cluster import ClusterCache
@@ -158,3 +158,38 @@ def test_an_answer_is_a_patch_or_a_refusal_in_one_sentence() -> None:
     ]
     assert not refused["allowed"]
     assert refused["status"]["message"].startswith("GP-1041: ")
+
+
+def demanding(**needs: str) -> dict[str, Any]:
+    pod = asking(gpu_milli="300")
+    pod["metadata"]["annotations"] = {f"gpupool.dev/{key}": text for key, text in needs.items()}
+    return pod
+
+
+@pytest.mark.parametrize("isolation", ["soft", "hard", "fault"])
+def test_isolation_that_no_node_says_it_reaches_is_refused(isolation: str) -> None:
+    with pytest.raises(IsolationNotOffered) as refused:
+        decide_admission(demanding(isolation=isolation), "team", cluster())
+    assert refused.value.message == (
+        f"container main: no card gives --isolation {isolation} to 0.30 GPU (30 % compute) "
+        "+ its part of the memory: 4 × L40S (their node does not say what isolates its claims)"
+    )
+    asked = {"request": {"uid": "u", "object": demanding(isolation=isolation)}}
+    answer = review_pod(asked, cluster())["response"]
+    assert answer["status"]["message"].startswith("GP-1023: container main: no card gives")
+
+
+def test_what_demands_nothing_of_a_card_is_admitted_and_read_by_the_controller() -> None:
+    pod = demanding(isolation="none", goal="latency", host="container")
+    once = decide_admission(pod, "team", cluster())
+    assert once.warnings == ()
+    meta = {"uid": "u", "namespace": "team", "resourceVersion": "1", "creationTimestamp": CREATED}
+    read = read_pod({**once.pod, "metadata": {**once.pod["metadata"], **meta}})
+    assert read.asks[0].shape.needs.write() == {"isolation": "none", "goal": "latency"}
+    assert decide_admission(once.pod, "team", cluster()).pod == once.pod
+
+
+def test_a_pod_is_no_virtual_machine_and_no_process() -> None:
+    for host in ("vm", "process"):
+        with pytest.raises(BadManifest, match=f"gpupool.dev/host: {host}"):
+            decide_admission(demanding(host=host), "team", cluster())

@@ -185,37 +185,3 @@ def test_a_kernel_without_the_controller_says_so(group: Path, tmp_path: Path, mi
     assert LAYER.explain_absence(make_view(group)) == (
         "its cgroups cannot have the controller dmem (cgroup v2, Linux 6.14)"
     )
-
-
-class Killed(Exception):
-    """The agent ended here."""
-
-
-STEPS = ("enable_controller", "begin_preparing", "write_limits")
-
-
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("step", STEPS)
-def test_a_kill_at_any_step_is_finished_or_undone(
-    group: Path, state: Path, step: str, after: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner = LayerNoteBook if step == "begin_preparing" else dmem
-    original = getattr(owner, step)
-
-    def die(*arguments: Any) -> Any:
-        if after:
-            original(*arguments)
-        raise Killed
-
-    view = make_view(group, cards=CARDS)
-    prepared = prepare_share(view, state)
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, step, die)
-        with pytest.raises(Killed):
-            LAYER.prepare(view, prepared, state)
-    LAYER.unprepare("al-1", 1, state)
-    assert dmem.read_limits(group) == dict.fromkeys(REGIONS, "max")
-    LAYER.prepare(view, prepared, state)
-    assert set(dmem.read_limits(group).values()) == {str(16 << 30)}
-    LAYER.unprepare("al-1", 1, state)
-    assert dmem.read_limits(group) == dict.fromkeys(REGIONS, "max")

@@ -13,7 +13,8 @@ from gpupool.base.errors import RequestRejection, ServiceUnavailable
 from gpupool.mechanisms.contract import HostKind, JobSeat, NotYet, PreparedAllocation
 from gpupool.mechanisms.mig.mechanism import MigMechanism
 from gpupool.mechanisms.slow_step import await_slow_step
-from tests.support.mig_cards import CARDS, KILLED, MigHost, rename_allocation
+from tests.support.kill_points import KILLED
+from tests.support.mig_cards import CARDS, MigHost, rename_allocation
 
 DEADLINE_SECONDS = 60
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from gpupool.model.device import CardMode, ModeNeed, ModeOffer
 from gpupool.probes.nvml.driver import NvmlDriver
 from gpupool.probes.nvml.gate import DriverGate
 from gpupool.probes.nvml.instances import NvmlInstances
-from tests.support.mig_cards import CARDS, KILLED, MigHost
+from tests.support.mig_cards import CARDS, MigHost
 from tests.support.supervised import until
 
 OFF = MigMode(False, False)
@@ -277,37 +276,6 @@ def test_a_switch_that_never_reached_the_mode_is_not_restored(
     ampere.card.pending = 0  # a driver that was loaded anew
     assert switch.restore([ampere.make_device()], tmp_path) == {}
     assert ampere.driver.read_mode(CARDS[0]) == OFF
-
-
-@pytest.mark.parametrize("verb", ["enter", "leave"])
-@pytest.mark.parametrize("resetless", [0, 1])
-def test_killed_at_any_driver_call_the_next_call_finishes_it(
-    plain: MigHost, tmp_path: Path, verb: str, resetless: int
-) -> None:
-    plain.card.resetless = resetless
-    results = [StepResult(0, "")] * 4
-    before = plain.snapshot()
-    for step in (1, 2):
-        state = tmp_path / str(step)
-        switch = make_switch(plain, *results)
-        if verb == "leave":
-            assert switch.enter(plain.make_device(), state) is None
-        plain.state.die_at = step
-        assert run_child(getattr(switch, verb), plain.make_device(), state) == KILLED
-        plain.state.die_at = 0
-        assert getattr(switch, verb)(plain.make_device(), state) is None
-        assert plain.driver.read_mode(CARDS[0]) == (ON if verb == "enter" else OFF)
-        assert switch.leave(plain.make_device(), state) is None
-        assert plain.snapshot() == before
-        assert list_records(state) == []
-
-
-def run_child(call: Callable[..., object], *arguments: object) -> int:
-    child = os.fork()
-    if child == 0:
-        call(*arguments)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_an_offer_says_what_the_switch_needs(plain: MigHost, tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ are processes. `GPUPOOL_KILLS` sets the number of kills; `-s` prints what was ki
 import os
 import random
 import signal
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,11 +22,10 @@ from gpupool.mechanisms.card_settings.records import CardRecordBook
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.mps.daemon import DaemonPlace, DaemonProcesses
 from gpupool.mechanisms.mps.mechanism import MpsMechanism
+from tests.support.kill_points import run_killed
 from tests.support.mps_host import CARD, FakeControl, FakeModes, HelperStarter, describe_share
 
 KILLS = int(os.environ.get("GPUPOOL_KILLS", "16"))
-CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
-CRASHED = 77
 #: What must have been killed at least once.
 KINDS = {"agent in prepare", "agent in unprepare", "daemon"}
 ALLOCATIONS = ("al-1", "al-2", "al-3")
@@ -37,34 +35,6 @@ ALLOCATIONS = ("al-1", "al-2", "al-3")
 def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="mps") as name:
         yield Path(name)
-
-
-def run_killed(change: int, call: Callable[[], object]) -> bool:
-    """Run in a child that ends before its `change`-th change; whether it was killed."""
-    child = os.fork()
-    if child == 0:
-        left = change
-
-        def die(event: str, arguments: tuple[object, ...]) -> None:
-            nonlocal left
-            writes = event == "open" and isinstance(arguments[1], str) and arguments[1][:1] in "wax"
-            if event in CHANGES or writes:
-                if left == 0:
-                    os._exit(CRASHED)
-                left -= 1
-
-        sys.addaudithook(die)
-        code = 1
-        try:
-            call()
-            code = 0
-        except GpupoolError:
-            code = 0  # a refusal, such as for a generation that is stale
-        finally:
-            os._exit(code)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, CRASHED), "the call failed on its own"
-    return status == CRASHED
 
 
 class Host:
@@ -118,7 +88,8 @@ class Host:
                 ),
             ]
         )
-        if run_killed(self.random.randrange(30), call):
+        # A refusal ends the call, such as for a generation that is stale.
+        if run_killed(self.random.randrange(30), call, refusals=(GpupoolError,)):
             self.counts[f"agent in {verb}"] += 1
 
     def kill_daemon(self) -> None:

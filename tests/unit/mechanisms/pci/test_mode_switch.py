@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ from tests.support.handover_builders import (
     AUDIO,
     CARD,
     build_card_machine,
-    crash_at,
     make_device,
     read_tree,
 )
@@ -74,28 +72,6 @@ def test_entering_and_leaving_twice_gives_the_card_before(
         assert switch.leave(device, state) is None
         assert read_tree(kernel.root) == before
     assert list((state / "modes").iterdir()) == []
-
-
-def test_a_crash_of_entering_or_leaving_at_any_change_can_be_left(
-    make_case: Callable[[str], Case], tmp_path: Path
-) -> None:
-    crashes = 0
-    for verb in ("enter", "leave"):
-        for point in count(step=3):
-            name = f"{verb}-{point}"
-            kernel, switch, device = make_case(name)
-            state = tmp_path / name / "state"
-            before = read_tree(kernel.root)
-            if verb == "leave":
-                switch.enter(device, state)
-            call = getattr(switch, verb)
-            crashed = crash_at(point, kernel, state, lambda: call(device, state))  # noqa: B023
-            crashes += crashed
-            switch.leave(device, state)
-            assert read_tree(kernel.root) == before, f"after a crash at {name}"
-            if not crashed:
-                break
-    assert crashes >= 5
 
 
 def test_a_slow_step_answers_not_yet(make_case: Callable[[str], Case], tmp_path: Path) -> None:

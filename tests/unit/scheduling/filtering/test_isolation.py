@@ -55,7 +55,7 @@ def test_a_demand_that_no_card_meets_is_refused_for_ever_with_the_rows() -> None
     assert refusal.cards == {RejectionReason.ISOLATION: 3}
     assert "2 × H200 (whole: " in refusal.sentence
     assert "cgroup v1 here, dmem needs v2" in refusal.sentence
-    assert "1 × H200 (the agent publishes no mechanisms)" in refusal.sentence
+    assert "1 × H200 (their node does not say what isolates its claims)" in refusal.sentence
     assert refusal.hint.startswith("ask for  --gpu 1  (whole)")
 
 

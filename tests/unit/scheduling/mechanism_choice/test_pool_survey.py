@@ -9,6 +9,7 @@ from gpupool.model.claim import Shape
 from gpupool.model.isolation.claim_needs import ClaimNeeds, IsolationKind
 from gpupool.model.isolation.mechanism_offer import NO_OFFERS
 from gpupool.scheduling.mechanism_choice.pool_survey import (
+    NO_MECHANISMS,
     describe_refusal,
     find_best_group,
     survey_cards,
@@ -45,22 +46,30 @@ def test_the_first_group_that_serves_the_claim_now_is_the_best() -> None:
 
 def test_a_refusal_has_the_rejected_rows_and_the_next_step() -> None:
     groups = survey_cards(SHARE, ClaimNeeds(IsolationKind.FAULT), [BY_NAME["mi300x:0"]])
-    sentence, hint = describe_refusal(SHARE, ClaimNeeds(IsolationKind.FAULT), groups)
-    assert sentence.startswith(
+    text = describe_refusal(SHARE, ClaimNeeds(IsolationKind.FAULT), groups)
+    assert text.sentence.startswith(
         "no card gives --isolation fault to 0.30 GPU (30 % compute) + 8192 MiB: 1 × MI300X (whole: "
     )
-    assert "fence: there is no fence for cards of amd" in sentence
-    assert hint == ("ask for  --gpu 1  (whole); gpupool mechanisms  shows what each card can do")
+    assert text.lines[:2] == (
+        "no card gives --isolation fault to 0.30 GPU (30 % compute) + 8192 MiB",
+        "1 × MI300X:",
+    )
+    assert "- fence: there is no fence for cards of amd" in text.lines
+    assert all(line.strip("- :") in text.sentence for line in text.lines)
+    assert text.hint.splitlines() == [
+        "ask for  --gpu 1  (whole)",
+        "gpupool mechanisms  shows what each card can do",
+    ]
 
 
 def test_a_refusal_names_the_switch_that_would_serve_the_claim() -> None:
     card = BY_NAME["h100-in-mig-mode:0"]
     soft = ClaimNeeds(IsolationKind.SOFT)
-    _, hint = describe_refusal(SHARE, soft, survey_cards(SHARE, soft, [card]))
+    hint = describe_refusal(SHARE, soft, survey_cards(SHARE, soft, [card])).hint
     assert "gpupool mode h100-in-mig-mode:0 plain" in hint
 
 
 def test_a_refusal_says_where_an_agent_publishes_nothing() -> None:
     card = replace(BY_NAME["ascend:0"], offers=NO_OFFERS)
-    sentence, _ = describe_refusal(SHARE, HARD, survey_cards(SHARE, HARD, [card]))
-    assert "the agent publishes no mechanisms" in sentence
+    sentence = describe_refusal(SHARE, HARD, survey_cards(SHARE, HARD, [card])).sentence
+    assert NO_MECHANISMS in sentence

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpupool.base.units import GIB
 from gpupool.base.units import NANOS_PER_SECOND as NS
 from gpupool.model.claim import Rejection, Shape
+from gpupool.model.isolation.claim_needs import ClaimNeeds, IsolationKind
 from gpupool.model.quota import Quota, ResourceAmount
 from gpupool.scheduling.snapshot.plan import Eviction, JobPlacement
 from gpupool.scheduling.snapshot.snapshot import Snapshot, TenantView
@@ -78,6 +79,13 @@ def test_what_no_emptying_would_let_in_is_refused_as_a_pool_refuses_it() -> None
     assert diary.lines[0] == (0, "refused", "wide")
     assert outcome.refused == {"too few fitting cards on the node": 1}
     assert outcome.left_waiting == 0
+
+
+def test_a_demand_that_no_card_of_the_trace_is_known_to_meet_is_refused() -> None:
+    hard = replace(Shape(300), needs=ClaimNeeds(IsolationKind.HARD))
+    diary, outcome = life(world(2), job("a", 0, 10, hard), job("b", 1, 1, Shape(300)))
+    assert diary.lines[0] == (0, "refused", "a")
+    assert outcome.refused == {"does not isolate as asked": 1}
 
 
 def test_everything_is_free_again_when_all_has_ended() -> None:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from gpupool.model.claim import CardSelector, Shape, SharingKind
+from gpupool.model.isolation.claim_needs import ClaimNeeds, IsolationKind
 from gpupool.simulation.traces.job_drafts import JobArray, JobDraft, parse_shape
 
 
@@ -17,9 +18,11 @@ def test_a_shape_in_an_event_is_the_shape_that_was_asked_for() -> None:
     assert parse_shape(given) == Shape(1000, None, 2, labels=(("zone", "a"),))
 
 
-def test_a_demand_of_isolation_is_not_simulated() -> None:
+def test_a_demand_of_isolation_is_kept() -> None:
     given = {"gpu_milli": 1000, "needs": {"isolation": "hard"}}
-    assert parse_shape(given) == Shape(1000)
+    assert parse_shape(given) == Shape(1000, needs=ClaimNeeds(IsolationKind.HARD))
+    with pytest.raises(ValueError, match="perfect"):
+        parse_shape({"gpu_milli": 1000, "needs": {"isolation": "perfect"}})
 
 
 def draft(placed_ns: int | None = None, run_ns: int | None = None) -> JobDraft:
