@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from gpupool.allocations.store import hold_tables as _holds
+from gpupool.allocations.store import suspension_tables as _suspensions
 from gpupool.allocations.store import tables as _allocations
 from gpupool.fleet import tables as _fleet
 from gpupool.metering import tables as _metering
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
 
-ROOMS = (_tenancy, _fleet, _metering, _allocations, _holds)
+ROOMS = (_tenancy, _fleet, _metering, _allocations, _holds, _suspensions)
 
 __all__ = ["ROOMS", "metadata"]

@@ -78,6 +78,8 @@ class LocalAllocation:
     waiting_for: str = ""
     #: A resize that is not in force yet.
     pending_resize: WorkOut | None = None
+    #: A suspend or resume that was not reported yet.
+    pending_suspension: WorkOut | None = None
     _phase_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
