@@ -142,9 +142,9 @@ def test_a_lock_waits_for_submitted_work_or_gives_up_in_time(path: Path) -> None
 def test_moves_out_of_order_are_refused_and_change_nothing(path: Path) -> None:
     with worker(path) as process:
         pid = process.pid
-        assert call(path, f"checkpoint({pid}), restore({pid}), unlock({pid})") == [
-            ILLEGAL_STATE
-        ] * 3
+        assert (
+            call(path, f"checkpoint({pid}), restore({pid}), unlock({pid})") == [ILLEGAL_STATE] * 3
+        )
         assert call(path, f"lock({pid}), lock({pid}), restore({pid}), state({pid})") == [
             0,
             ILLEGAL_STATE,

@@ -40,7 +40,10 @@ SUSPEND_STEPS = (
     "suspend-recorded",
     "suspend-moved",
     "suspend-reported",
+    "resume-noted",
+    "resume-moved",
     "resume-recorded",
+    "resume-reported",
 )
 _ALL_STEPS = (*STEPS, *RESIZE_STEPS, *VM_STEPS, *SUSPEND_STEPS)
 

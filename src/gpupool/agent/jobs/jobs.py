@@ -252,6 +252,8 @@ class Jobs:
             suspension = allocation.pending_suspension
             if suspension is not None:
                 self._workers.submit(self._suspender.move_job, allocation, suspension)
+            elif allocation.suspended_work is not None:
+                self._workers.submit(self._suspender.keep_suspended, allocation)
 
     def confirm_report(self, report: ReportIn, is_stale: bool) -> None:
         """Take note that the server has accepted a report.

@@ -43,7 +43,7 @@ def stop_processes(supervisor_pid: int) -> frozenset[int]:
     while True:
         # A process that forked when the signal came stops after the fork; its child shows only
         # then.
-        settled = all(map(_is_stopped, stopped)) or time.monotonic() >= deadline
+        settled = all(map(is_process_stopped, stopped)) or time.monotonic() >= deadline
         tree = sum_process_trees(read_processes(), [supervisor_pid]).get(supervisor_pid)
         fresh = (tree.pids if tree else frozenset()) - stopped
         if not fresh and settled:
@@ -58,7 +58,7 @@ def stop_processes(supervisor_pid: int) -> frozenset[int]:
         stopped |= fresh
 
 
-def _is_stopped(pid: int) -> bool:
+def is_process_stopped(pid: int) -> bool:
     """Whether a process is stopped or has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Collection, Mapping
 
 from gpupool.agent.monitoring.usage import Process, read_processes, sum_process_trees
-from gpupool.agent.supervisor.freeze import stop_processes
+from gpupool.agent.supervisor.freeze import is_process_stopped, stop_processes
 from gpupool.mechanisms.suspend import TrackedProcess
 
 
@@ -39,6 +39,10 @@ class JobTree:
 
     def is_alive(self, process: TrackedProcess) -> bool:
         return process in self.list_all()
+
+    def is_stopped(self) -> bool:
+        """Whether no process of the job runs: all are stopped, or there is none."""
+        return all(map(is_process_stopped, self._list_pids(read_processes())))
 
     def stop(self) -> None:
         self._release_locks(stop_processes(self._supervisor_pid))

@@ -30,7 +30,12 @@ from gpupool.agent.suspension.step import RESUME, SUSPEND, read_outcome
 from gpupool.base.errors import NotFound
 from gpupool.mechanisms.contract import AllocationView, NotYet
 from gpupool.mechanisms.driver.installed_driver import CUDA, find_installed_driver
-from gpupool.mechanisms.slow_step import StepResult, forget_slow_step, run_slow_step
+from gpupool.mechanisms.slow_step import (
+    StepResult,
+    forget_slow_step,
+    is_step_running,
+    run_slow_step,
+)
 from gpupool.mechanisms.suspend import (
     MoveOutcome,
     explain_host_shortage,
@@ -70,7 +75,7 @@ class JobSuspender:
         if allocation.checkpoint.generation != work.generation:
             allocation.checkpoint = replace(allocation.checkpoint, generation=work.generation)
             self._context.directories.write_checkpoint(allocation.checkpoint)
-        self._context.reach_step("suspend-noted")
+        self._context.reach_step(f"{work.want}-noted")
         folder = locate_folder(self._context.state_dir, allocation.key)
         record = read_record(folder)
         try:
@@ -92,7 +97,27 @@ class JobSuspender:
                 return
             write_record(folder, record)
             self._context.reach_step("suspend-recorded")
+        if work.want == SUSPEND and record.is_suspended and self._is_stopped(allocation, record):
+            # The server asks under a new generation, or this agent is new.
+            self._settle(allocation, work, record, MoveOutcome("suspended", 0))
+            return
         self._run_step(allocation, work, view, record)
+
+    def keep_suspended(self, allocation: LocalAllocation) -> None:
+        """Suspend a job again whose processes go on although the server has given its cards away.
+
+        Another process of its own account can do that. Does nothing for any other job.
+        """
+        record = read_record(locate_folder(self._context.state_dir, allocation.key))
+        work = allocation.suspended_work
+        if record is None or work is None or self._is_stopped(allocation, record):
+            return
+        log.warning("job %s goes on although it is suspended: suspending it again", work.job)
+        self.move_job(allocation, work)
+
+    def _is_stopped(self, allocation: LocalAllocation, record: SuspensionRecord) -> bool:
+        is_ending = allocation.stop_grace_seconds is not None
+        return is_ending or JobTree(record.supervisor_pid, _hold_no_lock).is_stopped()
 
     def _explain_refusal(
         self, allocation: LocalAllocation, view: AllocationView, record: SuspensionRecord
@@ -125,6 +150,10 @@ class JobSuspender:
     ) -> None:
         folder = locate_folder(self._context.state_dir, allocation.key)
         name = f"{work.want}-{work.generation}"
+        if has_other_step(folder, name):
+            # A step of an earlier wish, begun by an agent that was killed: never two at a time.
+            self._workers.submit_after(LOOK_SECONDS, self.move_job, allocation, work)
+            return
         library = _find_library(view)
         command = [sys.executable, "-m", "gpupool.agent.suspension.step", work.want, str(folder)]
         command += [str(record.supervisor_pid), str(library)]
@@ -134,7 +163,7 @@ class JobSuspender:
         if isinstance(answer, NotYet):
             self._workers.submit_after(LOOK_SECONDS, self.move_job, allocation, work)
             return
-        self._context.reach_step("suspend-moved")
+        self._context.reach_step(f"{work.want}-moved")
         outcome = _read_answer(answer)
         forget_slow_step(folder, name)
         if outcome.state == "mixed" or (work.want == SUSPEND and _is_lost(record, outcome)):
@@ -155,11 +184,13 @@ class JobSuspender:
             if not record.is_suspended:
                 folder = locate_folder(self._context.state_dir, allocation.key)
                 write_record(folder, replace(record, is_suspended=True))
+            allocation.suspended_work = work
             # A stopped process that waits for its turn would have its share's time for nothing.
             self._context.arbiter.remove_share(allocation.key)
             used = record.card_bytes
             self._report(allocation, work, "suspended", reason=outcome.reason, used_bytes=used)
             return
+        allocation.suspended_work = None
         remove_record(locate_folder(self._context.state_dir, allocation.key))
         self._context.reach_step("resume-recorded")
         self._context.add_to_arbiter(allocation)
@@ -179,7 +210,7 @@ class JobSuspender:
             state, work.generation, reason=reason, gpu_memory_bytes=used_bytes
         )
         self._context.queue_report(report)
-        self._context.reach_step("suspend-reported")
+        self._context.reach_step(f"{work.want}-reported")
 
 
 def is_suspension_wish(work: WorkOut) -> bool:
@@ -195,6 +226,20 @@ def continue_suspended_job(context: JobContext, allocation: LocalAllocation) -> 
     record = read_record(locate_folder(context.state_dir, allocation.key))
     if record is not None:
         JobTree(record.supervisor_pid, _hold_no_lock).go_on()
+
+
+def has_other_step(folder: Path, name: str) -> bool:
+    """Whether a step of another wish still runs. Forgets the results of those that have ended."""
+    found = False
+    for lock in folder.glob("step-*.lock"):
+        other = lock.name.removeprefix("step-").removesuffix(".lock")
+        if other == name or not other.startswith((f"{SUSPEND}-", f"{RESUME}-")):
+            continue
+        if is_step_running(folder, other):
+            found = True
+        else:
+            forget_slow_step(folder, other)
+    return found
 
 
 def _read_answer(answer: StepResult) -> MoveOutcome:

@@ -20,7 +20,6 @@ from tests.support.suspended_jobs import MIB, SuspendedJob, run_kills
 from tests.unit.native.simgpu_cuda import environment, program
 
 
-
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[SuspendedJob]:
     with SuspendedJob(tmp_path) as job:
@@ -99,5 +98,3 @@ def _is_in(pid: str, job: SuspendedJob) -> bool:
     except OSError:
         return False
     return int(stat.rpartition(")")[2].split()[1]) == job.process.pid and "Z" not in stat
-
-
