@@ -36,12 +36,9 @@ from gpupool.mechanisms.slow_step import (
     is_step_running,
     run_slow_step,
 )
-from gpupool.mechanisms.suspend import (
-    MoveOutcome,
-    explain_host_shortage,
-    explain_refusal,
-    measure_host_room,
-)
+from gpupool.mechanisms.suspend import MoveOutcome
+from gpupool.mechanisms.suspend.host_memory import measure_host_room
+from gpupool.mechanisms.suspend.refusals import explain_host_shortage, explain_refusal
 from gpupool.wire.fleet import WorkOut
 from gpupool_native import simgpu_dir
 

@@ -2,7 +2,8 @@
 
 The driver moves one process at a time, by its pid (`cuCheckpointProcess*`). This package decides in
 which order the processes of a job are moved and what is undone where one of them cannot be. It
-knows no job and no server.
+knows no job and no server. `host_memory` and `refusals` are imported by name: the process that
+calls the driver needs neither, and its start is part of every wake-up.
 """
 
 from gpupool.mechanisms.suspend.checkpoint_driver import (
@@ -10,10 +11,8 @@ from gpupool.mechanisms.suspend.checkpoint_driver import (
     CheckpointDriver,
     ProcessState,
 )
-from gpupool.mechanisms.suspend.host_memory import measure_host_room
 from gpupool.mechanisms.suspend.job_mover import JobMover, JobProcesses, MoveOutcome, TrackedProcess
 from gpupool.mechanisms.suspend.move_notes import MoveNotes
-from gpupool.mechanisms.suspend.refusals import explain_host_shortage, explain_refusal
 
 __all__ = [
     "CheckpointCallError",
@@ -24,7 +23,4 @@ __all__ = [
     "MoveOutcome",
     "ProcessState",
     "TrackedProcess",
-    "explain_host_shortage",
-    "explain_refusal",
-    "measure_host_room",
 ]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.mechanisms.suspend import measure_host_room
-from gpupool.mechanisms.suspend.host_memory import KEEP_FREE_BYTES
+from gpupool.mechanisms.suspend.host_memory import KEEP_FREE_BYTES, measure_host_room
 
 GIB = 1 << 30
 AVAILABLE = 40 * GIB

@@ -16,7 +16,7 @@ import pytest
 
 from gpupool.agent.suspension.step import RESUME, SUSPEND
 from gpupool.mechanisms.suspend.move_notes import FILE
-from tests.support.suspended_jobs import MIB, SuspendedJob, run_kills
+from tests.support.suspended_jobs import SuspendedJob, run_kills
 from tests.unit.native.simgpu_cuda import environment, program
 
 
@@ -56,7 +56,8 @@ def test_a_resume_without_room_leaves_all_processes_suspended(job: SuspendedJob)
         stdout=subprocess.PIPE,
         text=True,
     ) as neighbour:
-        assert neighbour.stdout and neighbour.stdout.readline()
+        assert neighbour.stdout
+        assert neighbour.stdout.readline()
         taken = job.read_used()
         outcome = job.move(RESUME)
         assert outcome.state == "suspended"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, HostKind, JobSeat
-from gpupool.mechanisms.suspend import explain_host_shortage, explain_refusal
+from gpupool.mechanisms.suspend.refusals import explain_host_shortage, explain_refusal
 from gpupool.model.device import CardMode, Device
 from gpupool.probes.simulated import parse_sim
 
