@@ -191,3 +191,11 @@ def test_a_colleagues_job_is_not_to_be_suspended(house: House) -> None:
     colleague = house.member("colleague", "default", UserRole.USER)
     with pytest.raises(NoPermission):
         suspend(house, "train", colleague)
+
+
+def test_explain_says_what_a_suspended_job_needs_to_go_on(house: House) -> None:
+    suspended(house, "train")
+    told = house.allocations.jobs.explain_job("train", house.admin)
+    assert told.sentence.startswith("is suspended since 0:0")
+    assert "with 5120 MiB in main memory and holds no card" in told.sentence
+    assert "to go on it needs 0.30 GPU (30 % compute) + 8192 MiB on node-1:0" in told.sentence
