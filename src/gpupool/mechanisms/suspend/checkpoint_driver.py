@@ -16,6 +16,8 @@ from gpupool.base.errors import ServiceUnavailable
 
 #: CUDA_ERROR_INVALID_VALUE: the driver knows no such process.
 UNKNOWN_PROCESS: Final = 1
+#: CUDA_ERROR_NOT_INITIALIZED: of a caller that has called cuInit, it is about the other process.
+NOT_INITIALIZED: Final = 3
 #: CUDA_ERROR_OUT_OF_MEMORY: the card has too little left for a restore.
 OUT_OF_MEMORY: Final = 2
 #: CUDA_ERROR_NOT_READY: submitted work did not end within the timeout of a lock.
@@ -105,7 +107,7 @@ class CheckpointDriver:
     def read_state(self, pid: int) -> ProcessState | None:
         state = ctypes.c_int()
         code = self._library.cuCheckpointProcessGetState(pid, ctypes.byref(state))
-        if code == UNKNOWN_PROCESS:
+        if code in (UNKNOWN_PROCESS, NOT_INITIALIZED):
             return None
         if code:
             raise CheckpointCallError("read the state of", pid, code)

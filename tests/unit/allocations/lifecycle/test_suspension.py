@@ -199,3 +199,19 @@ def test_explain_says_what_a_suspended_job_needs_to_go_on(house: House) -> None:
     assert told.sentence.startswith("is suspended since 0:0")
     assert "with 5120 MiB in main memory and holds no card" in told.sentence
     assert "to go on it needs 0.30 GPU (30 % compute) + 8192 MiB on node-1:0" in told.sentence
+
+
+def test_a_suspended_job_is_no_victim(house: House) -> None:
+    """Its end would free nothing, and it would lose what it has in main memory."""
+    running(house, "train", preemptible=True)
+
+    def is_preemptible() -> bool:
+        (job,) = house.allocations.cache.build_snapshot().running
+        return job.preemptible
+
+    assert is_preemptible()
+    suspend(house, "train")
+    house.report(work_of(house, "train"), "suspended", gpu_memory_bytes=1)
+    assert not is_preemptible()
+    resume(house, "train")
+    assert is_preemptible()
