@@ -58,13 +58,18 @@ class JobSuspender:
         self._workers = workers
 
     def move_job(self, allocation: LocalAllocation, work: WorkOut) -> None:
-        """Take the next step to what the server wants. Idempotent; does not block for the driver.
+        """Begin or continue what the server wants. Idempotent; does not block for the driver.
 
         The checkpoint is written first, so that an end that comes meanwhile names the generation.
         """
         if allocation.phase is not JobPhase.RUNNING:
             return
         if work.generation < allocation.checkpoint.generation:
+            return
+        answer = allocation.suspension_answer
+        if answer is not None and answer.generation == work.generation:
+            # Asked again before the answer arrived: a second try could end otherwise.
+            self._context.queue_report(answer)
             return
         allocation.pending_suspension = work
         if not allocation.supervisor_pid:
@@ -73,63 +78,92 @@ class JobSuspender:
             allocation.checkpoint = replace(allocation.checkpoint, generation=work.generation)
             self._context.directories.write_checkpoint(allocation.checkpoint)
         self._context.reach_step(f"{work.want}-noted")
-        folder = locate_folder(self._context.state_dir, allocation.key)
-        record = read_record(folder)
-        try:
-            view = self._context.make_view(work)
-        except NotFound as error:
-            state = "resumed" if record is None else "suspended"
-            self._report(allocation, work, state, reason=error.message)
-            return
-        if record is None and work.want == RESUME:
-            self._report(allocation, work, "resumed")
-            return
-        if record is None:
-            record = SuspensionRecord(
-                allocation.supervisor_pid, self._measure_card_bytes(allocation, view)
-            )
-            reason = self._explain_refusal(allocation, view, record)
-            if reason:
-                self._report(allocation, work, "resumed", reason=reason)
-                return
-            write_record(folder, record)
-            self._context.reach_step("suspend-recorded")
-        if work.want == SUSPEND and record.is_suspended and self._is_stopped(allocation, record):
-            # The server asks under a new generation, or this agent is new.
-            self._settle(allocation, work, record, MoveOutcome("suspended", 0))
-            return
-        self._run_step(allocation, work, view, record)
+        self._continue_move(allocation, work)
 
     def keep_suspended(self, allocation: LocalAllocation) -> None:
-        """Suspend a job again whose processes go on although the server has given its cards away.
+        """Suspend a job again that is back although the server has given its cards away.
 
         Another process of its own account can do that. Does nothing for any other job.
         """
-        record = read_record(locate_folder(self._context.state_dir, allocation.key))
+        record = read_record(self._locate_folder(allocation))
         work = allocation.suspended_work
-        if record is None or work is None or self._is_stopped(allocation, record):
+        if record is None or work is None or allocation.stop_grace_seconds is not None:
             return
-        log.warning("job %s goes on although it is suspended: suspending it again", work.job)
-        self.move_job(allocation, work)
+        if allocation.pending_suspension is not None:
+            return
+        tree = JobTree(record.supervisor_pid, _hold_no_lock)
+        if tree.is_stopped() and not self._measure_card_bytes(tree, work):
+            return
+        log.warning("job %s is back although it is suspended: suspending it again", work.job)
+        self._continue_move(allocation, work, is_back=True)
 
-    def _is_stopped(self, allocation: LocalAllocation, record: SuspensionRecord) -> bool:
-        is_ending = allocation.stop_grace_seconds is not None
-        return is_ending or JobTree(record.supervisor_pid, _hold_no_lock).is_stopped()
+    def _continue_move(
+        self, allocation: LocalAllocation, work: WorkOut, *, is_back: bool = False
+    ) -> None:
+        """Take the next step of a wish, unless it was answered or another one came."""
+        if allocation.phase is not JobPhase.RUNNING:
+            return
+        if not is_back and allocation.pending_suspension is not work:
+            return
+        record = read_record(self._locate_folder(allocation))
+        if record is None and work.want == RESUME:
+            self._report(allocation, work, "resumed")
+            return
+        try:
+            view = self._context.make_view(work)
+        except NotFound as error:
+            self._answer_without_card(allocation, work, record, error.message)
+            return
+        if record is None:
+            tree = JobTree(allocation.supervisor_pid, _hold_no_lock)
+            card_bytes = self._measure_card_bytes(tree, work)
+            reason = self._explain_refusal(allocation, view, tree, card_bytes)
+            if reason:
+                self._report(allocation, work, "resumed", reason=reason)
+                return
+            record = SuspensionRecord(allocation.supervisor_pid, card_bytes)
+            write_record(self._locate_folder(allocation), record)
+            self._context.reach_step("suspend-recorded")
+        if work.want == SUSPEND and record.is_suspended and not is_back:
+            # The server asks under a new generation, or this agent is new.
+            self._settle(allocation, work, record, MoveOutcome("suspended", 0))
+            return
+        self._run_step(allocation, work, view, record, is_back=is_back)
+
+    def _answer_without_card(
+        self,
+        allocation: LocalAllocation,
+        work: WorkOut,
+        record: SuspensionRecord | None,
+        reason: str,
+    ) -> None:
+        """Answer a wish of which a card is not on the node; one that has begun is tried again."""
+        if record is None:
+            self._report(allocation, work, "resumed", reason=reason)
+        elif record.is_suspended:
+            self._settle(allocation, work, record, MoveOutcome("suspended", 0, reason))
+        else:
+            self._workers.submit_after(RETRY_SECONDS, self._continue_move, allocation, work)
+
+    def _locate_folder(self, allocation: LocalAllocation) -> Path:
+        return locate_folder(self._context.state_dir, allocation.key)
 
     def _explain_refusal(
-        self, allocation: LocalAllocation, view: AllocationView, record: SuspensionRecord
+        self, allocation: LocalAllocation, view: AllocationView, tree: JobTree, card_bytes: int
     ) -> str:
-        room = measure_host_room(self._context.find_cgroups(allocation.checkpoint.job))
         refusal = explain_refusal(allocation.checkpoint.mechanism, view)
         if not refusal and _find_library(view) is None:
             refusal = "this node has no libcuda.so.1"
-        return refusal or explain_host_shortage(record.card_bytes, room)
+        if not refusal and tree.list_all() and tree.is_stopped():
+            # A resume would let a job go on that its fence has frozen.
+            refusal = "its processes are stopped already, by its fence or by hand"
+        room = measure_host_room(self._context.find_cgroups(allocation.checkpoint.job))
+        return refusal or explain_host_shortage(card_bytes, room)
 
-    def _measure_card_bytes(self, allocation: LocalAllocation, view: AllocationView) -> int:
+    def _measure_card_bytes(self, tree: JobTree, work: WorkOut) -> int:
         """Return what the job has on its cards now, as the cards say."""
-        tree = JobTree(allocation.supervisor_pid, _hold_no_lock)
         pids = {process.pid for process in tree.list_all()}
-        uuids = [granted.device.uuid for granted in view.granted]
+        uuids = [seat.uuid for seat in work.seats]
         total = 0
         for probe in self._context.probes.values():
             for usage in probe.observe(uuids).values():
@@ -144,12 +178,14 @@ class JobSuspender:
         work: WorkOut,
         view: AllocationView,
         record: SuspensionRecord,
+        *,
+        is_back: bool,
     ) -> None:
-        folder = locate_folder(self._context.state_dir, allocation.key)
+        folder = self._locate_folder(allocation)
         name = f"{work.want}-{work.generation}"
         if has_other_step(folder, name):
             # A step of an earlier wish, begun by an agent that was killed: never two at a time.
-            self._workers.submit_after(LOOK_SECONDS, self.move_job, allocation, work)
+            self._look_after(LOOK_SECONDS, allocation, work, is_back=is_back)
             return
         library = _find_library(view)
         command = [sys.executable, "-m", "gpupool.agent.suspension.step", work.want, str(folder)]
@@ -158,16 +194,26 @@ class JobSuspender:
             command.append(str(view.machine / "machine"))
         answer = run_slow_step(folder, name, command, "its memory is moved")
         if isinstance(answer, NotYet):
-            self._workers.submit_after(LOOK_SECONDS, self.move_job, allocation, work)
+            self._look_after(LOOK_SECONDS, allocation, work, is_back=is_back)
             return
         self._context.reach_step(f"{work.want}-moved")
         outcome = _read_answer(answer)
         forget_slow_step(folder, name)
         if outcome.state == "mixed" or (work.want == SUSPEND and _is_lost(record, outcome)):
             log.warning("job %s is tried again: %s", work.job, outcome.reason)
-            self._workers.submit_after(RETRY_SECONDS, self.move_job, allocation, work)
+            self._look_after(RETRY_SECONDS, allocation, work, is_back=is_back)
         else:
             self._settle(allocation, work, record, outcome)
+
+    def _look_after(
+        self, seconds: float, allocation: LocalAllocation, work: WorkOut, *, is_back: bool
+    ) -> None:
+        step = self._continue_back if is_back else self._continue_move
+        self._workers.submit_after(seconds, step, allocation, work)
+
+    def _continue_back(self, allocation: LocalAllocation, work: WorkOut) -> None:
+        if allocation.suspended_work is work and allocation.pending_suspension is None:
+            self._continue_move(allocation, work, is_back=True)
 
     def _settle(
         self,
@@ -179,16 +225,16 @@ class JobSuspender:
         """Take in a job that is wholly suspended or wholly runs, and report it."""
         if outcome.state == "suspended":
             if not record.is_suspended:
-                folder = locate_folder(self._context.state_dir, allocation.key)
-                write_record(folder, replace(record, is_suspended=True))
-            allocation.suspended_work = work
+                write_record(self._locate_folder(allocation), replace(record, is_suspended=True))
+            # Also after a resume that failed: what is kept is the suspend.
+            allocation.suspended_work = work.model_copy(update={"want": SUSPEND})
             # A stopped process that waits for its turn would have its share's time for nothing.
             self._context.arbiter.remove_share(allocation.key)
             used = record.card_bytes
             self._report(allocation, work, "suspended", reason=outcome.reason, used_bytes=used)
             return
         allocation.suspended_work = None
-        remove_record(locate_folder(self._context.state_dir, allocation.key))
+        remove_record(self._locate_folder(allocation))
         self._context.reach_step("resume-recorded")
         self._context.add_to_arbiter(allocation)
         self._report(allocation, work, "resumed", reason=outcome.reason)
@@ -206,6 +252,7 @@ class JobSuspender:
         report = allocation.make_report(
             state, work.generation, reason=reason, gpu_memory_bytes=used_bytes
         )
+        allocation.suspension_answer = report
         self._context.queue_report(report)
         self._context.reach_step(f"{work.want}-reported")
 

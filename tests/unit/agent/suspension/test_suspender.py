@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ from gpupool.agent.suspension.record import locate_folder, read_record
 from gpupool.agent.suspension.suspender import has_other_step
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.slow_step import await_slow_step, run_slow_step
-from gpupool.probes.simgpu import create_machine
+from gpupool.probes.simgpu import SimulatedMachine, create_machine
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from gpupool.wire.fleet import ReportIn, RunAs, WorkOut, WorkSeat
 from gpupool_native import simgpu_dir
 from tests.support.supervised import until
+from tests.unit.native.simgpu_cuda import environment
 
 (MACHINE,) = parse_sim("1xT4")
 CARD = MACHINE.devices[0]
@@ -144,6 +146,53 @@ def test_a_job_that_is_continued_by_hand_is_suspended_again(agent: Agent) -> Non
     until(lambda: not agent.build_tree().is_stopped(), "a process that goes on")
     agent.jobs.retry_unfinished()
     until(agent.build_tree().is_stopped, "the second suspend")
+
+
+def test_a_suspend_that_was_answered_is_not_begun_again(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server asks again until it has the answer; a second try could end otherwise."""
+    monkeypatch.setattr(suspender, "measure_host_room", lambda groups: 0)
+    for _ in range(5):
+        agent.want("suspend", 2)
+    until(lambda: agent.find_report("resumed", 2), "the refusal")
+    monkeypatch.undo()
+    agent.want("suspend", 2)
+    agent.jobs.retry_unfinished()
+    before = agent.count_ticks()
+    until(lambda: agent.count_ticks() > before + 20, "a job that runs on")
+    assert agent.find_report("suspended", 2) is None
+
+
+def test_a_job_that_is_stopped_already_is_refused(agent: Agent) -> None:
+    """A resume would let a job go on that its fence has frozen."""
+    agent.build_tree().stop()
+    agent.want("suspend", 2)
+    report = until(lambda: agent.find_report("resumed", 2), "the refusal")
+    assert report.reason == "its processes are stopped already, by its fence or by hand"
+    assert agent.build_tree().is_stopped()
+    agent.build_tree().go_on()
+
+
+def test_memory_that_is_brought_back_by_hand_is_found_although_all_is_stopped(
+    agent: Agent,
+) -> None:
+    agent.want("suspend", 2)
+    until(lambda: agent.find_report("suspended", 2), "the suspend")
+    (process,) = agent.build_tree().list_all()
+    calls = f"""
+from tests.unit.native.simgpu_cuda import Cuda
+cu = Cuda()
+cu("Init", 0)
+cu("CheckpointProcessRestore", {process.pid}, None)
+"""
+    machine = agent.root / "cards" / "node" / "machine"
+    subprocess.run([sys.executable, "-c", calls], env=environment(machine), check=True)
+    with SimulatedMachine(machine) as cards:
+        assert cards.list_processes(CARD.uuid)[0].memory_bytes
+        agent.jobs.retry_unfinished()
+        until(lambda: not cards.list_processes(CARD.uuid)[0].memory_bytes, "the second suspend")
+    until(agent.build_tree().is_stopped, "the stop")
 
 
 def test_too_little_main_memory_is_reported_and_the_job_runs_on(
