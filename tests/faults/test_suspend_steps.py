@@ -24,8 +24,8 @@ pytestmark = pytest.mark.root
 PROGRAM = Path(__file__).parents[1] / "support" / "holding_program.py"
 MIB = 1 << 20
 SEAT = (300, 1024 * MIB)
-#: The steps that the ordinary tests run; the others are marked slow.
-SHORT = ("suspend-moved", "resume-recorded")
+#: The step that the ordinary tests run; the others are marked slow.
+SHORT = ("resume-recorded",)
 STEPS = [
     ("suspend", "suspend-noted"),
     ("suspend", "suspend-recorded"),

@@ -211,3 +211,46 @@ def test_another_users_process_is_not_the_callers_to_lock(path: Path) -> None:
     with worker(path) as process:
         text = f"{CALLS}\nos.setuid(65534)\nprint(lock({process.pid}), state({process.pid}))"
         assert run(path, text).split() == [str(NOT_PERMITTED), str(RUNNING)]
+
+
+def test_threads_that_call_all_the_time_are_suspended_between_two_calls(path: Path) -> None:
+    text = """
+context = cu.start()
+spin = cu.function(b"gpupool_spin_ns")
+def work(number):
+    cu("CtxSetCurrent", context)
+    stream = cu.stream()
+    while True:
+        block = cu.alloc(2 * MIB)
+        cu.write(block, bytes([number]) * 4096)
+        cu.launch(spin, stream, ns=20_000)
+        cu("StreamSynchronize", stream)
+        assert cu.read(block, 4096) == bytes([number]) * 4096
+        cu("MemFree_v2", block)
+        rounds[number] += 1
+rounds = [0] * 4
+threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(4)]
+for thread in threads:
+    thread.start()
+print("ready", flush=True)
+for line in sys.stdin:
+    before = list(rounds)
+    while any(a == b for a, b in zip(before, rounds)):
+        assert all(thread.is_alive() for thread in threads)
+        time.sleep(0.001)
+    print("all went on", flush=True)
+"""
+    cycle = """
+for _ in range(8):
+    codes = lock(PID), checkpoint(PID)
+    machine = SimulatedMachine(os.environ["GPUPOOL_SIMGPU"])
+    used = sum(p.memory_bytes for p in machine.list_processes(machine.cards[0].uuid))
+    machine.close()
+    print(*codes, used, restore(PID), unlock(PID))
+"""
+    with worker(path, text) as process:
+        for _ in range(2):
+            answers = run(path, CALLS + cycle.replace("PID", str(process.pid)))
+            assert answers.split() == ["0"] * 40
+            tell(process)
+            assert hear(process) == "all went on"
