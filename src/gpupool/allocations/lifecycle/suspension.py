@@ -25,7 +25,7 @@ from gpupool.base.errors import WrongState
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import MeteringService
-from gpupool.model.suspension import UNDERWAY, SuspensionState
+from gpupool.model.suspension import TRANSITIONS, SuspensionState
 from gpupool.store.database import WriteTransaction
 from gpupool.wire.fleet import ReportIn
 
@@ -148,19 +148,29 @@ def apply_suspension_report(
     applied = {"allocation": row.allocation_id, "applied_generation": report.generation}
     write.execute(_SET_ALLOCATION, applied)
     known = write.execute(_READ, {"allocation": row.allocation_id}).one_or_none()
-    if known is None or known.state not in UNDERWAY:
+    if known is None:
+        return []
+    state = _find_state(SuspensionState(known.state), report)
+    if state not in TRANSITIONS[SuspensionState(known.state)]:
         return []
     changes = list[LedgerChange]()
-    if report.state == "suspended":
+    if state is SuspensionState.SUSPENDED:
         changes.append(_empty_seats(write, metering, row, report, known))
-    elif known.state == SuspensionState.SUSPENDING:
-        _write_state(write, row.allocation_id, SuspensionState.FAILED, note=report.reason[:400])
+    elif state is not None:
+        _write_state(write, row.allocation_id, state, note=report.reason[:400])
     else:
         write.execute(_FORGET, {"allocation": row.allocation_id})
     _write_event(write, row, report, known)
     write.execute(_TOUCH_JOB, {"job": row.job_id})
     write.announce(("job", row.job))
     return changes
+
+
+def _find_state(known: SuspensionState, report: ReportIn) -> SuspensionState | None:
+    """Return the state that a report leads to; None is a job that runs on its cards."""
+    if report.state == "suspended":
+        return SuspensionState.SUSPENDED
+    return SuspensionState.FAILED if known is SuspensionState.SUSPENDING else None
 
 
 def _empty_seats(
