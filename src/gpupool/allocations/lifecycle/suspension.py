@@ -43,6 +43,7 @@ _HELD = (
         allocations.c.id.label("allocation_id"),
         allocations.c.state.label("allocation_state"),
         allocations.c.applied_generation,
+        allocations.c.generation,
         suspensions.c.state.label("suspension"),
         suspensions.c.gpu_milli,
         suspensions.c.memory_bytes,
@@ -76,7 +77,7 @@ def suspend_job(write: WriteTransaction, job_id: int) -> bool:
         Whether something changed; not for a job that is suspended or on the way there.
 
     Raises:
-        WrongState: The job does not run, or is being resumed.
+        WrongState: The job does not run, or is being resumed or resized.
         RequestRejection: No driver can suspend a job of its kind.
     """
     job = write.execute(_HELD, {"job": job_id}).one()
@@ -85,6 +86,12 @@ def suspend_job(write: WriteTransaction, job_id: int) -> bool:
         return False
     if job.suspension == SuspensionState.RESUMING:
         raise WrongState(f"job {job.name} is being resumed", hint="try again in a moment")
+    if job.applied_generation != job.generation:
+        # Its node would never hear of the size.
+        raise WrongState(
+            f"the node of job {job.name} has not applied its last resize yet",
+            hint="try again in a moment",
+        )
     check_kind(job, write.execute(READ_SEATS, {"allocation": job.allocation_id}).all())
     sequence = write.touch_ledger()
     work = {"generation": sequence, "work_seq": sequence}

@@ -215,3 +215,19 @@ def test_a_suspended_job_is_no_victim(house: House) -> None:
     assert not is_preemptible()
     resume(house, "train")
     assert is_preemptible()
+
+
+def test_a_job_whose_node_has_not_applied_a_resize_is_not_suspended(house: House) -> None:
+    running(house, "train")
+    resize(house, "train", 500)
+    with pytest.raises(WrongState, match="has not applied its last resize"):
+        suspend(house, "train")
+    house.report(work_of(house, "train"), "resized")
+    suspend(house, "train")
+    house.report(work_of(house, "train"), "suspended", gpu_memory_bytes=1)
+    assert house.job("train").share == "0.50 GPU (50 % compute) + 8192 MiB"
+    resume(house, "train")
+    house.report(work_of(house, "train"), "resumed")
+    assert used(house)[0] == (500, 8 * GIB, 1)
+    resize(house, "train", 300)
+    assert work_of(house, "train").want == "resize"
