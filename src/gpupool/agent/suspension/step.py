@@ -31,15 +31,23 @@ def main(arguments: Sequence[str]) -> int:
     if machine is not None:
         os.environ["GPUPOOL_SIMGPU"] = machine
     tree = JobTree(int(supervisor_pid), _make_lock_release(machine))
+    notes = MoveNotes(Path(folder))
     try:
         driver = CheckpointDriver(Path(library))
     except ServiceUnavailable as error:
-        before = MoveOutcome("running" if goal == SUSPEND else "suspended", 0, error.message)
-        _print_outcome(before)
+        _print_outcome(_describe_standing(goal, notes, error.message))
         return 0
-    mover = JobMover(driver, tree, MoveNotes(Path(folder)))
+    mover = JobMover(driver, tree, notes)
     _print_outcome(mover.suspend() if goal == SUSPEND else mover.resume())
     return 0
+
+
+def _describe_standing(goal: str, notes: MoveNotes, reason: str) -> MoveOutcome:
+    """Say where the job is while the driver cannot be asked."""
+    if goal == RESUME:
+        return MoveOutcome("suspended", 0, reason)
+    # A step that was killed may have moved a part of it.
+    return MoveOutcome("running" if notes.is_empty() else "mixed", 0, reason)
 
 
 def read_outcome(output: str) -> MoveOutcome | None:

@@ -36,6 +36,10 @@ class MoveNotes:
         """Whether a move of the process was announced."""
         return process in self._moves
 
+    def is_empty(self) -> bool:
+        """Whether no move was announced since the processes last ran."""
+        return not self._moves
+
     def clear(self) -> None:
         """Forget all: the processes run again. Idempotent."""
         self._moves = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.agent.suspension.step import RESUME, SUSPEND, read_outcome
-from gpupool.mechanisms.suspend import MoveOutcome
+from gpupool.mechanisms.suspend import MoveNotes, MoveOutcome
 
 
 def run_step(goal: str, folder: Path, library: str) -> MoveOutcome | None:
@@ -26,6 +26,15 @@ def test_without_a_driver_the_job_stays_where_it_was(goal: str, state: str, tmp_
     assert outcome is not None
     assert outcome.state == state
     assert "cannot be loaded" in outcome.reason
+
+
+def test_without_a_driver_a_suspend_that_has_begun_is_neither_here_nor_there(
+    tmp_path: Path,
+) -> None:
+    MoveNotes(tmp_path).announce("7:100", "lock")
+    outcome = run_step(SUSPEND, tmp_path, "/no/such/libcuda.so.1")
+    assert outcome is not None
+    assert outcome.state == "mixed"
 
 
 def test_a_driver_without_the_calls_is_named_with_the_branch_that_has_them(tmp_path: Path) -> None:
