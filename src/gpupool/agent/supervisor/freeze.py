@@ -8,10 +8,12 @@ import signal
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpupool.agent.monitoring.usage import read_processes, sum_process_trees
-from gpupool.probes.contract import LockReleaseProbe, Probe
+
+if TYPE_CHECKING:
+    from gpupool.probes.contract import Probe
 
 #: Seconds after which a process that is not stopped waits for a device in the kernel, where it
 #: cannot fork.
@@ -26,6 +28,9 @@ def freeze_job(supervisor_pid: int, probes: Iterable[Probe]) -> None:
 
     Idempotent; blocks for up to `SETTLE_SECONDS`.
     """
+    # Not at the top: a step that suspends a job imports this module, and its start is waited for.
+    from gpupool.probes.contract import LockReleaseProbe
+
     stopped = stop_processes(supervisor_pid)
     for probe in probes:
         if isinstance(probe, LockReleaseProbe):
