@@ -14,7 +14,7 @@ from generated import ROOT, write_or_check
 
 from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import list_error_classes
-from gpupool.model import allocation, deadlines, device, job, reservation
+from gpupool.model import allocation, deadlines, device, job, reservation, suspension
 from gpupool.server.app import create_app
 from gpupool.server.compose import compose_services
 from gpupool.server.config import ServerConfig
@@ -29,6 +29,7 @@ _MADE = "<!-- Made by `make docs`; change the code instead. -->\n"
 STAYS: Mapping[str, Mapping[Any, deadlines.StateDeadline]] = {
     "Job": deadlines.JOBS,
     "Allocation": deadlines.ALLOCATIONS,
+    "Suspension": deadlines.SUSPENSIONS,
 }
 
 
@@ -68,6 +69,10 @@ LIFECYCLES: Mapping[str, Mapping[Any, Iterable[Any]]] = {
     "Allocation": allocation.TRANSITIONS,
     "Device": device.TRANSITIONS,
     "Reservation": reservation.TRANSITIONS,
+    "Suspension": {
+        str(old or "running"): [str(new or "running") for new in news]
+        for old, news in suspension.TRANSITIONS.items()
+    },
 }
 
 

@@ -167,7 +167,7 @@ class AgentService:
                 self._metering.note_memory(job, used)
         for job in effects.ended:
             self.used_at_resize.pop(job, None)
-        if effects.granted.cards or effects.requeued:
+        if effects.granted.cards or effects.requeued or effects.emptied:
             self._store.notifier.publish_topics({"queue"})
         return effects.stale
 
@@ -175,6 +175,8 @@ class AgentService:
         # First, while the cache still has the holders of the seats.
         for job, seconds in effects.done.items():
             self._cache.record_runtime(job, seconds)
+        for emptied in effects.emptied:
+            self._cache.apply_change(emptied)
         self._cache.apply_change(effects.granted)
         self._cache.record_leaving_jobs(effects.leaving)
         self._cache.dequeue_jobs(effects.dequeued)

@@ -1,6 +1,6 @@
 """Puts the package together: the cache, the placer, and a service for each noun.
 
-Routes and agents enter here: `jobs`, `resizes`, `reservations`, `migrations`, `quotas`, `events`
+Routes and agents enter here: `jobs`, `resizes`, `suspensions`, `reservations`, `migrations`, `quotas`, `events`
 serve users, `agents` serves the nodes.
 """
 
@@ -22,6 +22,7 @@ from gpupool.allocations.services.migrations import MigrationService
 from gpupool.allocations.services.quotas import QuotaService
 from gpupool.allocations.services.reservations import ReservationService
 from gpupool.allocations.services.resizes import ResizeService
+from gpupool.allocations.services.suspensions import SuspensionService
 from gpupool.allocations.stop import StopService, find_live_jobs
 from gpupool.allocations.store.tables import IS_LIVE, jobs
 from gpupool.allocations.submission.create import SubmissionWriter
@@ -102,6 +103,7 @@ class Allocations:
         self.jobs = JobService(
             store, tenancy, metering, self.cache, self.placer, self.leases, writer, self.stops
         )
+        self.suspensions = SuspensionService(store, metering, self.cache, self.placer)
         self.resizes = ResizeService(
             store, metering, self.cache, self.placer, self.agents, self.jobs
         )

@@ -184,6 +184,32 @@ class Pool:
             self.api.request("POST", path, body, query={"wait_seconds": WAIT_SECONDS})
         )
 
+    def suspend(self, name: str) -> JobOut:
+        """Move a running job's memory to the host and free its share; returns when its node has
+        answered.
+
+        `suspension.state` is "suspended" then, or "failed" with the reason in `suspension.note`.
+        """
+        return self._move_job(name, "suspend")
+
+    def resume(self, name: str) -> JobOut:
+        """Bring a suspended job back to its cards; returns when its node has answered.
+
+        `suspension` is None then, or "suspended" with the reason in `suspension.note`. Raises
+        RequestRejection's classes when its cards have no room for it; then nothing has changed.
+        """
+        return self._move_job(name, "resume")
+
+    def _move_job(self, name: str, verb: str) -> JobOut:
+        from gpupool.wire.jobs import JobOut
+
+        path = f"jobs/{path_segment(name)}/{verb}"
+        answer = self.api.request("POST", path, {}, query={"wait_seconds": WAIT_SECONDS})
+        while (answer["suspension"] or {}).get("state") in ("suspending", "resuming"):
+            query = {"generation": answer["generation"], "wait_seconds": WAIT_SECONDS}
+            answer = self.api.request("GET", f"jobs/{path_segment(answer['id'])}", query=query)
+        return JobOut.model_validate(answer)
+
     def stop(self, name: str, *, grace_seconds: int | None = None) -> list[JobOut]:
         """Ask for the end of a job, or of an array's live jobs. Does not wait for it."""
         from gpupool.wire.jobs import JobOut

@@ -18,9 +18,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpupool.base.durable import write_durably
-from gpupool.mechanisms.contract import NotYet
+
+if TYPE_CHECKING:
+    from gpupool.mechanisms.contract import NotYet
 
 #: Bytes of a step's output that are kept: its end, since that holds the error.
 OUTPUT_BYTES = 4096
@@ -51,6 +54,9 @@ def run_slow_step(
         arguments: the command; it must be safe to repeat after a power cut.
         reason: what it does, for people.
     """
+    # Not at the top: the process of a step starts through this module and needs no contract.
+    from gpupool.mechanisms.contract import NotYet
+
     result = _read_result(folder, name)
     if result is not None:
         return result

@@ -13,6 +13,7 @@ from typing import Final
 
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import JobState
+from gpupool.model.suspension import SuspensionState
 
 #: Seconds without progress after which `gpupool doctor` names it.
 SAID_SECONDS: Final = 60
@@ -53,4 +54,14 @@ ALLOCATIONS: Final[Mapping[AllocationState, StateDeadline]] = {
         "after the grace; its node is asked again every minute. The cards stay held until the node says that nothing "
         "of the job is left: given out before, they would be used twice",
     ),
+}
+SUSPENSIONS: Final[Mapping[SuspensionState, StateDeadline]] = {
+    SuspensionState.SUSPENDING: StateDeadline(
+        None, "its node moves the memory and answers, also after a restart; `gpupool stop` ends it"
+    ),
+    SuspensionState.SUSPENDED: StateDeadline(None, "its user decides, or `--max-time`"),
+    SuspensionState.RESUMING: StateDeadline(
+        None, "its node moves the memory and answers, also after a restart; `gpupool stop` ends it"
+    ),
+    SuspensionState.FAILED: StateDeadline(None, "it runs; the next suspend forgets it"),
 }

@@ -201,7 +201,10 @@ class SimulatedMachine:
 
     def _read_use(self, slot: int, card: int) -> ProcessUse | None:
         kinds = (slot + layout.SimProcess.memory.offset) // 8 + card * layout.KINDS
-        memory = sum(self._words.read_several(kinds, layout.KINDS))
+        allocated = sum(self._words.read_several(kinds, layout.KINDS))
+        suspension = self._words[(slot + layout.SimProcess.suspension.offset) // 8]
+        # A suspended process has its memory on the host; its time on the card stays on record.
+        memory = 0 if suspension == layout.SUSPENDED else allocated
         halves = self._halves[(slot + layout.SimProcess.context.offset) // 4 + card // 2]
         # Two context numbers of 16 bits share a word; 0 means that the process has none.
         context = (halves >> 16 * (card % 2) & 0xFFFF) - 1

@@ -35,6 +35,7 @@ FAULT_ECC_CORRECTED: Final = 2
 FAULT_ECC_UNCORRECTED: Final = 3
 FAULT_LOST: Final = 4
 FAULT_HEALED: Final = 5
+SUSPENDED: Final = 2
 
 #: NVIDIA's XID catalogue, and what cuda.h calls what a program then sees; the same table as in
 #: machine_faults.c.
@@ -163,7 +164,7 @@ class SimProcess(ctypes.LittleEndianStructure):
         ("image", _u64),
         ("pid_namespace", _u64),
         ("limits", _u64 * NESTED),
-        ("unused", _u64),
+        ("suspension", _u64),
         ("context", _u16 * CARDS),
         ("memory", _u64 * KINDS * CARDS),
     )

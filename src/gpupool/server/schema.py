@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpupool.allocations.store import hold_tables as _holds
+from gpupool.allocations.store import suspension_tables as _suspensions
 from gpupool.allocations.store import tables as _allocations
 from gpupool.fleet import tables as _fleet
 from gpupool.metering import tables as _metering
@@ -10,6 +11,6 @@ from gpupool.network import tables as _networks
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
 
-ROOMS = (_tenancy, _networks, _fleet, _metering, _allocations, _holds)
+ROOMS = (_tenancy, _networks, _fleet, _metering, _allocations, _holds, _suspensions)
 
 __all__ = ["ROOMS", "metadata"]

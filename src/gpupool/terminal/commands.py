@@ -17,6 +17,8 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("logs", "print a job's output"),
             ("saved", "tell the pool that a job's work is saved"),
             ("resize", "change the share of a running job"),
+            ("suspend", "move a running job to main memory and free its share"),
+            ("resume", "bring a suspended job back to its cards"),
             ("stop", "end jobs and free their shares"),
             ("queue", "waiting jobs, in queue order"),
             ("image", "load and list the container images of this machine"),
@@ -93,6 +95,8 @@ _MODULES = {
     "import": "work.import_",
     "saved": "work.saved_work",
     "gpus": "work.gpus",
+    "suspend": "suspension.suspend",
+    "resume": "suspension.resume",
     "completion": "completion",
 }
 

@@ -11,6 +11,7 @@ from gpupool.wire.containers import ContainerIn
 from gpupool.wire.mechanisms import EnforcementWord, PlannedMechanism
 from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
 from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork, PortWork
+from gpupool.wire.suspension import JobWish, ReportState
 from gpupool.wire.vm import VmIn
 
 #: Characters of the sentence that says why a fence is no better than it is.
@@ -184,8 +185,9 @@ class WorkOut(WireModel):
     generation: int
     job: str
     job_name: str
-    want: Literal["run", "resize", "stop"] = Field(
-        description="resize: it runs, and its node has not said yet that the limits of this generation are in force"
+    want: JobWish = Field(
+        description="resize: it runs, and its node has not said yet that the limits of this generation are in force; "
+        "suspend: its memory belongs on the host; resume: on its cards again"
     )
     stop_reason: str = ""
     grace_seconds: int = 10
@@ -243,12 +245,14 @@ class ReportIn(WireModel):
     """What became of an allocation. `ended` says that nothing of it is left on the node.
 
     `resized` says that the limits of this generation are in force, and what was in use then;
+    `suspended` that the job's memory is on the host, `resumed` that it runs on its cards, with the
+    `reason` where that is not what was wanted;
     `noticed` that its fence found what `notice` names, and in `reason` what was done about it.
     """
 
     allocation: str = Field(max_length=16)
     generation: int
-    state: Literal["prepared", "running", "resized", "noticed", "ended", "lost", "not_started"]
+    state: ReportState
     # PATH_MAX, with its NUL.
     attach_socket: str | None = Field(None, max_length=4096)
     fence: Literal["none", "advisory", "soft", "hard"] = "none"

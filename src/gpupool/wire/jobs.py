@@ -9,6 +9,7 @@ from pydantic import Field
 from gpupool.wire.common import BIG, WireModel
 from gpupool.wire.fleet import ProcessUse
 from gpupool.wire.submissions import Sharing, WithinIn
+from gpupool.wire.suspension import SuspensionOut
 
 StartText = Annotated[
     str | None,
@@ -81,8 +82,7 @@ class JobUse(WireModel):
 
 
 class JobOut(WireModel):
-    """One job; or, where `jobs` is more than 1, all jobs of an array that have not been started
-    yet."""
+    """One job; or, where `jobs` is more than 1, all jobs of an array that were not started yet."""
 
     id: str = Field(
         description="of a member of an array that has not been started: the array's id and its index"
@@ -147,6 +147,7 @@ class JobOut(WireModel):
     gang_rank: int | None = None
     gang_role: str | None = None
     saved_ns: int | None = Field(None, description="when it last said that its work is saved")
+    suspension: SuspensionOut | None = Field(None, description="null: it was not suspended")
     preemptions: int = Field(0, description="times it was sent back to wait")
     generation: int
     submitted_ns: int
@@ -211,8 +212,7 @@ class SubmittedOut(WireModel):
 
 
 class ResizeIn(WireModel):
-    """The new size per card; what is null stays as it is. Setting a size twice is setting it
-    once."""
+    """The new size per card; what is null stays. Setting a size twice is setting it once."""
 
     gpu_milli: int | None = Field(
         None, ge=-BIG, le=BIG, description="thousandths of one card's compute"

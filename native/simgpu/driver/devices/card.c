@@ -10,6 +10,8 @@
 #include "machine/machine.h"
 
 static struct sim sim;
+static const _Atomic uint64_t never_suspended;
+const _Atomic uint64_t *_Atomic driver_suspension = &never_suspended;
 static _Atomic bool opened;
 static bool attached;
 static int count;
@@ -176,17 +178,32 @@ CUresult card_open(void)
     sim_reap(&sim);
     answer = sim_attach(&sim, 0);
     attached = answer == 0;
+    if (attached)
+        driver_suspension = &sim.self->suspension;
     return card_result(answer);
+}
+
+void driver_pass_gate(void)
+{
+    sim_pass_gate(&sim);
+}
+
+void card_note_sharing(void)
+{
+    if (sim.self)
+        sim.self->flags |= SIM_SHARING;
 }
 
 void card_forget(void)
 {
     attached = false;
+    driver_suspension = &never_suspended;
     sim_forget(&sim);
 }
 
 void card_close(void)
 {
+    driver_suspension = &never_suspended;
     if (attached && !calls_inside)
         sim_detach(&sim);
     attached = false;

@@ -20,6 +20,7 @@ struct sim;
 
 CUresult card_open(void); /* under the lock: maps the machine and takes a slot of it; later calls find it done */
 int card_driver_version(void); /* what the machine says, 0 where there is none; under the lock */
+void card_note_sharing(void); /* memory of this process is another's too from now on */
 void card_forget(void);   /* in a child of fork */
 void card_close(void);    /* gives the slot back */
 struct sim *card_machine(void);

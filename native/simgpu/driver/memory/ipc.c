@@ -107,6 +107,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
     if (block->shared_file < 0)
         TRY(share(block));
     bool named = name_file((struct named_file *)handle, MEMORY_HANDLE, block->shared_file, block->size, block->device);
+    card_note_sharing();
     return named ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
@@ -127,6 +128,7 @@ static CUresult map_named(const struct named_file *named, CUcontext context, CUd
     int file = open_named(named);
 
     REQUIRE(file >= 0, CUDA_ERROR_INVALID_HANDLE);
+    card_note_sharing();
     char *start = pages_map(length, GRANULE, 0);
     if (!start || mmap(start, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0) ==
                       MAP_FAILED) {

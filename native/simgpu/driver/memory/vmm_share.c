@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "devices/card.h"
 #include "memory.h"
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
@@ -39,6 +40,7 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle ha
     int file = fcntl(physical->file, F_DUPFD_CLOEXEC, 0);
     REQUIRE(file >= 0, CUDA_ERROR_OPERATING_SYSTEM);
     *(int *)out = file;
+    card_note_sharing();
     return CUDA_SUCCESS;
 }
 
@@ -72,6 +74,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     physical->imported = true;
+    card_note_sharing();
     *handle = (uintptr_t)physical;
     return CUDA_SUCCESS;
 }

@@ -36,6 +36,9 @@ void driver_lock(void);
 void driver_unlock(void);
 uint64_t driver_next_id(void);   /* unique in this process, from 1 */
 CUresult driver_start(void);
+/* The word of this process in the machine that is 0 while its calls may pass; card.c. */
+extern const _Atomic uint64_t *_Atomic driver_suspension;
+void driver_pass_gate(void);
 
 static inline void driver_unlock_scope(int *held)
 {
@@ -43,12 +46,14 @@ static inline void driver_unlock_scope(int *held)
     driver_unlock();
 }
 
-/* The first lines of an entry point. READY: after cuInit, in the process that called it. LOCKED: and alone, until the
-   function returns. */
+/* The first lines of an entry point. READY: after cuInit, in the process that called it, and not while another process has
+   locked this one to suspend it. LOCKED: and alone, until the function returns. */
 #define READY() \
     do { \
         if (__builtin_expect(driver_state != DRIVER_READY, 0)) \
             return driver_refusal(); \
+        if (__builtin_expect(atomic_load_explicit(driver_suspension, memory_order_relaxed) != 0, 0)) \
+            driver_pass_gate(); \
     } while (0)
 #define LOCKED() \
     READY(); \

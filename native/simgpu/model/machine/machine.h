@@ -98,12 +98,17 @@ struct sim_process {
     uint64_t image; /* of the program: an exec keeps pid and start time, but not what was allocated */
     uint64_t pid_namespace; /* inode of /proc/PID/ns/pid: only processes in it can tell whether the pid lives */
     uint64_t limits[SIM_NESTED]; /* names of the cgroups with a memory limit that it is charged to, inner ones first; 0: none */
-    uint64_t unused;
+    _Atomic uint64_t suspension; /* enum sim_suspension; written under the lock, by any process */
     uint16_t context[SIM_CARDS]; /* in the engine, index + 1 */
     _Atomic uint64_t memory[SIM_CARDS][SIM_KINDS];
 };
 
 #define SIM_OBSERVER 1u /* the virtual clock never waits for it: tools */
+#define SIM_SHARING 2u  /* it has exported memory to another process, or opened another's: it cannot be suspended */
+
+/* Of a suspended process the memory stays on record in its slot and counts against no card: one word decides, so a kill at
+   any instruction leaves it wholly on the card or wholly on the host. */
+enum sim_suspension { SIM_RUNNING = 0, SIM_LOCKED = 1, SIM_SUSPENDED = 2 };
 
 struct sim_header {
     uint64_t magic;
@@ -207,6 +212,23 @@ void sim_uncharge(struct sim *sim, uint32_t card, uint32_t kind, uint64_t bytes)
 uint64_t sim_used(const struct sim *sim, uint32_t card);
 uint64_t sim_free(const struct sim *sim, uint32_t card);
 uint64_t sim_process_used(const struct sim_process *process, uint32_t card);
+/* What a process has allocated of a card, wherever it lies: on the card, or on the host while it is suspended. */
+uint64_t sim_process_charge(const struct sim_process *process, uint32_t card);
+
+/* The states of another process by its pid in the caller's pid namespace, as cuCheckpointProcess* moves between them. 0;
+   -ESRCH (it is not on this machine); -EPERM (not the caller's to touch); -EPROTO (it is in another state). */
+int sim_suspension(struct sim *sim, int pid, uint32_t *state);
+/* New calls of the process block from now on; waits for its submitted work. -ETIMEDOUT at `until_ns` (CLOCK_MONOTONIC): it runs. */
+int sim_lock_process(struct sim *sim, int pid, uint64_t until_ns);
+/* -EBUSY: it has work on a card. -ENOTSUP: it has managed memory or shares memory with another process. */
+int sim_suspend_process(struct sim *sim, int pid);
+/* All its memory is charged again, or nothing: -ENOMEM where a card has too little left. */
+int sim_restore_process(struct sim *sim, int pid);
+int sim_unlock_process(struct sim *sim, int pid);
+/* How long its memory takes over the cards' links to the host; 0 on the virtual clock. */
+uint64_t sim_move_ns(struct sim *sim, int pid);
+/* Block while this process is locked or suspended. */
+void sim_pass_gate(struct sim *sim);
 
 /* What a cgroup may use of a card, and uses: all memory of its processes and of those below it, but managed memory. */
 struct sim_limit {

@@ -158,7 +158,7 @@ static uint64_t used_by_group(const struct sim *sim, uint32_t card, uint64_t nam
         for (uint32_t n = 0; n < SIM_NESTED; n++)
             inside = inside || p->limits[n] == name;
         if (inside) {
-            uint64_t managed = atomic_load(&p->memory[card][SIM_MANAGED]), all = sim_process_used(p, card);
+            uint64_t managed = atomic_load(&p->memory[card][SIM_MANAGED]), all = sim_process_charge(p, card);
             sum += all > managed ? all - managed : 0;
         }
     }

@@ -154,7 +154,7 @@ int sim_reap(struct sim *sim)
 
 /* --- memory --- */
 
-uint64_t sim_process_used(const struct sim_process *process, uint32_t card)
+uint64_t sim_process_charge(const struct sim_process *process, uint32_t card)
 {
     uint64_t sum = 0;
     if (!counts(process))
@@ -162,6 +162,12 @@ uint64_t sim_process_used(const struct sim_process *process, uint32_t card)
     for (uint32_t kind = 0; kind < SIM_KINDS; kind++)
         sum += atomic_load_explicit(&process->memory[card][kind], memory_order_relaxed);
     return sum;
+}
+
+uint64_t sim_process_used(const struct sim_process *process, uint32_t card)
+{
+    bool suspended = atomic_load_explicit(&process->suspension, memory_order_acquire) == SIM_SUSPENDED;
+    return suspended ? 0 : sim_process_charge(process, card);
 }
 
 uint64_t sim_used(const struct sim *sim, uint32_t card)

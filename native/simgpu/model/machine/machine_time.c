@@ -222,6 +222,11 @@ int sim_submit(struct sim *sim, uint32_t context, uint32_t stream, const struct 
 {
     for (int tries = 0;; tries++) {
         struct engine *engine = sim_lock(sim);
+        if (sim->self && atomic_load(&sim->self->suspension)) {
+            sim_unlock(sim);
+            sim_pass_gate(sim);
+            continue;
+        }
         int answer = engine_submit(engine, context, stream, work, engine->now_ns, ticket);
         sim_unlock(sim);
         if (!answer && work->kind == ENGINE_HOST)

@@ -34,7 +34,18 @@ STEPS = (
 RESIZE_STEPS = ("resize-noted", "resized")
 #: The further steps of the start of a virtual machine, after `prepared`.
 VM_STEPS = ("vm-directory-made", "vm-disk-made", "vm-seed-written", "vm-recorded", "vm-disk-taken")
-_ALL_STEPS = (*STEPS, *RESIZE_STEPS, *VM_STEPS)
+#: The further steps of a job that is suspended and resumed.
+SUSPEND_STEPS = (
+    "suspend-noted",
+    "suspend-recorded",
+    "suspend-moved",
+    "suspend-reported",
+    "resume-noted",
+    "resume-moved",
+    "resume-recorded",
+    "resume-reported",
+)
+_ALL_STEPS = (*STEPS, *RESIZE_STEPS, *VM_STEPS, *SUSPEND_STEPS)
 
 
 def ignore_step(_step: str) -> None:

@@ -28,6 +28,7 @@ from gpupool.agent.jobs.worker_pool import WorkerPool
 from gpupool.agent.monitoring.fence_counters import read_fence_usage
 from gpupool.agent.supervisor.client import SupervisorError, inspect_job
 from gpupool.agent.supervisor.socket_watch import SocketWatch
+from gpupool.agent.suspension.suspender import JobSuspender, is_suspension_wish
 from gpupool.audit.findings import AuditFinding
 from gpupool.audit.mapping_check import FencedJob
 from gpupool.mechanisms.fence import FenceMechanism
@@ -58,8 +59,14 @@ class Jobs:
         self._monitor = JobMonitor(
             context, self._finisher, table=self._table, watch=self._watch, workers=self._workers
         )
+        self._suspender = JobSuspender(context, self._workers)
         self._starter = JobStarter(
-            context, self._finisher, self._monitor, table=self._table, workers=self._workers
+            context,
+            self._finisher,
+            self._monitor,
+            table=self._table,
+            workers=self._workers,
+            suspender=self._suspender,
         )
 
     def start(self) -> None:
@@ -198,6 +205,8 @@ class Jobs:
             return
         elif work.want == "resize":
             self._workers.submit(self._starter.resize_job, allocation, work)
+        elif is_suspension_wish(work):
+            self._workers.submit(self._suspender.move_job, allocation, work)
         elif not work.started or allocation.checkpoint.generation != work.generation:
             step = self._monitor.repeat_start_report
             self._workers.submit(step, allocation, work.generation)
@@ -244,6 +253,11 @@ class Jobs:
             work = allocation.pending_resize
             if work is not None:
                 self._workers.submit(self._starter.resize_job, allocation, work)
+            suspension = allocation.pending_suspension
+            if suspension is not None:
+                self._workers.submit(self._suspender.move_job, allocation, suspension)
+            elif allocation.suspended_work is not None:
+                self._workers.submit(self._suspender.keep_suspended, allocation)
 
     def confirm_report(self, report: ReportIn, is_stale: bool) -> None:
         """Take note that the server has accepted a report.

@@ -80,6 +80,12 @@ class LocalAllocation:
     waiting_for: str = ""
     #: A resize that is not in force yet.
     pending_resize: WorkOut | None = None
+    #: A suspend or resume that was not reported yet.
+    pending_suspension: WorkOut | None = None
+    #: The report of the last suspend or resume.
+    suspension_answer: ReportIn | None = None
+    #: The suspend that is in force.
+    suspended_work: WorkOut | None = None
     _phase_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property

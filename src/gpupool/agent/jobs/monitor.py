@@ -30,6 +30,7 @@ from gpupool.agent.supervisor.client import (
     inspect_job,
 )
 from gpupool.agent.supervisor.socket_watch import SocketWatch
+from gpupool.agent.suspension.suspender import continue_suspended_job
 from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.preparation import list_recorded_layers, read_enforcement_levels
@@ -301,6 +302,7 @@ class JobMonitor:
             step = self._stop_after_power_down
             self._workers.submit_after(grace_seconds, step, allocation)
             return
+        continue_suspended_job(self._context, allocation)
         connection.stop(grace_seconds if pending is None else min(grace_seconds, VM_TERM_SECONDS))
 
     def _stop_after_power_down(self, allocation: LocalAllocation) -> None:

@@ -52,6 +52,7 @@ from gpupool.agent.supervisor.host_limits import (
     read_memory_bytes,
 )
 from gpupool.agent.supervisor.log_quota import note_owner
+from gpupool.agent.suspension.suspender import JobSuspender, is_suspension_wish
 from gpupool.base.errors import GpupoolError, NotFound, VmRejection
 from gpupool.mechanisms.contract import AllocationView, NotYet
 from gpupool.mechanisms.preparation import prepare_allocation, resize_allocation
@@ -81,12 +82,14 @@ class JobStarter:
         *,
         table: AllocationTable,
         workers: WorkerPool,
+        suspender: JobSuspender,
     ) -> None:
         self._context = context
         self._finisher = finisher
         self._monitor = monitor
         self._table = table
         self._workers = workers
+        self._suspender = suspender
 
     def begin_start(self, work: WorkOut, allocation: LocalAllocation | None) -> None:
         """Queue the start of a job, or report it as lost if it cannot start here.
@@ -223,6 +226,8 @@ class JobStarter:
         self._monitor.continue_from(allocation, status)
         if work.want == "resize" and allocation.phase is JobPhase.RUNNING:
             self.resize_job(allocation, work)
+        if is_suspension_wish(work):
+            self._suspender.move_job(allocation, work)
 
     def _check_plan(
         self,

@@ -24,6 +24,7 @@ class Process:
     Attributes:
         own_ticks: Clock ticks of the process itself.
         reaped_ticks: Clock ticks of the children that it has reaped.
+        start_ticks: Clock ticks from boot to its start; tells it from a later one with its pid.
     """
 
     pid: int
@@ -31,6 +32,7 @@ class Process:
     own_ticks: int
     reaped_ticks: int
     resident_bytes: int
+    start_ticks: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,4 +89,5 @@ def _read(path: Path) -> Process | None:
     fields = rest[rest.rindex(")") + 2 :].split()  # fields[0] is the third of proc(5): the state
     own = int(fields[11]) + int(fields[12])
     reaped = int(fields[13]) + int(fields[14])
-    return Process(int(pid), int(fields[1]), own, reaped, int(fields[21]) * _PAGE_BYTES)
+    resident = int(fields[21]) * _PAGE_BYTES
+    return Process(int(pid), int(fields[1]), own, reaped, resident, int(fields[19]))

@@ -8,10 +8,12 @@ import signal
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpupool.agent.monitoring.usage import read_processes, sum_process_trees
-from gpupool.probes.contract import LockReleaseProbe, Probe
+
+if TYPE_CHECKING:
+    from gpupool.probes.contract import Probe
 
 #: Seconds after which a process that is not stopped waits for a device in the kernel, where it
 #: cannot fork.
@@ -26,6 +28,9 @@ def freeze_job(supervisor_pid: int, probes: Iterable[Probe]) -> None:
 
     Idempotent; blocks for up to `SETTLE_SECONDS`.
     """
+    # Not at the top: a step that suspends a job imports this module, and its start is waited for.
+    from gpupool.probes.contract import LockReleaseProbe
+
     stopped = stop_processes(supervisor_pid)
     for probe in probes:
         if isinstance(probe, LockReleaseProbe):
@@ -43,7 +48,7 @@ def stop_processes(supervisor_pid: int) -> frozenset[int]:
     while True:
         # A process that forked when the signal came stops after the fork; its child shows only
         # then.
-        settled = all(map(_is_stopped, stopped)) or time.monotonic() >= deadline
+        settled = all(map(is_process_stopped, stopped)) or time.monotonic() >= deadline
         tree = sum_process_trees(read_processes(), [supervisor_pid]).get(supervisor_pid)
         fresh = (tree.pids if tree else frozenset()) - stopped
         if not fresh and settled:
@@ -58,7 +63,7 @@ def stop_processes(supervisor_pid: int) -> frozenset[int]:
         stopped |= fresh
 
 
-def _is_stopped(pid: int) -> bool:
+def is_process_stopped(pid: int) -> bool:
     """Whether a process is stopped or has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -108,7 +108,7 @@ class SeatHolder:
             self.granted_ns,
             ends_ns=None if seconds is None else self.granted_ns + seconds * NANOS_PER_SECOND,
             saved_ns=self.saved_ns,
-            preemptible=self.preemptible and not self.leaving,
+            preemptible=self.preemptible and not self.leaving and self._has_full_seats(),
             gang=self.gang,
             reservation=self.reservation,
             # A job that leaves without a beneficiary names itself: its seats count as coming free
@@ -120,6 +120,10 @@ class SeatHolder:
             role=self.role,
             role_minimum=self.least,
         )
+
+    def _has_full_seats(self) -> bool:
+        """Whether it holds anything; a suspended job does not, so its end would free nothing."""
+        return any(seat.gpu_milli or seat.memory_bytes for seat in self.seats)
 
 
 def read_shapes(rows: Iterable[Any]) -> dict[int, Shape]:

@@ -28,7 +28,9 @@ from gpupool.allocations.ledger.stop_reasons import (
     STOP_REASONS,
 )
 from gpupool.allocations.lifecycle.job_ends import judge_end
+from gpupool.allocations.lifecycle.notices import write_notice
 from gpupool.allocations.lifecycle.prepared_columns import build_prepared_columns
+from gpupool.allocations.lifecycle.suspension import apply_suspension_report
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, launches
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet.service import FleetService
@@ -86,15 +88,6 @@ _SET_JOB = (
 _FORGET_LAUNCH = launches.delete().where(launches.c.job_id == sa.bindparam("job"))
 
 
-#: Notices that are not about the fence.
-_NOTICE_EVENTS = {
-    "host": "job.unlimited",
-    "mechanism": "job.mechanism",
-    "preparing": "job.preparing",
-    "vm": "job.vm",
-}
-
-
 @dataclass
 class ReportEffects:
     """What a batch of reports changed, for the cache and the leases."""
@@ -102,6 +95,8 @@ class ReportEffects:
     #: Allocations whose reports are of an old generation or of another agent.
     stale: list[str] = field(default_factory=list)
     granted: LedgerChange = field(default_factory=LedgerChange)
+    #: Seats of jobs that were suspended.
+    emptied: list[LedgerChange] = field(default_factory=list)
     requeued: list[QueueEntry] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     #: Members of the jobs' gangs whose end was requested.
@@ -157,8 +152,10 @@ def apply_reports(
             _apply_progress(write, row, report)
         elif report.state == "resized":
             _apply_resize(write, row, report, effects)
+        elif report.state in ("suspended", "resumed"):
+            effects.emptied += apply_suspension_report(write, metering, row, report)
         elif report.state == "noticed":
-            _write_notice(write, row, report)
+            write_notice(write, row, report)
         else:
             release[row.allocation_id] = row.tenant_id
             effects.returned.append(row.job)
@@ -173,12 +170,6 @@ def apply_reports(
     if again:
         effects.requeued = read_waiting_jobs(write.connection, again, seconds)
     return effects
-
-
-def _write_notice(write: WriteTransaction, row: Row, report: ReportIn) -> None:
-    kind = _NOTICE_EVENTS.get(report.notice, f"fence.{report.notice or 'noticed'}")
-    found = {"name": row.name, "found": report.reason}
-    write.event(kind, row.job, tenant_id=row.tenant_id, data=found)
 
 
 def _read_allocations(write: WriteTransaction, agent: str, wanted: Iterable[str]) -> dict[str, Row]:

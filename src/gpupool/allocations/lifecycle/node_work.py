@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from gpupool.allocations.ledger.stop_reasons import USUAL_GRACE_SECONDS
 from gpupool.allocations.lifecycle.mechanism_plans import read_mechanism_plans
 from gpupool.allocations.store.gangs import GangRendezvous
+from gpupool.allocations.store.suspension_tables import suspensions
 from gpupool.allocations.store.tables import (
     allocations,
     arrays,
@@ -27,11 +28,13 @@ from gpupool.allocations.store.tables import (
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.allocation import AllocationState
 from gpupool.model.numa import format_cpus, read_numa_nodes, read_numa_parts
+from gpupool.model.suspension import AWAY, SuspensionState
 from gpupool.network.ports import read_port_work
 from gpupool.network.tables import network_ports
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.fleet import NumaWork, RunAs, WorkOut, WorkSeat
 from gpupool.wire.mechanisms import PlannedMechanism
+from gpupool.wire.suspension import JobWish
 
 #: A row of the joined selects below; their columns are its attributes.
 Row = Any
@@ -49,6 +52,7 @@ _WORK = (
         allocations.c.state.label("allocation_state"),
         allocations.c.generation,
         allocations.c.applied_generation,
+        suspensions.c.state.label("suspension"),
         allocations.c.work_seq,
         allocations.c.cpu_milli,
         allocations.c.host_bytes,
@@ -85,6 +89,7 @@ _WORK = (
     .outerjoin(launches, launches.c.job_id == jobs.c.id)
     .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
     .outerjoin(arrays, arrays.c.id == jobs.c.array_id)
+    .outerjoin(suspensions, suspensions.c.allocation_id == allocations.c.id)
     .where(
         nodes.c.agent == sa.bindparam("of_agent"),
         allocations.c.state != sa.literal_column("'released'"),
@@ -211,6 +216,12 @@ def _is_resized(row: Row) -> bool:
     return row.applied_generation is not None and row.applied_generation < row.generation
 
 
+def _find_wish(row: Row) -> JobWish:
+    if row.suspension in AWAY:
+        return "resume" if row.suspension == SuspensionState.RESUMING else "suspend"
+    return "resize" if _is_resized(row) else "run"
+
+
 def _build_work(
     row: Row, taken: Sequence[Row], variables: dict[str, str], plan: list[PlannedMechanism]
 ) -> WorkOut:
@@ -221,7 +232,7 @@ def _build_work(
         generation=row.generation,
         job=row.job,
         job_name=row.job_name,
-        want="stop" if stopping else "resize" if _is_resized(row) else "run",
+        want="stop" if stopping else _find_wish(row),
         stop_reason=row.stop_requested or "",
         grace_seconds=USUAL_GRACE_SECONDS if row.stop_grace_s is None else row.stop_grace_s,
         tenant=row.tenant,

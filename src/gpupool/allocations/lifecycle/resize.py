@@ -22,6 +22,7 @@ from gpupool.allocations.lifecycle.resize_checks import (
     check_runs,
 )
 from gpupool.allocations.lifecycle.resize_headroom import JobResizeHeadroom
+from gpupool.allocations.store.suspension_tables import suspensions
 from gpupool.allocations.store.tables import allocations, claims, jobs, seats
 from gpupool.base.errors import (
     BadFraction,
@@ -49,6 +50,7 @@ _HELD = (
         allocations.c.state.label("allocation_state"),
         allocations.c.applied_generation,
         allocations.c.generation,
+        suspensions.c.state.label("suspension"),
         nodes.c.agent,
     )
     .join(claims, claims.c.id == jobs.c.claim_id)
@@ -60,9 +62,10 @@ _HELD = (
         ),
     )
     .outerjoin(nodes, nodes.c.id == allocations.c.node_id)
+    .outerjoin(suspensions, suspensions.c.allocation_id == allocations.c.id)
     .where(jobs.c.id == sa.bindparam("job"))
 )
-_SEATS = (
+READ_SEATS = (
     sa.select(
         devices.c.uuid,
         seats.c.device_id,
@@ -149,7 +152,7 @@ def resize_job(
     """
     job = write.execute(_HELD, {"job": job_id}).one()
     check_runs(job)
-    taken = write.execute(_SEATS, {"allocation": job.allocation_id}).all()
+    taken = write.execute(READ_SEATS, {"allocation": job.allocation_id}).all()
     check_kind(job, taken, wanted.gpu_milli)
     changes = [_build_change(seat, wanted) for seat in taken]
     # All seats of a claim have the same size.

@@ -27,6 +27,7 @@ from gpupool.model.claim import SharingKind
 from gpupool.model.device import DeviceHealth, DeviceState
 from gpupool.model.job import JobState
 from gpupool.model.quota import ResourceAmount
+from gpupool.model.suspension import AWAY
 
 Row = sa.Row[Any]
 
@@ -47,6 +48,11 @@ def check_runs(job: Row) -> None:
         raise WrongState(
             f"job {job.name} is {job.state}: only a running job can be resized", hint=more
         )
+    if job.suspension in AWAY:
+        raise WrongState(
+            f"job {job.name} is {job.suspension}: only a job on its cards can be resized",
+            hint=f"gpupool resume {job.name}",
+        )
     if job.stop_requested is not None or job.allocation_state == AllocationState.RELEASING:
         raise WrongState(f"job {job.name} is being stopped", hint="gpupool ps  shows what runs")
 
@@ -66,14 +72,14 @@ def check_kind(job: Row, taken: Sequence[Row], gpu_milli: int | None) -> None:
         )
     if taken[0].profile is not None:
         raise RequestRejection(
-            f"job {job.name} has a partition ({taken[0].profile}) of {_name_card(taken[0])}: "
+            f"job {job.name} has a partition ({taken[0].profile}) of {name_card(taken[0])}: "
             "its size is its profile's",
             hint=f"gpupool stop {job.name}, then submit it with another --profile",
         )
     whole = [seat for seat in taken if _is_whole(job, seat)]
     if whole:
         raise RequestRejection(
-            f"job {job.name} has {_name_card(whole[0])} whole: "
+            f"job {job.name} has {name_card(whole[0])} whole: "
             "no fence runs in it, so nothing in it could be limited",
             hint="stop it, and submit it with a share of the card, e.g. --gpu 0.9",
         )
@@ -92,7 +98,7 @@ def check_card(
     """Raise a rejection with its numbers if a card cannot give the growth of its seat."""
     if change.size > seat.card_bytes:
         raise LargerThanAnyCard(
-            f"{_name_card(seat)} has {format_mib(seat.card_bytes)}, not {format_mib(change.size)}",
+            f"{name_card(seat)} has {format_mib(seat.card_bytes)}, not {format_mib(change.size)}",
             hint=_suggest_size(job, taken, beside),
         )
     # What shrinks frees something, also on a card that is draining or full.
@@ -101,14 +107,14 @@ def check_card(
     if seat.state != DeviceState.ADOPTED or seat.health == DeviceHealth.FAILED:
         what = "not healthy" if seat.health == DeviceHealth.FAILED else str(seat.state)
         raise RequestRejection(
-            f"{_name_card(seat)} is {what}: a share on it can only shrink",
+            f"{name_card(seat)} is {what}: a share on it can only shrink",
             hint="gpupool gpus  shows why",
         )
     kept = beside.find_holds(job.public_id, seat.uuid)
-    lacking = _list_shortages(seat, change, kept)
+    lacking = list_shortages(seat, change, kept)
     if lacking:
         parts = [
-            f"{_name_card(seat)} has {' and '.join(lacking)}",
+            f"{name_card(seat)} has {' and '.join(lacking)}",
             f"job {job.name} holds {format_share(seat.gpu_milli, seat.memory_bytes)} of it",
         ]
         if kept.holder:
@@ -116,7 +122,7 @@ def check_card(
         raise NoRoomNow("; ".join(parts), hint=_suggest_size(job, taken, beside))
 
 
-def _list_shortages(seat: Row, change: SeatResize, kept: CardHolds) -> list[str]:
+def list_shortages(seat: Row, change: SeatResize, kept: CardHolds) -> list[str]:
     """List what the card has too little of, each in numbers."""
     more_milli = change.milli - change.milli_before
     more_bytes = change.size - change.size_before
@@ -174,5 +180,5 @@ def check_quota(
         raise BeyondQuota(rejection.sentence, hint=f"{rejection.hint}; {suggestion}")
 
 
-def _name_card(seat: Row) -> str:
+def name_card(seat: Row) -> str:
     return device_name(seat.node, seat.idx)

@@ -21,6 +21,7 @@ from gpupool.allocations.routes.dependencies import (
 )
 from gpupool.allocations.routes.unknown_cards import judge_with_cards
 from gpupool.allocations.services.jobs import is_settled
+from gpupool.allocations.services.suspensions import is_answered
 from gpupool.allocations.submission.user_queue import UserQueue
 from gpupool.allocations.submission.validate import apply_job_limits, check_container
 from gpupool.allocations.views.job_pages import JobFilter
@@ -213,6 +214,46 @@ async def resize(
         milliseconds = round((time.monotonic() - began) * 1000, 1)
         answer = answer.model_copy(update={"applied_milliseconds": milliseconds})
     return answer
+
+
+@router.post("/jobs/{job}/suspend")
+async def suspend(
+    request: Request, job: str, allocations: Service, caller: Runner, wait_seconds: Wait = 0
+) -> JobOut:
+    """Move a running job's memory to the host, stop its processes, and give its cards to others.
+
+    With `wait_seconds` it answers when the job's node has said what became of it: the
+    suspension's state is `suspended`, or `failed` with the reason in its note.
+    """
+    asked = await run_in_threadpool(allocations.suspensions.suspend_job, job, caller)
+    return await _await_move(request, asked, allocations, caller, wait_seconds)
+
+
+@router.post("/jobs/{job}/resume")
+async def resume(
+    request: Request, job: str, allocations: Service, caller: Runner, wait_seconds: Wait = 0
+) -> JobOut:
+    """Bring a suspended job back to its cards: at once, or refused with the numbers.
+
+    With `wait_seconds` it answers when the job's node has said what became of it: the
+    suspension is null, or its state `suspended` with the reason in its note.
+    """
+    asked = await run_in_threadpool(allocations.suspensions.resume_job, job, caller)
+    return await _await_move(request, asked, allocations, caller, wait_seconds)
+
+
+async def _await_move(
+    request: Request, asked: JobOut, allocations: Service, caller: Runner, wait_seconds: float
+) -> JobOut:
+    if not wait_seconds or is_answered(asked):
+        return asked
+    return await read_until(
+        request,
+        ("job", asked.id),
+        wait_seconds,
+        lambda: allocations.jobs.get_job(asked.id, caller),
+        is_answered,
+    )
 
 
 # The id is the one of earlier versions: clients are generated from it.

@@ -17,7 +17,7 @@ from gpupool.allocations.views.mechanism_plan import (
     plan_mechanism,
     read_prepared,
 )
-from gpupool.base.units import format_duration, format_share
+from gpupool.base.units import format_duration, format_mib, format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
 from gpupool.model.allocation import AllocationState
@@ -26,6 +26,7 @@ from gpupool.model.job import ENDED, JobState
 from gpupool.model.partition import read_foreign_pieces, read_profiles
 from gpupool.model.tenant import Principal
 from gpupool.wire.jobs import ExplainOut, GangStandOut, JobOut, MemberOut
+from gpupool.wire.suspension import SuspensionOut
 
 #: Jobs that an explanation names as holders of cards.
 HOLDERS = 5
@@ -161,11 +162,23 @@ def _describe_policy_fault(placer: Placer) -> list[str]:
     return [f"{fault.sentence} (an admin sees why: gpupool doctor)"] if fault else []
 
 
+def _describe_suspension(job: JobOut, suspension: SuspensionOut, where: str, now_ns: int) -> str:
+    lasted = format_duration((now_ns - (suspension.since_ns or now_ns)) / 1e9)
+    moved = "" if suspension.host_bytes is None else f" with {format_mib(suspension.host_bytes)}"
+    failed = f"; the last resume failed: {suspension.note}" if suspension.note else ""
+    return (
+        f"is suspended since {lasted}{moved} in main memory and holds no card; "
+        f"to go on it needs {job.share} {where} (gpupool resume {job.name}){failed}"
+    )
+
+
 def _describe_standing(job: JobOut, now_ns: int) -> str:
     where = f"on {', '.join(seat.device for seat in job.seats)}" if job.seats else ""
     if job.state == "starting":
         waits = "for its client to attach" if job.attach_socket else "for its node to start it"
         return f"placed {where} ({job.why}); waits {waits}"
+    if job.suspension is not None and job.suspension.state == "suspended":
+        return _describe_suspension(job, job.suspension, where, now_ns)
     if job.state == "running":
         lasted = format_duration((now_ns - (job.started_ns or now_ns)) / 1e9)
         fence = f"; fence: {job.fence}" + (f", {job.fence_why}" if job.fence_why else "")

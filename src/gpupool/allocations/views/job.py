@@ -12,14 +12,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.store.gangs import describe_within
+from gpupool.allocations.store.suspension_tables import suspensions
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.base.units import format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.job import LIVE
 from gpupool.model.numa import read_numa_parts
+from gpupool.model.suspension import SuspensionState
 from gpupool.network.tables import network_ports, networks
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.jobs import JobOut, NumaPartOut, SeatOut
+from gpupool.wire.suspension import SuspensionOut
 
 #: A row of the joined selects below; their columns are its attributes.
 Row = Any
@@ -71,6 +74,12 @@ _GRANTS = (
         allocations.c.attach_socket,
         allocations.c.numa,
         network_ports.c.address,
+        suspensions.c.state.label("suspension"),
+        suspensions.c.gpu_milli.label("suspended_milli"),
+        suspensions.c.memory_bytes.label("suspended_bytes"),
+        suspensions.c.host_bytes,
+        suspensions.c.since_ns,
+        suspensions.c.note,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
         seats.c.profile,
@@ -85,6 +94,7 @@ _GRANTS = (
     .join(devices, devices.c.id == seats.c.device_id)
     .join(nodes, nodes.c.id == devices.c.node_id)
     .outerjoin(network_ports, network_ports.c.allocation_id == allocations.c.id)
+    .outerjoin(suspensions, suspensions.c.allocation_id == allocations.c.id)
     .where(allocations.c.job_id.in_(sa.bindparam("jobs", expanding=True)))
     .order_by(allocations.c.id, devices.c.idx)
 )
@@ -135,6 +145,14 @@ def _describe_seat(seat: Row) -> SeatOut:
     )
 
 
+def _describe_suspension(seat: Row) -> SuspensionOut | None:
+    if seat.suspension is None:
+        return None
+    return SuspensionOut(
+        state=seat.suspension, since_ns=seat.since_ns, host_bytes=seat.host_bytes, note=seat.note
+    )
+
+
 def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
     # A job that waits again still has the released seats of its last run: they are not shown.
     mine = grant if row.state != "pending" else ()
@@ -142,6 +160,10 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
     memory = mine[0].memory_bytes if mine else row.memory_bytes
     milli = mine[0].gpu_milli if mine and not best_effort else row.gpu_milli
     placed = mine[0] if mine else None
+    if placed and placed.suspension == SuspensionState.SUSPENDED:
+        # Its seats are empty: its share is what it had, and needs again.
+        memory = placed.suspended_bytes
+        milli = row.gpu_milli if best_effort else placed.suspended_milli
     numa_parts = read_numa_parts(placed.numa) if placed else ()
     return JobOut(
         id=row.public_id,
@@ -188,6 +210,7 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         gang_role=row.gang_role,
         preemptions=row.preemptions,
         saved_ns=row.saved_ns,
+        suspension=_describe_suspension(placed) if placed and row.state in LIVE else None,
         generation=row.generation,
         submitted_ns=row.submitted_ns,
         placed_ns=row.placed_ns,

@@ -18,6 +18,7 @@ _COLORS = {
     "running": "green",
     "pending": "yellow",
     "starting": "yellow",
+    "suspended": "yellow",
     "failed": "red",
     "lost": "red",
 }
@@ -92,6 +93,14 @@ def describe_duration(job: Row) -> str | None:
     return format_duration(((job["ended_ns"] or time.time_ns()) - begin) / 1e9)
 
 
+def describe_state(job: Row) -> str:
+    """Return the state; of a running job that is not on its cards, where it is on its way."""
+    suspension = job.get("suspension")
+    if suspension is None or suspension["state"] == "failed":
+        return str(job["state"])
+    return str(suspension["state"])
+
+
 def describe_place(job: Row) -> str | None:
     """Format a job's cards: the first, and how many more."""
     if not job["device"]:
@@ -131,7 +140,7 @@ def describe_remark(job: Row) -> str:
 COLUMNS = (
     TableColumn("NAME", lambda job: job["name"]),
     TableColumn("ID", lambda job: job["id"], wide=True),
-    TableColumn("STATE", lambda job: job["state"], color=lambda job: _COLORS.get(job["state"])),
+    TableColumn("STATE", describe_state, color=lambda job: _COLORS.get(describe_state(job))),
     TableColumn("SHARE", lambda job: job["share"]),
     TableColumn("CARD", describe_place, spare=2),
     TableColumn(

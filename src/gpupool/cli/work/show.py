@@ -10,13 +10,14 @@ from typing import Any
 
 from gpupool.base.errors import NotFound, NotOneJob
 from gpupool.base.units import format_duration
+from gpupool.cli.suspension.facts import describe_suspension
 from gpupool.cli.work.gpus import (
     describe_fits,
     describe_health,
     describe_largest,
     describe_measurement,
 )
-from gpupool.cli.work.ps import describe_duration, describe_ending
+from gpupool.cli.work.ps import describe_duration, describe_ending, describe_state
 from gpupool.model.partition import read_foreign_pieces
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.listing import (
@@ -82,7 +83,8 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
     cards = ", ".join(f"{seat['device']} ({seat['model']})" for seat in job["seats"])
     return [
         ("job", f"{job['name']}  {job['id']}"),
-        ("state", job["state"] + (f": {job['reason']}" if job["reason"] else "")),
+        ("state", describe_state(job) + (f": {job['reason']}" if job["reason"] else "")),
+        *describe_suspension(job),
         ("share", job["share"] + ("   SIMULATED" if job["simulated"] else "")),
         ("sharing", job["sharing"]),
         ("cards", cards),

@@ -40,7 +40,7 @@ def test_a_name_with_spaces_and_brackets_does_not_confuse_the_columns(tmp_path: 
     (tmp_path / "43").mkdir()  # gone before its file could be read
     (tmp_path / "self").mkdir()
     (process,) = read_processes(tmp_path).values()
-    assert process == Process(42, 10, 320, 10, 25 * os.sysconf("SC_PAGE_SIZE"))
+    assert process == Process(42, 10, 320, 10, 25 * os.sysconf("SC_PAGE_SIZE"), 100)
 
 
 def test_a_real_process_that_works_is_seen_working() -> None:

@@ -1,0 +1,1 @@
+"""Commands that take a running job off its cards and bring it back."""

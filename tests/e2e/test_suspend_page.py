@@ -1,0 +1,106 @@
+"""`docs/how-to/suspend.md`: its commands, typed in order on a pool of one simulated card."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.pool_fixture import RealPool
+from tests.support import pages
+from tests.support.typed_commands import commands
+
+PROGRAM = Path(__file__).parents[1] / "support" / "holding_program.py"
+TRAIN = f"""
+import runpy, sys
+sys.argv = ["holding_program.py", "256", "ticks"]
+runpy.run_path("{PROGRAM}", run_name="__main__")
+"""
+URGENT = """
+import pathlib
+pathlib.Path("urgent").write_text("ran")
+"""
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[RealPool]:
+    with RealPool(tmp_path / "pool", "1xT4") as pool:
+        yield pool
+
+
+def await_ticks(folder: Path, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while len(read_ticks(folder)) < count:
+        assert time.monotonic() < deadline, f"{count} looks at the contents did not come"
+        time.sleep(0.02)
+
+
+def read_ticks(folder: Path) -> list[str]:
+    path = folder / "ticks"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_a_job_makes_room_for_another_one_and_goes_on(pool: RealPool, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "urgent.py").write_text(URGENT)
+    printed = {}
+    for words in commands(pages.PAGES / "suspend.md"):
+        if words[0] == "suspend":
+            await_ticks(tmp_path, 1)
+        done = pool.run(*words, cwd=tmp_path)
+        assert done.returncode == 0, f"gpupool {' '.join(words)}\n{done.stdout}{done.stderr}"
+        printed.setdefault(words[0], done.stdout)
+        if words[0] == "run":
+            assert (tmp_path / "urgent").read_text() == "ran"
+    # The driver's context of a T4 and what the program holds.
+    assert printed["suspend"] == "train: suspended, 376 MiB in main memory\n"
+    assert printed["resume"] == "train: runs, 1.00 GPU (100 % compute) + 15360 MiB\n"
+    await_ticks(tmp_path, len(read_ticks(tmp_path)) + 2)
+    assert "lost" not in read_ticks(tmp_path)
+    assert json.loads(printed["show"])["suspension"] is None
+    kinds = [json.loads(line)["kind"] for line in printed["events"].splitlines()]
+    assert [kind for kind in kinds if kind in ("job.suspended", "job.resumed")] == [
+        "job.suspended",
+        "job.resumed",
+    ]
+    assert not [kind for kind in kinds if kind.startswith("fence.")]
+
+
+def test_refusals_name_the_reason_and_the_job_runs_on(pool: RealPool, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN.replace('"256"', '"1500"'))
+    # Its memory on the card is more than its limit of main memory leaves.
+    words = ("--gpu", "0.5", "--memory", "2GiB", "--host-memory", "1GiB", "--name", "train")
+    done = pool.run("submit", *words, "--", "python3", "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    await_ticks(tmp_path, 1)
+    refused = pool.run("suspend", "train")
+    assert refused.returncode == 3
+    assert "job train runs on: its 1620 MiB of card memory need as much main memory" in (
+        refused.stderr
+    )
+    await_ticks(tmp_path, len(read_ticks(tmp_path)) + 1)
+    # Another job has taken the card by the time of the resume.
+    (tmp_path / "small.py").write_text(TRAIN.replace('"256"', '"64"').replace("ticks", "small"))
+    done = pool.run("submit", "--gpu", "0.4", "--memory", "1GiB", "--name", "small", "--",
+                    "python3", "small.py", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "small").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    pool.do("suspend", "small")
+    assert "suspended" in pool.do("ps")
+    pool.do("submit", "--gpu", "0.5", "--memory", "1GiB", "--name", "other", "--", "sleep", "600")
+    refused = pool.run("resume", "small")
+    assert refused.returncode == 3
+    assert "0.00 GPU free where 0.40 more would be needed" in refused.stderr
+    assert "suspended" in pool.do("show", "small")
+    # A suspended job can be stopped: it gets the signal although it was stopped.
+    pool.do("stop", "small", "--grace", "5s")
+    deadline = time.monotonic() + 30
+    while json.loads(pool.do("show", "small", "-o", "json"))["state"] == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
