@@ -65,7 +65,7 @@ def inspect_image(path: Path, account: Account = Account()) -> DiskImage:
     done = _run(["info", "--output=json", "--force-share", str(path)], account)
     if done.returncode != 0:
         raise BadImage(
-            f"{path} cannot be used as a disk image: {_shorten(done.stderr)}",
+            f"{path} cannot be used as a disk image: {_find_reason(done)}",
             hint="the VM's account must be able to read it: qemu-img info FILE",
         )
     found: dict[str, Any] = json.loads(done.stdout)
@@ -105,8 +105,34 @@ def make_overlay(disk: Path, image: Path, image_format: str, account: Account) -
     done = _run(["create", "-q", "-f", "qcow2", *backing, str(part)], account)
     if done.returncode != 0:
         part.unlink(missing_ok=True)
-        raise BadImage(f"no disk could be made on {image}: {_shorten(done.stderr)}")
+        raise BadImage(f"no disk could be made on {image}: {_find_reason(done)}")
     os.rename(part, disk)
+
+
+def copy_file(source: Path, target: Path, account: Account) -> None:
+    """Copy a small file of the host for a VM's account, which alone may read the copy. Idempotent.
+
+    Raises:
+        VmRejection: The copy cannot be written.
+    """
+    part = target.with_name(f"{target.name}.new")
+    part.unlink(missing_ok=True)
+    # By a program under the account: the directory is the tenant's, and may have links.
+    done = subprocess.run(
+        ["/bin/cp", "--", str(source), str(part)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+        umask=0o077,
+        cwd="/",
+        **_make_options(account),
+    )
+    if done.returncode != 0:
+        part.unlink(missing_ok=True)
+        raise VmRejection(f"{source} could not be copied: {done.stderr.strip()[:300]}")
+    os.rename(part, target)
 
 
 def convert_image(source: Path, target: Path) -> None:
@@ -118,7 +144,7 @@ def convert_image(source: Path, target: Path) -> None:
     done = _run(["convert", "-O", "qcow2", str(source), str(target)], Account(), seconds=None)
     if done.returncode != 0:
         target.unlink(missing_ok=True)
-        raise BadImage(f"{source} could not be copied: {_shorten(done.stderr)}")
+        raise BadImage(f"{source} could not be copied: {_find_reason(done)}")
 
 
 def find_program(name: str, package: str) -> str:
@@ -195,9 +221,12 @@ def _make_options(account: Account) -> dict[str, Any]:
     return {"user": account.uid, "group": account.gid, "extra_groups": list(account.groups)}
 
 
-def _shorten(text: str) -> str:
-    lines = text.strip().removeprefix("qemu-img: ").splitlines()
-    return lines[0][:300] if lines else "no reason was given"
+def _find_reason(done: subprocess.CompletedProcess[str]) -> str:
+    """Return why a program failed, on one line."""
+    if done.returncode < 0:
+        return f"{QEMU_IMG} was killed by signal {-done.returncode}"
+    lines = done.stderr.strip().removeprefix(f"{QEMU_IMG}: ").splitlines()
+    return lines[0][:300] if lines else f"{QEMU_IMG} gave no reason"
 
 
 def describe_image(image: DiskImage) -> str:

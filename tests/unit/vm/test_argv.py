@@ -121,3 +121,12 @@ def test_address_and_uuid_stay_the_same_and_differ_between_vms() -> None:
     assert make_uuid(JOB) == make_uuid(JOB) != make_uuid("j-another")
     # The range of QEMU, in which no card of a vendor is.
     assert make_mac(JOB).startswith("52:54:00:")
+
+
+def test_uefi_has_the_hosts_code_and_variables_of_its_own() -> None:
+    words = arguments(hardware=VmHardware("tcg", firmware_code="/fw/OVMF,CODE.fd"))
+    assert values(words, "-machine") == ["q35,pflash0=firmware0,pflash1=firmware1"]
+    assert values(words, "-blockdev")[:2] == [
+        "node-name=firmware0,driver=file,filename=/fw/OVMF,,CODE.fd,read-only=on",
+        "node-name=firmware1,driver=file,filename=firmware.fd",
+    ]

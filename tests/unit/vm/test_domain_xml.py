@@ -42,6 +42,17 @@ def test_a_kernel_takes_the_place_of_the_boot_disk() -> None:
     assert "disk" not in text
 
 
+def test_uefi_is_a_loader_with_variables_beside_the_disk() -> None:
+    record = make_record(firmware_code="/fw/OVMF_CODE.fd")
+    system = ElementTree.fromstring(format_domain(record, FILES)).find("os")
+    assert system is not None
+    loader = system.find("loader")
+    assert loader is not None
+    assert (loader.text, loader.get("type")) == ("/fw/OVMF_CODE.fd", "pflash")
+    assert system.findtext("nvram") == "/state/vms/j-1/run/firmware.fd"
+    assert "loader" not in format_domain(make_record(), FILES)
+
+
 def test_hardware_virtualization_is_another_type_of_domain() -> None:
     assert '<domain type="kvm">' in format_domain(make_record(accelerator="kvm"), FILES)
     assert '<domain type="qemu">' in format_domain(make_record(), FILES)
