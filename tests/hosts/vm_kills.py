@@ -44,6 +44,8 @@ TOOLS = ("qemu-img", "genisoimage", "xorrisofs", "mkisofs")
 #: Seconds for which a victim that lives for a moment is waited for.
 WAIT_SECONDS = 20.0
 PAUSE_SECONDS = 0.4
+#: Seconds for the end of a life, which waits for the end of its virtual machine.
+END_SECONDS = 180.0
 
 
 class BrokenKills(AssertionError):
@@ -233,7 +235,8 @@ class VmKills:
         for life in self._lives:
             life.finish()
         for life in self._lives:
-            until(lambda one=life: not one.is_alive(), f"the end of {life.name}", 180)
+            life.join(END_SECONDS)
+            _demand([f"{life.name} did not end"] if life.is_alive() else [])
         self._demand_lives()
         until(lambda: not invariants.node_leftovers(self._pool), "the node being clean")
         until(lambda: not list_qemus(self._pool), "the end of every QEMU")

@@ -35,6 +35,7 @@ def register_verbs(parser: CommandParser) -> None:
     console.about = "Ctrl-] leaves the console. The output so far: gpupool logs VM."
     ssh = _add_verb(parser, "ssh", "log in to a VM")
     ssh.add_argument("-l", "--login", metavar="USER", help="account in the guest")
+    ssh.add_argument("-i", "--identity", metavar="FILE", help="private key, as ssh -i takes it")
     ssh.add_argument("command", nargs="*", metavar="WORD", help="command to run in the guest")
     stop = _add_verb(parser, "stop", "shut a VM down and free its cards")
     stop.about = """
@@ -93,6 +94,8 @@ def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
     words = [program, "-p", str(address[1]), "-o", f"HostKeyAlias={make_uuid(record.identity)}"]
     words += ["-o", f"UserKnownHostsFile={files.run / 'known_hosts'}"]
     words += ["-o", "StrictHostKeyChecking=accept-new"]
+    if options.identity:
+        words += ["-i", options.identity]
     if options.login:
         words += ["-l", options.login]
     os.execv(program, [*words, address[0], *options.command])
