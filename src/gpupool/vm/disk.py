@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ _SECONDS: Final = 60
 #: Of a boot sector, at byte 510, and of a GUID partition table, at byte 512.
 _BOOT_SIGN: Final = b"\x55\xaa"
 _GPT_SIGN: Final = b"EFI PART"
+#: With the versions 2 and 3 (QEMU's docs/interop/qcow2.txt).
+_QCOW2_SIGN: Final = b"QFI\xfb\0\0\0"
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,26 @@ def inspect_image(path: Path, account: Account = Account()) -> DiskImage:
     if image.format == "raw":
         _check_raw(path, account)
     return image
+
+
+def find_start_format(path: Path, account: Account = Account()) -> str:
+    """Return the format of an image that a VM can start from.
+
+    The first bytes decide where they can, without a start of `qemu-img`, which takes as long as
+    everything else that the agent does for a VM.
+
+    Raises:
+        BadImage: The file is no image that a VM starts from; says what was found.
+        VmRejection: `qemu-img` is missing.
+    """
+    head = _read_head(path, account)
+    if head[: len(_QCOW2_SIGN)] == _QCOW2_SIGN:
+        return "qcow2"
+    if _is_disk(head):
+        return "raw"
+    image = inspect_image(path, account)
+    check_startable(path, image)
+    return image.format
 
 
 def check_startable(path: Path, image: DiskImage) -> None:
@@ -168,20 +191,41 @@ def _find_other_file(found: dict[str, Any]) -> str:
 
 def _check_raw(path: Path, account: Account) -> None:
     """Refuse a raw file that has no boot sector and no partition table: any file is `raw`."""
-    reader = ["head", "-c", str(2 * _SECTOR_BYTES), str(path)]
-    done = subprocess.run(
-        reader, capture_output=True, timeout=_SECONDS, check=False, **_make_options(account)
-    )
-    head = done.stdout
-    is_bootable = head[510:512] == _BOOT_SIGN
-    is_partitioned = head[_SECTOR_BYTES : _SECTOR_BYTES + len(_GPT_SIGN)] == _GPT_SIGN
-    if not is_bootable and not is_partitioned:
+    head = _read_head(path, account)
+    if not _is_disk(head):
         size = path.stat().st_size
         raise BadImage(
             f"{path} is no disk image: got {_describe_head(head)} of {size} bytes, "
             "expected qcow2, or a raw disk with a boot sector",
             hint="with --kernel a raw file system is imported first: gpupool vm image import FILE",
         )
+
+
+def _read_head(path: Path, account: Account) -> bytes:
+    """Read the first two sectors as an account; nothing of a file that it cannot read."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return b""
+    if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
+        # A pipe would keep the reader waiting.
+        return b""
+    reader = ["head", "-c", str(2 * _SECTOR_BYTES), str(path)]
+    done = subprocess.run(
+        reader,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_SECONDS,
+        check=False,
+        **_make_options(account),
+    )
+    return done.stdout
+
+
+def _is_disk(head: bytes) -> bool:
+    """Whether a raw file begins as a disk does."""
+    is_partitioned = head[_SECTOR_BYTES : _SECTOR_BYTES + len(_GPT_SIGN)] == _GPT_SIGN
+    return head[510:512] == _BOOT_SIGN or is_partitioned
 
 
 def _describe_head(head: bytes) -> str:

@@ -18,7 +18,7 @@ from gpupool.model.vm import GIB, VmFirmware, VmSpec
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.vm.accelerator import KVM_NODE, AcceleratorChoice, choose_accelerator
 from gpupool.vm.argv import QEMU, VmHardware, build_command, make_mac
-from gpupool.vm.disk import Account, check_startable, find_program, inspect_image, make_overlay
+from gpupool.vm.disk import Account, find_program, find_start_format, make_overlay
 from gpupool.vm.files import VmFiles, VmRecord, list_vms
 from gpupool.vm.firmware import find_firmware, make_variables
 from gpupool.vm.qmp import power_down
@@ -156,9 +156,7 @@ class VmHost:
         if files.has_disk():
             # A VM that starts again, or goes on after a crash: the disk has its work.
             return
-        found = inspect_image(image, account)
-        check_startable(image, found)
-        make_overlay(files.disk, image, found.format, account)
+        make_overlay(files.disk, image, find_start_format(image, account), account)
 
 
 def _make_record(

@@ -16,7 +16,6 @@ from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.listing import describe_memory
 from gpupool.terminal.output import TableColumn, print_list
 from gpupool.terminal.parser import CommandParser, add_output, one_of
-from gpupool.vm.image_build import build_image, check_build
 from gpupool.vm.image_recipe import (
     LARGEST_DISK_BYTES,
     SMALLEST_DISK_BYTES,
@@ -101,6 +100,9 @@ def _require_file(options: argparse.Namespace) -> str:
 
 
 def _build_image(options: argparse.Namespace, store: ImageStore) -> int:
+    # Here, because every `gpupool vm run` would wait for it.
+    from gpupool.vm.image_build import build_image, check_build
+
     recipe = build_recipe(options)
     name = check_name(options.name or f"debian-{recipe.suite}", "image")
     store.check_name_free(name)

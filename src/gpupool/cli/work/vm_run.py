@@ -28,7 +28,7 @@ from gpupool.model.vm import (
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import print_data
 from gpupool.terminal.parser import CommandParser, integer_within, one_of, path_of
-from gpupool.vm.disk import check_startable, inspect_image
+from gpupool.vm.disk import find_start_format
 from gpupool.vm.files import VmRecord
 from gpupool.vm.images import ImageStore
 
@@ -230,7 +230,7 @@ def find_image(text: str, api: Api) -> Path:
     if "/" not in text and not path.exists():
         store = ImageStore(find_pool_paths(api).images)
         return store.locate(store.find_image(text)).absolute()
-    check_startable(path, inspect_image(path.absolute()))
+    find_start_format(path.absolute())
     return path.absolute()
 
 
