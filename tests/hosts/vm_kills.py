@@ -45,7 +45,7 @@ TOOLS = ("qemu-img", "genisoimage", "xorrisofs", "mkisofs")
 WAIT_SECONDS = 20.0
 PAUSE_SECONDS = 0.4
 #: Seconds for the end of a life, which waits for the end of its virtual machine.
-END_SECONDS = 180.0
+END_SECONDS = 600.0
 
 
 class BrokenKills(AssertionError):

@@ -90,3 +90,13 @@ def test_libvirt_makes_the_same_devices_of_it(tmp_path: Path) -> None:
     assert f'"sysfsdev":"/sys/bus/mdev/devices/{MEDIATED}"' in done.stdout
     assert f"q35-pcihost.pci-hole64-size={(1 << 39) >> 10}K" in done.stdout
     assert f"-uuid {domain.findtext('uuid')}" in done.stdout
+    assert "mem-merge=off" in done.stdout
+    assert "dump-guest-core=off" in done.stdout
+
+
+def test_memory_is_shared_with_no_guest_and_written_into_no_dump() -> None:
+    domain = ElementTree.fromstring(format_domain(make_record(), FILES))
+    memory = domain.find("memory")
+    assert memory is not None
+    assert memory.get("dumpCore") == "off"
+    assert domain.find("memoryBacking/nosharepages") is not None
