@@ -5,6 +5,7 @@ The programs are shell scripts in the place of the real ones; tests/hosts/test_v
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -82,6 +83,26 @@ def test_a_program_that_fails_leaves_nothing(tmp_path: Path, programs: Path) -> 
     ):
         raise AssertionError("an image was built of nothing")
     assert list((tmp_path / "images").iterdir()) == []
+
+
+def test_what_a_killed_build_left_is_removed_and_a_running_one_is_not(
+    tmp_path: Path, programs: Path
+) -> None:
+    install(programs, "mmdebstrap", BOOTSTRAP + "exit 3\n")
+    store = tmp_path / "images"
+    (store / ".build-killed" / "root").mkdir(parents=True)
+    (store / ".build-running").mkdir()
+    running = os.open(store / ".build-running", os.O_RDONLY)
+    fcntl.flock(running, fcntl.LOCK_EX)
+    try:
+        with (
+            pytest.raises(VmRejection),
+            build_image(ImageRecipe(), store, lambda _step: None),
+        ):
+            raise AssertionError("an image was built of nothing")
+        assert [path.name for path in store.iterdir()] == [".build-running"]
+    finally:
+        os.close(running)
 
 
 def test_an_interrupted_build_waits_for_its_program_and_leaves_nothing(

@@ -75,6 +75,7 @@ class VmHost:
         check_host_size(vm, len(list_usable_cpus()), read_memory_bytes() or 0)
         check_hand_over(view, prepared)
         qemu = find_program(QEMU, QEMU_PACKAGE)
+        firmware = find_firmware() if vm.firmware is VmFirmware.UEFI else None
         account = (
             Account(view.seat.uid, view.seat.gid, spec.groups)
             if spec.uid is not None
@@ -86,7 +87,6 @@ class VmHost:
         if vm.image is not None and vm.continues is None:
             self._make_disk(files, Path(vm.image), account)
         self._reach_step("vm-disk-made")
-        firmware = find_firmware() if vm.firmware is VmFirmware.UEFI else None
         if vm.has_new_seed:
             texts = build_seed_files(view.job, name, vm)
             write_seed(files.seed, texts, view.seat.uid, view.seat.gid)
