@@ -98,5 +98,5 @@ def ask_guest(pool: RealPool, command: str) -> str:
 def run_in_guest(pool: RealPool, command: str) -> subprocess.CompletedProcess[str]:
     """Run a command by `gpupool vm ssh`, with the key of this test."""
     key = str(pool.state_dir.parent / "key")
-    words = ("vm", "ssh", "dev", "-i", key, "-l", "debian", "--", command)
+    words = ("vm", "ssh", "-i", key, "-l", "debian", "dev", command)
     return pool.run(*words, timeout=BOOT_SECONDS)
