@@ -211,7 +211,7 @@ def _read_head(path: Path, account: Account) -> bytes:
         # A pipe would keep the reader waiting.
         return b""
     reader = ["head", "-c", str(2 * _SECTOR_BYTES), str(path)]
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[bytes] = subprocess.run(
         reader,
         stdin=subprocess.DEVNULL,
         capture_output=True,
