@@ -69,7 +69,8 @@ def test_a_built_image_boots_with_cloud_init_and_lets_the_key_in(tmp_path: Path)
 def store_image(pool: RealPool) -> None:
     built = os.environ.get("GPUPOOL_TEST_IMAGE")
     if built is not None:
-        pool.do("vm", "image", "import", built, "--name", "nightly")
+        words = ("vm", "image", "import", built, "--name", "nightly")
+        assert pool.run(*words, timeout=BUILD_SECONDS).returncode == 0
         return
     mirror = os.environ.get("GPUPOOL_TEST_MIRROR")
     options = () if mirror is None else ("--mirror", mirror)
