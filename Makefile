@@ -17,7 +17,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-vm test test-adversary test-hosts test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site wheels image image-wheels clean
+.PHONY: help setup demo demo-vm test test-adversary test-hosts test-nightly test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site wheels image image-wheels clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,9 @@ test-adversary: setup  ## attacks and failures on real pools, with the outcome t
 
 test-hosts: setup  ## containers, virtual machines and MPS with the real programs; as root; each skips where its program lacks
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs --durations=10 --durations-min=5 -m 'hosts and not slow' tests/hosts $(ARGS)
+
+test-nightly: setup  ## an image of Debian is built, booted and logged in to, by emulation: 15 minutes; as root, with an archive of packages
+	@$(BIN)/python -m pytest -n 0 -rs -m 'hosts and slow' tests/hosts $(ARGS)
 
 test-kubernetes: setup  ## the tests on a real Kubernetes, built from source the first time (15 min, Go); as root with a real node
 	@$(BIN)/python -m tests.support.cluster build

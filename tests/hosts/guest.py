@@ -18,6 +18,8 @@ MODULES = Path("/lib/modules")
 UP = "guest is up"
 #: No clock check: the timer of an emulated processor is late on a busy machine, and the kernel
 #: stops there.
+#: On the kernel's command line: the guest prints the memory regions of all its PCI functions.
+SHOW_REGIONS = "show-regions"
 APPEND = "console=ttyS0 quiet no_timer_check panic=-1"
 #: A boot sector that prints its text on the first serial port and halts: it has no power button.
 _SECTOR_CODE = bytes.fromhex("31c08ed8be157cbaf803ac84c07403eeebf8f4ebfd")
@@ -38,6 +40,9 @@ for name in /sys/class/input/event*/device/name; do
     /bin/busybox poweroff -f
   ) &
 done
+case "$(/bin/busybox cat /proc/cmdline)" in
+  *{SHOW_REGIONS}*) /bin/busybox cat /sys/bus/pci/devices/*/resource ;;
+esac
 echo {UP}
 while read -r line; do echo "heard: $line"; done
 /bin/busybox sleep 100000

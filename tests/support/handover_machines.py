@@ -56,7 +56,9 @@ def make_board(root: Path) -> Machine:
     """Two cards of an HGX board, which are a partition of its NVSwitch fabric."""
     other = "0000:43:00.0"
     build_tree(root, [FunctionFacts(CARD, 10), FunctionFacts(other, 11)])
-    gpus = [{"pciBusId": f"0000{one}"} for one in (CARD, other)]
+    gpus = [
+        {"physicalId": number, "pciBusId": f"0000{one}"} for number, one in ((1, CARD), (2, other))
+    ]
     table = {"partitionInfo": [{"partitionId": 3, "isActive": 0, "gpuInfo": gpus}]}
     (root / TABLE).parent.mkdir(parents=True)
     (root / TABLE).write_text(json.dumps(table))

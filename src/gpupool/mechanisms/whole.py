@@ -48,9 +48,12 @@ class WholeCards(BookkeepingMechanism):
     def describe_offer(self, device: Device, host: HostFacts) -> MechanismOffer:
         """Offer the whole card: as far as no other job can open it, no tenant disturbs another."""
         levels = self.summary.levels
+        hosts = self.summary.hosts
         why = ""
         if device.simulated:
             levels = _SHOWN_ALONE
+            # A virtual machine holds it and sees nothing of it; a real card must leave its driver.
+            hosts = (*hosts, HostKind.VM)
             why = "a simulated card is shown to its job alone, and no kernel closes it to others"
         elif not (host.closes_devices and device.device_paths):
             levels = _HIDDEN
@@ -58,7 +61,7 @@ class WholeCards(BookkeepingMechanism):
         return MechanismOffer(
             self.name,
             levels,
-            self.summary.hosts,
+            hosts,
             SizeClass.WHOLE,
             why=why,
             mode=device.mode if device.mode in COMPUTE_PARTITION_MODES else CardMode.PLAIN,

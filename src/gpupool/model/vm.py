@@ -32,6 +32,15 @@ LARGEST_CLOUD_INIT: Final = 64 << 10
 USUAL_GRACE_SECONDS: Final = 60
 #: The 64-bit hole for BARs that QEMU's q35 leaves by itself (hw/pci-host/q35.c).
 USUAL_HOLE_BYTES: Final = 32 * GIB
+#: The smallest BAR through which a card shows its memory; BARs of registers are smaller.
+_LARGE_BAR_BYTES: Final = 256 * MIB
+
+
+class VmFirmware(StrEnum):
+    """What a VM boots by: SeaBIOS, which QEMU has itself, or OVMF."""
+
+    BIOS = "bios"
+    UEFI = "uefi"
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class VmSpec:
     continues: str | None = None
     identity: str | None = None
     has_old_seed: bool = False
+    firmware: VmFirmware = VmFirmware.BIOS
 
     @property
     def has_new_seed(self) -> bool:
@@ -127,10 +137,12 @@ def find_vm_state(job_state: str, guest_status: str | None) -> VmState:
 def find_hole_bytes(bar_bytes: Iterable[int]) -> int:
     """Return the size of the 64-bit hole for the BARs of all cards of a VM.
 
-    Each BAR is aligned to its own size, so the next power of two of twice their sum fits any order.
-    A hole that is too small makes the firmware leave cards without memory, or not boot at all.
+    Each card is behind a port whose window is aligned to the card's largest BAR, so a card takes up to
+    twice that BAR; its small BARs fit into the same room. A hole that is too small makes the firmware
+    leave cards without memory, or not boot at all. One that is too large (8 TiB for eight H200) is
+    beyond what the IOMMU of some hosts maps.
     """
-    total = sum(bar_bytes)
+    total = sum(size for size in bar_bytes if size >= _LARGE_BAR_BYTES)
     if total == 0:
         return USUAL_HOLE_BYTES
     return max(USUAL_HOLE_BYTES, 1 << (2 * total - 1).bit_length())

@@ -14,7 +14,7 @@ from typing import Final
 
 from gpupool.mechanisms.contract import PciFunction
 from gpupool.model.vm import MIB, USUAL_HOLE_BYTES, VmSpec, find_hole_bytes
-from gpupool.vm.files import CONSOLE, CONTROL, DISK, MONITOR, SEED
+from gpupool.vm.files import CONSOLE, CONTROL, DISK, MONITOR, SEED, VARIABLES
 
 QEMU: Final = "qemu-system-x86_64"
 #: QEMU refuses 0 to 2 for `-add-fd`, so the log gets a number of its own before QEMU begins.
@@ -23,6 +23,9 @@ _OPEN_LOG: Final = f'exec {_LOG_DESCRIPTOR}>&1; exec "$@"'
 #: MiB of translated code. QEMU's own default grows with the guest's memory to 1 GiB, which the
 #: memory limit of the job (`model.vm.OVERHEAD_BYTES`) does not hold.
 _TRANSLATION_MIB: Final = 128
+#: No tenant learns of another's memory by the time that a write to a merged page takes, and a crash of
+#: QEMU writes no secrets of the guest into a file.
+_SEPARATION: Final = "mem-merge=off,dump-guest-core=off"
 _NAMESPACE: Final = uuid.UUID("1f0b3c1a-5b0e-5d59-9f5e-7a3c2f6f9a10")
 
 
@@ -34,11 +37,13 @@ class VmHardware:
         accelerator: `kvm` or `tcg`.
         functions: PCI functions of the cards.
         mediated_devices: Uuids of mediated devices.
+        firmware_code: Path of the UEFI firmware's code; empty for QEMU's own BIOS.
     """
 
     accelerator: str
     functions: tuple[PciFunction, ...] = ()
     mediated_devices: tuple[str, ...] = ()
+    firmware_code: str = ""
 
 
 def build_command(job: str, name: str, spec: VmSpec, hardware: VmHardware) -> tuple[str, ...]:
@@ -56,6 +61,7 @@ def build_arguments(job: str, name: str, spec: VmSpec, hardware: VmHardware) -> 
     arguments += ["-uuid", str(make_uuid(identity)), "-no-user-config", "-nodefaults"]
     arguments += ["-display", "none", "-rtc", "base=utc"]
     arguments += _list_machine(spec, hardware)
+    arguments += _list_firmware(hardware)
     arguments += _list_sandbox()
     arguments += _list_sockets()
     arguments += _list_disks(spec)
@@ -83,7 +89,8 @@ def _list_machine(spec: VmSpec, hardware: VmHardware) -> Iterable[str]:
     processor = "host,host-phys-bits=on" if is_fast else "max"
     bars = [size for function in hardware.functions for size in function.bar_bytes]
     hole = find_hole_bytes(bars)
-    machine = ["-machine", "q35", "-accel", accelerator, "-cpu", processor]
+    flash = ",pflash0=firmware0,pflash1=firmware1" if hardware.firmware_code else ""
+    machine = ["-machine", f"q35,{_SEPARATION}{flash}", "-accel", accelerator, "-cpu", processor]
     machine += ["-smp", str(spec.cpus), "-m", f"{spec.ram_bytes // MIB}M"]
     if hole > USUAL_HOLE_BYTES:
         machine += ["-global", f"q35-pcihost.pci-hole64-size={hole}"]
@@ -91,6 +98,16 @@ def _list_machine(spec: VmSpec, hardware: VmHardware) -> Iterable[str]:
         size = f"name=opt/ovmf/X-PciMmio64Mb,string={hole // MIB}"
         machine += ["-fw_cfg", size]
     return machine
+
+
+def _list_firmware(hardware: VmHardware) -> Sequence[str]:
+    if not hardware.firmware_code:
+        return ()
+    code = f"driver=file,filename={_quote(hardware.firmware_code)},read-only=on"
+    return (
+        *("-blockdev", f"node-name=firmware0,{code}"),
+        *("-blockdev", f"node-name=firmware1,driver=file,filename={VARIABLES}"),
+    )
 
 
 def _list_sandbox() -> Sequence[str]:

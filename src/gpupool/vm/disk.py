@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ _SECONDS: Final = 60
 #: Of a boot sector, at byte 510, and of a GUID partition table, at byte 512.
 _BOOT_SIGN: Final = b"\x55\xaa"
 _GPT_SIGN: Final = b"EFI PART"
+#: With the versions 2 and 3 (QEMU's docs/interop/qcow2.txt).
+_QCOW2_SIGN: Final = b"QFI\xfb\0\0\0"
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def inspect_image(path: Path, account: Account = Account()) -> DiskImage:
     done = _run(["info", "--output=json", "--force-share", str(path)], account)
     if done.returncode != 0:
         raise BadImage(
-            f"{path} cannot be used as a disk image: {_shorten(done.stderr)}",
+            f"{path} cannot be used as a disk image: {_find_reason(done)}",
             hint="the VM's account must be able to read it: qemu-img info FILE",
         )
     found: dict[str, Any] = json.loads(done.stdout)
@@ -78,6 +81,26 @@ def inspect_image(path: Path, account: Account = Account()) -> DiskImage:
     if image.format == "raw":
         _check_raw(path, account)
     return image
+
+
+def find_start_format(path: Path, account: Account = Account()) -> str:
+    """Return the format of an image that a VM can start from.
+
+    The first bytes decide where they can, without a start of `qemu-img`, which takes as long as
+    everything else that the agent does for a VM.
+
+    Raises:
+        BadImage: The file is no image that a VM starts from; says what was found.
+        VmRejection: `qemu-img` is missing.
+    """
+    head = _read_head(path, account)
+    if head[: len(_QCOW2_SIGN)] == _QCOW2_SIGN:
+        return "qcow2"
+    if _is_disk(head):
+        return "raw"
+    image = inspect_image(path, account)
+    check_startable(path, image)
+    return image.format
 
 
 def check_startable(path: Path, image: DiskImage) -> None:
@@ -105,8 +128,34 @@ def make_overlay(disk: Path, image: Path, image_format: str, account: Account) -
     done = _run(["create", "-q", "-f", "qcow2", *backing, str(part)], account)
     if done.returncode != 0:
         part.unlink(missing_ok=True)
-        raise BadImage(f"no disk could be made on {image}: {_shorten(done.stderr)}")
+        raise BadImage(f"no disk could be made on {image}: {_find_reason(done)}")
     os.rename(part, disk)
+
+
+def copy_file(source: Path, target: Path, account: Account) -> None:
+    """Copy a small file of the host for a VM's account, which alone may read the copy. Idempotent.
+
+    Raises:
+        VmRejection: The copy cannot be written.
+    """
+    part = target.with_name(f"{target.name}.new")
+    part.unlink(missing_ok=True)
+    # By a program under the account: the directory is the tenant's, and may have links.
+    done = subprocess.run(
+        ["/bin/cp", "--", str(source), str(part)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+        umask=0o077,
+        cwd="/",
+        **_make_options(account),
+    )
+    if done.returncode != 0:
+        part.unlink(missing_ok=True)
+        raise VmRejection(f"{source} could not be copied: {done.stderr.strip()[:300]}")
+    os.rename(part, target)
 
 
 def convert_image(source: Path, target: Path) -> None:
@@ -118,7 +167,7 @@ def convert_image(source: Path, target: Path) -> None:
     done = _run(["convert", "-O", "qcow2", str(source), str(target)], Account(), seconds=None)
     if done.returncode != 0:
         target.unlink(missing_ok=True)
-        raise BadImage(f"{source} could not be copied: {_shorten(done.stderr)}")
+        raise BadImage(f"{source} could not be copied: {_find_reason(done)}")
 
 
 def find_program(name: str, package: str) -> str:
@@ -142,20 +191,41 @@ def _find_other_file(found: dict[str, Any]) -> str:
 
 def _check_raw(path: Path, account: Account) -> None:
     """Refuse a raw file that has no boot sector and no partition table: any file is `raw`."""
-    reader = ["head", "-c", str(2 * _SECTOR_BYTES), str(path)]
-    done = subprocess.run(
-        reader, capture_output=True, timeout=_SECONDS, check=False, **_make_options(account)
-    )
-    head = done.stdout
-    is_bootable = head[510:512] == _BOOT_SIGN
-    is_partitioned = head[_SECTOR_BYTES : _SECTOR_BYTES + len(_GPT_SIGN)] == _GPT_SIGN
-    if not is_bootable and not is_partitioned:
+    head = _read_head(path, account)
+    if not _is_disk(head):
         size = path.stat().st_size
         raise BadImage(
             f"{path} is no disk image: got {_describe_head(head)} of {size} bytes, "
             "expected qcow2, or a raw disk with a boot sector",
             hint="with --kernel a raw file system is imported first: gpupool vm image import FILE",
         )
+
+
+def _read_head(path: Path, account: Account) -> bytes:
+    """Read the first two sectors as an account; nothing of a file that it cannot read."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return b""
+    if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
+        # A pipe would keep the reader waiting.
+        return b""
+    reader = ["head", "-c", str(2 * _SECTOR_BYTES), str(path)]
+    done: subprocess.CompletedProcess[bytes] = subprocess.run(
+        reader,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_SECONDS,
+        check=False,
+        **_make_options(account),
+    )
+    return done.stdout
+
+
+def _is_disk(head: bytes) -> bool:
+    """Whether a raw file begins as a disk does."""
+    is_partitioned = head[_SECTOR_BYTES : _SECTOR_BYTES + len(_GPT_SIGN)] == _GPT_SIGN
+    return head[510:512] == _BOOT_SIGN or is_partitioned
 
 
 def _describe_head(head: bytes) -> str:
@@ -195,9 +265,12 @@ def _make_options(account: Account) -> dict[str, Any]:
     return {"user": account.uid, "group": account.gid, "extra_groups": list(account.groups)}
 
 
-def _shorten(text: str) -> str:
-    lines = text.strip().removeprefix("qemu-img: ").splitlines()
-    return lines[0][:300] if lines else "no reason was given"
+def _find_reason(done: subprocess.CompletedProcess[str]) -> str:
+    """Return why a program failed, on one line."""
+    if done.returncode < 0:
+        return f"{QEMU_IMG} was killed by signal {-done.returncode}"
+    lines = done.stderr.strip().removeprefix(f"{QEMU_IMG}: ").splitlines()
+    return lines[0][:300] if lines else f"{QEMU_IMG} gave no reason"
 
 
 def describe_image(image: DiskImage) -> str:

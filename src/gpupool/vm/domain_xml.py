@@ -23,9 +23,10 @@ def format_domain(record: VmRecord, files: VmFiles) -> str:
     domain = ElementTree.Element("domain", {"type": kind})
     _add(domain, "name", text=record.name)
     _add(domain, "uuid", text=str(make_uuid(record.identity)))
-    _add(domain, "memory", {"unit": "KiB"}, text=str(record.ram_bytes // _KIB))
+    _add(domain, "memory", {"unit": "KiB", "dumpCore": "off"}, text=str(record.ram_bytes // _KIB))
+    _add(_add(domain, "memoryBacking"), "nosharepages")
     _add(domain, "vcpu", {"placement": "static"}, text=str(record.cpus))
-    _add_boot(domain, record)
+    _add_boot(domain, record, files)
     features = _add(domain, "features")
     _add(features, "acpi")
     _add(features, "apic")
@@ -36,9 +37,13 @@ def format_domain(record: VmRecord, files: VmFiles) -> str:
     return ElementTree.tostring(domain, encoding="unicode") + "\n"
 
 
-def _add_boot(domain: ElementTree.Element, record: VmRecord) -> None:
+def _add_boot(domain: ElementTree.Element, record: VmRecord, files: VmFiles) -> None:
     system = _add(domain, "os")
     _add(system, "type", {"arch": "x86_64", "machine": "q35"}, text="hvm")
+    if record.firmware_code:
+        flash = {"readonly": "yes", "type": "pflash"}
+        _add(system, "loader", flash, text=record.firmware_code)
+        _add(system, "nvram", text=str(files.variables.absolute()))
     if record.kernel is None:
         _add(system, "boot", {"dev": "hd"})
         return

@@ -18,11 +18,14 @@ from typing import Any, Final
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import DamagedRecord, StateNewer
 
-VERSION: Final = 1
+#: 2 has `firmware_code`.
+VERSION: Final = 2
 RECORD: Final = "vm.json"
 SEED: Final = "seed.iso"
 RUN: Final = "run"
 DISK: Final = "disk.qcow2"
+#: What its UEFI firmware has written: the boot entries.
+VARIABLES: Final = "firmware.fd"
 #: The agent's QMP socket. A user's commands have their own: QEMU serves one client on each.
 MONITOR: Final = "monitor"
 CONTROL: Final = "control"
@@ -43,6 +46,7 @@ class VmRecord:
         emulated_why: Why it is emulated; empty with `kvm`.
         mac: Address of its network interface.
         identity: Job from which its UUID and its address are made.
+        firmware_code: Path of the UEFI firmware's code; empty of a VM that boots by BIOS.
     """
 
     job: str
@@ -61,6 +65,7 @@ class VmRecord:
     emulated_why: str
     mac: str
     identity: str
+    firmware_code: str = ""
 
 
 class VmFiles:
@@ -83,6 +88,7 @@ class VmFiles:
         self.seed = self.directory / SEED
         self.run = self.directory / RUN
         self.disk = self.run / DISK
+        self.variables = self.run / VARIABLES
         self.monitor = self.run / MONITOR
         self.control = self.run / CONTROL
         self.console = self.run / CONSOLE
@@ -101,12 +107,14 @@ class VmFiles:
         return _is_present(self.disk)
 
     def take_over(self, old: VmFiles) -> None:
-        """Take the disk of an ended VM, and share its seed. Idempotent.
+        """Take the disk of an ended VM, and share its seed and its variables. Idempotent.
 
-        The record is written before: from then on a disk here is never removed as unused.
+        The record is written before: from then on a disk here is never removed as unused. Until the
+        disk is here the other files are those of both: either VM can be the one that stays.
         """
-        if old.seed.exists() and not self.seed.exists():
-            os.link(old.seed, self.seed, follow_symlinks=False)
+        for theirs, ours in ((old.seed, self.seed), (old.variables, self.variables)):
+            if _is_present(theirs) and not _is_present(ours):
+                os.link(theirs, ours, follow_symlinks=False)
         if not self.has_disk():
             os.rename(old.disk, self.disk)
 

@@ -42,6 +42,11 @@ class ImageStore:
     def __init__(self, root: Path) -> None:
         self._root = root
 
+    @property
+    def root(self) -> Path:
+        """The directory of the store; it need not exist."""
+        return self._root
+
     def locate(self, image: StoredImage) -> Path:
         """Return the path of an image's file."""
         return self._root / f"{image.digest}.{image.format}"
@@ -67,6 +72,15 @@ class ImageStore:
             f"no image {name!r} in the store, and no file of this name here",
             hint="gpupool vm image list",
         )
+
+    def check_name_free(self, name: str) -> None:
+        """Raise NameTaken if an image has this name."""
+        for image in self.list_images():
+            if image.name == name:
+                raise NameTaken(
+                    f"another image has the name {name} (sha256 {image.digest[:12]})",
+                    hint="give this one another name: --name ANOTHER",
+                )
 
     def import_file(self, source: Path, name: str | None = None) -> StoredImage:
         """Check and store an image. Idempotent; blocks for a copy of the file.

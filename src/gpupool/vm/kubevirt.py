@@ -30,12 +30,15 @@ def build_virtual_machine(record: VmRecord, *, resource: str, volume_claim: str)
     }
     if gpus:
         devices["gpus"] = gpus
-    domain = {
+    domain: dict[str, Any] = {
         "machine": {"type": "q35"},
         "cpu": {"cores": record.cpus},
         "memory": {"guest": f"{record.ram_bytes // MIB}Mi"},
         "devices": devices,
     }
+    if record.firmware_code:
+        # Secure Boot needs system management mode, which this VM does not have either.
+        domain["firmware"] = {"bootloader": {"efi": {"secureBoot": False}}}
     volumes: list[dict[str, Any]] = []
     if record.image:
         volumes.append({"name": "disk0", "persistentVolumeClaim": {"claimName": volume_claim}})

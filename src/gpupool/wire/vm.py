@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -13,6 +13,7 @@ from gpupool.model.vm import (
     MIB,
     MOST_CPUS,
     SMALLEST_RAM_BYTES,
+    VmFirmware,
     VmSpec,
 )
 from gpupool.wire.common import WireModel
@@ -45,6 +46,7 @@ class VmIn(WireModel):
     )
     identity: JobId | None = Field(None, description="job whose UUID and MAC address it keeps")
     has_old_seed: bool = Field(False, description="the VM that it continues has a seed")
+    firmware: Literal["bios", "uefi"] = "bios"
 
     @field_validator("image", "kernel", "initrd")
     @classmethod
@@ -105,4 +107,5 @@ class VmIn(WireModel):
             continues=self.continues,
             identity=self.identity,
             has_old_seed=self.has_old_seed,
+            firmware=VmFirmware(self.firmware),
         )

@@ -25,7 +25,14 @@ def test_the_whole_command_of_an_emulated_vm() -> None:
         *("qemu-system-x86_64", "-name", "guest=dev,process=dev"),
         *("-uuid", str(make_uuid(JOB)), "-no-user-config", "-nodefaults"),
         *("-display", "none", "-rtc", "base=utc"),
-        *("-machine", "q35", "-accel", "tcg,tb-size=128", "-cpu", "max"),
+        *(
+            "-machine",
+            "q35,mem-merge=off,dump-guest-core=off",
+            "-accel",
+            "tcg,tb-size=128",
+            "-cpu",
+            "max",
+        ),
         *("-smp", "4", "-m", "8192M"),
         "-sandbox",
         "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
@@ -98,8 +105,8 @@ def test_each_card_has_a_root_port_and_its_functions_share_it() -> None:
 def test_large_bars_widen_the_hole_for_both_firmwares() -> None:
     functions = (PciFunction("0000:01:00.0", 7, "vfio-pci", (16 * MIB, 256 * GIB, 32 * MIB)),)
     words = arguments(hardware=VmHardware("tcg", functions))
-    assert values(words, "-global") == [f"q35-pcihost.pci-hole64-size={1024 * GIB}"]
-    assert values(words, "-fw_cfg") == ["name=opt/ovmf/X-PciMmio64Mb,string=1048576"]
+    assert values(words, "-global") == [f"q35-pcihost.pci-hole64-size={512 * GIB}"]
+    assert values(words, "-fw_cfg") == ["name=opt/ovmf/X-PciMmio64Mb,string=524288"]
 
 
 def test_a_mediated_device_is_named_by_its_uuid() -> None:
@@ -121,3 +128,14 @@ def test_address_and_uuid_stay_the_same_and_differ_between_vms() -> None:
     assert make_uuid(JOB) == make_uuid(JOB) != make_uuid("j-another")
     # The range of QEMU, in which no card of a vendor is.
     assert make_mac(JOB).startswith("52:54:00:")
+
+
+def test_uefi_has_the_hosts_code_and_variables_of_its_own() -> None:
+    words = arguments(hardware=VmHardware("tcg", firmware_code="/fw/OVMF,CODE.fd"))
+    assert values(words, "-machine") == [
+        "q35,mem-merge=off,dump-guest-core=off,pflash0=firmware0,pflash1=firmware1"
+    ]
+    assert values(words, "-blockdev")[:2] == [
+        "node-name=firmware0,driver=file,filename=/fw/OVMF,,CODE.fd,read-only=on",
+        "node-name=firmware1,driver=file,filename=firmware.fd",
+    ]

@@ -18,6 +18,7 @@ from gpupool.vm.disk import (
     check_startable,
     convert_image,
     find_program,
+    find_start_format,
     inspect_image,
     make_overlay,
 )
@@ -49,6 +50,32 @@ def test_a_raw_disk_has_a_boot_sector_or_a_partition_table(tmp_path: Path) -> No
     gpt = tmp_path / "gpt"
     gpt.write_bytes(bytes(512) + b"EFI PART" + bytes(SIZE))
     assert inspect_image(gpt).format == "raw"
+
+
+def test_the_first_bytes_say_what_a_vm_starts_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = {
+        "qcow2": make_image(tmp_path / "a.qcow2"),
+        "raw": make_raw(tmp_path / "a.raw"),
+    }
+    with monkeypatch.context() as no_program:
+        no_program.setattr(disk, "inspect_image", None)
+        for form, path in images.items():
+            assert find_start_format(path) == form
+    with pytest.raises(BadImage, match="format vmdk; a VM starts from qcow2 or raw"):
+        find_start_format(make_image(tmp_path / "a.vmdk", "vmdk"))
+    with pytest.raises(BadImage, match="cannot be used as a disk image"):
+        find_start_format(tmp_path / "absent")
+    (tmp_path / "text").write_text("hello\n" * 500)
+    with pytest.raises(BadImage, match="got text"):
+        find_start_format(tmp_path / "text")
+
+
+def test_an_image_that_is_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadImage):
+        find_start_format(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,17 @@ def test_a_kernel_takes_the_place_of_the_boot_disk() -> None:
     assert "disk" not in text
 
 
+def test_uefi_is_a_loader_with_variables_beside_the_disk() -> None:
+    record = make_record(firmware_code="/fw/OVMF_CODE.fd")
+    system = ElementTree.fromstring(format_domain(record, FILES)).find("os")
+    assert system is not None
+    loader = system.find("loader")
+    assert loader is not None
+    assert (loader.text, loader.get("type")) == ("/fw/OVMF_CODE.fd", "pflash")
+    assert system.findtext("nvram") == "/state/vms/j-1/run/firmware.fd"
+    assert "loader" not in format_domain(make_record(), FILES)
+
+
 def test_hardware_virtualization_is_another_type_of_domain() -> None:
     assert '<domain type="kvm">' in format_domain(make_record(accelerator="kvm"), FILES)
     assert '<domain type="qemu">' in format_domain(make_record(), FILES)
@@ -79,3 +90,13 @@ def test_libvirt_makes_the_same_devices_of_it(tmp_path: Path) -> None:
     assert f'"sysfsdev":"/sys/bus/mdev/devices/{MEDIATED}"' in done.stdout
     assert f"q35-pcihost.pci-hole64-size={(1 << 39) >> 10}K" in done.stdout
     assert f"-uuid {domain.findtext('uuid')}" in done.stdout
+    assert "mem-merge=off" in done.stdout
+    assert "dump-guest-core=off" in done.stdout
+
+
+def test_memory_is_shared_with_no_guest_and_written_into_no_dump() -> None:
+    domain = ElementTree.fromstring(format_domain(make_record(), FILES))
+    memory = domain.find("memory")
+    assert memory is not None
+    assert memory.get("dumpCore") == "off"
+    assert domain.find("memoryBacking/nosharepages") is not None

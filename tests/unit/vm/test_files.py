@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.errors import DamagedRecord, StateNewer
-from gpupool.vm.files import VmFiles, VmRecord, list_vms
+from gpupool.vm.files import VERSION, VmFiles, VmRecord, list_vms
 
 UID = os.geteuid()
 GID = os.getegid()
@@ -81,9 +81,35 @@ def test_a_damaged_record_says_where_the_disk_is(files: VmFiles, content: str) -
 
 
 def test_a_newer_record_is_not_guessed_at(files: VmFiles) -> None:
-    files.record.write_text(json.dumps({"version": 2, **asdict(make_record())}))
+    files.record.write_text(json.dumps({"version": VERSION + 1, **asdict(make_record())}))
     with pytest.raises(StateNewer):
         files.read_record()
+
+
+def test_a_record_of_version_1_is_one_of_a_vm_that_boots_by_bios(files: VmFiles) -> None:
+    entry = asdict(make_record())
+    del entry["firmware_code"]
+    files.record.write_text(json.dumps({"version": 1, **entry}))
+    assert files.read_record() == make_record(firmware_code="")
+
+
+def test_a_taken_disk_brings_its_variables_and_leaves_the_old_ones_until_it_is_moved(
+    files: VmFiles,
+) -> None:
+    files.disk.write_bytes(b"disk")
+    files.variables.write_bytes(b"boot entries")
+    later = VmFiles(files.directory.parent, "j-2")
+    later.make_directories(UID, GID)
+    later.variables.write_bytes(b"its own")
+    later.take_over(files)
+    assert later.variables.read_bytes() == b"its own"
+    later.disk.rename(files.disk)
+    later.variables.unlink()
+    for _ in range(2):
+        later.take_over(files)
+        assert later.variables.read_bytes() == b"boot entries"
+        assert files.variables.exists()
+        assert later.has_disk()
 
 
 @pytest.mark.parametrize("job", ["", ".", "..", "../x", "a/b", "a\0"])

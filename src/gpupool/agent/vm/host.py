@@ -14,12 +14,13 @@ from gpupool.agent.supervisor.job_spec import JobSpec, ResourceLimit
 from gpupool.agent.vm.checks import check_hand_over, check_host_size
 from gpupool.base.errors import VmRejection, VmUnreachable
 from gpupool.mechanisms.contract import AllocationView, PreparedAllocation
-from gpupool.model.vm import GIB, VmSpec
+from gpupool.model.vm import GIB, VmFirmware, VmSpec
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.vm.accelerator import KVM_NODE, AcceleratorChoice, choose_accelerator
 from gpupool.vm.argv import QEMU, VmHardware, build_command, make_mac
-from gpupool.vm.disk import Account, check_startable, find_program, inspect_image, make_overlay
+from gpupool.vm.disk import Account, find_program, find_start_format, make_overlay
 from gpupool.vm.files import VmFiles, VmRecord, list_vms
+from gpupool.vm.firmware import find_firmware, make_variables
 from gpupool.vm.qmp import power_down
 from gpupool.vm.seed import build_seed_files, write_seed
 
@@ -74,6 +75,7 @@ class VmHost:
         check_host_size(vm, len(list_usable_cpus()), read_memory_bytes() or 0)
         check_hand_over(view, prepared)
         qemu = find_program(QEMU, QEMU_PACKAGE)
+        firmware = find_firmware() if vm.firmware is VmFirmware.UEFI else None
         account = (
             Account(view.seat.uid, view.seat.gid, spec.groups)
             if spec.uid is not None
@@ -90,12 +92,15 @@ class VmHost:
             write_seed(files.seed, texts, view.seat.uid, view.seat.gid)
         self._reach_step("vm-seed-written")
         choice = choose_accelerator(self._state_dir, qemu)
-        hardware = VmHardware(choice.name, prepared.pci, prepared.mediated_devices)
+        code = "" if firmware is None else str(firmware.code)
+        hardware = VmHardware(choice.name, prepared.pci, prepared.mediated_devices, code)
         record = _make_record(name, vm, view, hardware, choice)
         files.write_record(record, view.seat.uid, view.seat.gid)
         self._reach_step("vm-recorded")
         if vm.continues is not None:
             self._take_over(files, vm.continues, view)
+        if firmware is not None:
+            make_variables(files.variables, firmware, account)
         self._reach_step("vm-disk-taken")
         command = build_command(view.job, name, vm, hardware)
         return _replace_command(spec, command, files, vm, hardware), _describe(record)
@@ -151,9 +156,7 @@ class VmHost:
         if files.has_disk():
             # A VM that starts again, or goes on after a crash: the disk has its work.
             return
-        found = inspect_image(image, account)
-        check_startable(image, found)
-        make_overlay(files.disk, image, found.format, account)
+        make_overlay(files.disk, image, find_start_format(image, account), account)
 
 
 def _make_record(
@@ -184,6 +187,7 @@ def _make_record(
         emulated_why=choice.why,
         mac=make_mac(vm.identity or view.job),
         identity=vm.identity or view.job,
+        firmware_code=hardware.firmware_code,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -47,7 +48,7 @@ from gpupool.scheduling import (
 )
 from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.submissions import JobIn, LaunchIn
+from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 
 _REFUSALS: Mapping[RejectionReason, type[BadInput] | type[RequestRejection]] = {
     RejectionReason.MODEL: UnknownModel,
@@ -92,12 +93,11 @@ def check_submission(
         GpupoolError: The rejection with its numbers.
     """
     view = cache.build_snapshot()
-    shape = check_shape(body.shape, view.cards)
+    shape = _check_hosted_shape(body.shape, body.launch, view.cards)
     group, parts = _build_parts(body, shape, view.cards)
     check_level(shape, view.cards)
     _check_exclusive_options(body)
     _check_fence_option(body, parts)
-    _check_host(body.launch, parts)
     _check_vm(body, shape)
     at_once = 1 if body.array is not None else parts[-1].first + parts[-1].count
     public_ids = tuple(new_id("j") for _ in range(at_once))
@@ -189,20 +189,26 @@ def _check_fence_option(body: JobIn, parts: Sequence[SubmissionPart]) -> None:
             raise BadOption(f"--isolation {isolation} without a fence", hint="leave out --no-fence")
 
 
-def _check_host(launch: LaunchIn, parts: Sequence[SubmissionPart]) -> None:
-    """Raise BadOption for a demanded host that is not what the command runs in."""
+def _check_hosted_shape(asked: ShapeIn, launch: LaunchIn, cards: CardTable) -> Shape:
+    """Build a shape that names what its command runs in, so that only such cards are considered.
+
+    Raises:
+        BadOption: A host is demanded that is not what the command runs in.
+    """
     runs_in = HostKind.PROCESS
     if launch.container is not None:
         runs_in = HostKind.CONTAINER
     elif launch.vm is not None:
         runs_in = HostKind.VM
-    for part in parts:
-        asked = part.shape.needs.host
-        if asked not in (None, runs_in):
-            raise BadOption(
-                f"--host {asked}: this command runs as a {runs_in}",
-                hint=f"write --host {runs_in}, or leave it out",
-            )
+    shape = check_shape(asked, cards)
+    if shape.needs.host not in (None, runs_in):
+        raise BadOption(
+            f"--host {shape.needs.host}: this command runs as a {runs_in}",
+            hint=f"write --host {runs_in}, or leave it out",
+        )
+    if runs_in is HostKind.PROCESS:
+        return shape
+    return replace(shape, needs=replace(shape.needs, host=runs_in))
 
 
 def _check_vm(body: JobIn, shape: Shape) -> None:
@@ -227,7 +233,9 @@ def _build_parts(
 ) -> tuple[GangGroup | None, tuple[SubmissionPart, ...]]:
     if body.gang is None:
         return None, (SubmissionPart(shape, body.launch.argv, 0, body.array or 1),)
-    group, asked = gang_rows.check_gang(body.gang, partial(check_shape, cards=cards), shape)
+    group, asked = gang_rows.check_gang(
+        body.gang, partial(_check_hosted_shape, launch=body.launch, cards=cards), shape
+    )
     parts = list[SubmissionPart]()
     first = 0
     for role, wanted in zip(group.iterate_roles(), asked, strict=True):

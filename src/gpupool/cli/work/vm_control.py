@@ -1,4 +1,7 @@
-"""`gpupool vm console`, `ssh`, `stop`, `reset`, `xml` and `delete`: verbs for one VM."""
+"""`gpupool vm console`, `ssh`, `stop`, `reset`, `xml` and `delete`: verbs for one VM.
+
+What one verb alone needs is imported by it: every `gpupool vm run` would wait for all of them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from typing import Any
 
 from gpupool.base.errors import CommandNotFound, NoPermission, ServiceUnavailable, WrongState
 from gpupool.cli.work.stop import await_ends, end_job, grace_seconds
-from gpupool.cli.work.vm_console import relay_console
 from gpupool.cli.work.vm_files import fetch_vm, locate_vm, read_record, require_running
 from gpupool.client.attached_run import ENDED
 from gpupool.model.vm import USUAL_GRACE_SECONDS
@@ -19,12 +21,7 @@ from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.output import print_data
 from gpupool.terminal.parser import CommandParser, add_yes, one_of
-from gpupool.vm.address import read_live_vm
-from gpupool.vm.argv import make_uuid
-from gpupool.vm.domain_xml import format_domain
 from gpupool.vm.files import VmFiles
-from gpupool.vm.kubevirt import build_virtual_machine
-from gpupool.vm.qmp import QmpConnection
 
 Run = Callable[[argparse.Namespace, CommandContext], int]
 
@@ -35,6 +32,7 @@ def register_verbs(parser: CommandParser) -> None:
     console.about = "Ctrl-] leaves the console. The output so far: gpupool logs VM."
     ssh = _add_verb(parser, "ssh", "log in to a VM")
     ssh.add_argument("-l", "--login", metavar="USER", help="account in the guest")
+    ssh.add_argument("-i", "--identity", metavar="FILE", help="private key, as ssh -i takes it")
     ssh.add_argument("command", nargs="*", metavar="WORD", help="command to run in the guest")
     stop = _add_verb(parser, "stop", "shut a VM down and free its cards")
     stop.about = """
@@ -76,11 +74,16 @@ def _add_verb(parser: CommandParser, name: str, summary: str) -> CommandParser:
 
 
 def _run_console(options: argparse.Namespace, context: CommandContext) -> int:
+    from gpupool.cli.work.vm_console import relay_console
+
     _, files = _find_running(options, context)
     return relay_console(files.console, options.vm)
 
 
 def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
+    from gpupool.vm.address import read_live_vm
+    from gpupool.vm.argv import make_uuid
+
     job, files = _find_running(options, context)
     record = read_record(files, job)
     program = shutil.which("ssh")
@@ -93,6 +96,8 @@ def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
     words = [program, "-p", str(address[1]), "-o", f"HostKeyAlias={make_uuid(record.identity)}"]
     words += ["-o", f"UserKnownHostsFile={files.run / 'known_hosts'}"]
     words += ["-o", "StrictHostKeyChecking=accept-new"]
+    if options.identity:
+        words += ["-i", options.identity]
     if options.login:
         words += ["-l", options.login]
     os.execv(program, [*words, address[0], *options.command])
@@ -105,6 +110,8 @@ def _run_stop(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _run_reset(options: argparse.Namespace, context: CommandContext) -> int:
+    from gpupool.vm.qmp import QmpConnection
+
     job, files = _find_running(options, context)
     with QmpConnection(files.control) as connection:
         connection.execute("system_reset")
@@ -113,6 +120,9 @@ def _run_reset(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _run_xml(options: argparse.Namespace, context: CommandContext) -> int:
+    from gpupool.vm.domain_xml import format_domain
+    from gpupool.vm.kubevirt import build_virtual_machine
+
     job = fetch_vm(context.api, options.vm)
     files = locate_vm(context.api, job)
     record = read_record(files, job)

@@ -28,7 +28,7 @@ from gpupool.model.vm import (
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import print_data
 from gpupool.terminal.parser import CommandParser, integer_within, one_of, path_of
-from gpupool.vm.disk import check_startable, inspect_image
+from gpupool.vm.disk import find_start_format
 from gpupool.vm.files import VmRecord
 from gpupool.vm.images import ImageStore
 
@@ -51,6 +51,13 @@ def register(parser: CommandParser) -> None:
     )
     parser.add_argument(
         "--initrd", type=path_of("--initrd"), metavar="FILE", help="with this initial file system"
+    )
+    parser.add_argument(
+        "--firmware",
+        type=one_of("--firmware", "bios", "uefi"),
+        default="bios",
+        metavar="KIND",
+        help="what the VM boots by: bios, uefi (default: bios)",
     )
     parser.add_argument("--append", default="", metavar="TEXT", help="the kernel's command line")
     parser.add_argument(
@@ -135,6 +142,7 @@ def build_start(job: dict[str, Any], record: VmRecord, *, wait: bool) -> dict[st
         "continues": job["id"],
         "identity": record.identity,
         "has_old_seed": record.seeded,
+        "firmware": "uefi" if record.firmware_code else "bios",
     }
     shape = share_shape(str(job["count"]), None, None, job["model"], (), "fixed")
     host_bytes = record.ram_bytes + OVERHEAD_BYTES
@@ -200,6 +208,8 @@ def build_vm(options: argparse.Namespace, api: Api) -> dict[str, Any]:
             vm[name] = str(_check_file(Path(path), f"--{name}", api))
     if options.append:
         vm["append"] = options.append
+    if options.firmware != "bios":
+        vm["firmware"] = options.firmware
     vm["ssh_keys"] = [_read_key(Path(path)) for path in options.ssh_key]
     if options.cloud_init is not None:
         vm["cloud_init"] = _read_cloud_init(Path(options.cloud_init))
@@ -220,7 +230,7 @@ def find_image(text: str, api: Api) -> Path:
     if "/" not in text and not path.exists():
         store = ImageStore(find_pool_paths(api).images)
         return store.locate(store.find_image(text)).absolute()
-    check_startable(path, inspect_image(path.absolute()))
+    find_start_format(path.absolute())
     return path.absolute()
 
 

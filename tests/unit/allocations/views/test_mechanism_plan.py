@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpupool.base.errors import BadOption, IsolationNotOffered
 from gpupool.base.units import GIB
 from gpupool.model.isolation.claim_needs import ClaimNeeds, IsolationKind
+from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.isolation.mechanism_offer import CardOffers, write_offers
+from gpupool.model.vm import VM_COMMAND
 from gpupool.wire.fleet import DeviceIn, NodeIn
+from gpupool.wire.jobs import JobOut
 from gpupool.wire.submissions import JobIn, LaunchIn, NeedsIn, ShapeIn
 from tests.support.house import House
 from tests.support.offered_nodes import NODES
@@ -103,6 +108,43 @@ def test_isolation_without_a_fence_is_refused(house: House) -> None:
 def test_a_host_that_the_command_does_not_run_in_is_refused(house: House, host: str) -> None:
     with pytest.raises(BadOption, match=f"--host {host}: this command runs as a process"):
         house.submit(needs=NeedsIn.model_validate({"host": host}))
+
+
+def submit_launch(house: House, **launch: object) -> JobOut:
+    """Submit a whole card for a container or a VM, without words about the host."""
+    body = JobIn(
+        shape=ShapeIn(gpu_milli=1000), launch=LaunchIn.model_validate({"argv": ["true"], **launch})
+    )
+    return house.allocations.jobs.submit_job(body, house.admin, None).first
+
+
+@pytest.mark.parametrize(
+    ("launch", "host"),
+    [
+        ({"container": {"image": "r.example/a:1"}}, "container"),
+        ({"argv": [VM_COMMAND], "vm": {"cpus": 1, "ram_bytes": 64 << 20, "image": "/a"}}, "vm"),
+    ],
+)
+def test_a_container_or_vm_goes_to_a_card_that_serves_its_host(
+    house: House, launch: dict[str, object], host: str
+) -> None:
+    offers = OFFERS["h200-r615:0"]
+    add_node(house, "plain", change_hosts(offers, HostKind.PROCESS))
+    with pytest.raises(IsolationNotOffered, match=f"--host {host}"):
+        submit_launch(house, **launch)
+    add_node(house, "ready", change_hosts(offers, HostKind(host)))
+    job = submit_launch(house, **launch)
+    assert [seat.device for seat in job.seats] == ["ready:0"]
+    assert house.work(node="ready")[0].needs == {"host": host}
+    answer = house.allocations.jobs.explain_job(job.name, house.admin)
+    assert answer.needs == {"host": host}
+    assert answer.mechanism == "whole"
+
+
+def change_hosts(offers: CardOffers, *hosts: HostKind) -> CardOffers:
+    """Return the offers of a card as if every mechanism served these hosts."""
+    changed = [replace(offer, hosts=hosts) for offer in offers.mechanisms]
+    return replace(offers, mechanisms=tuple(changed))
 
 
 def test_the_wire_has_the_words_of_the_model() -> None:

@@ -25,7 +25,7 @@ def make_api(path: str | None = None) -> Api:
 def make_options(**more: Any) -> argparse.Namespace:
     usual = {
         "gpu": "1", "model": None, "image": "/images/i.qcow2", "kernel": None, "initrd": None,
-        "append": "", "cpus": 2, "ram": "2GiB", "ssh_key": [], "cloud_init": None, "name": "dev",
+        "append": "", "firmware": "bios", "cpus": 2, "ram": "2GiB", "ssh_key": [], "cloud_init": None, "name": "dev",
         "max_time": None, "no_wait": False,
     }  # fmt: skip
     return argparse.Namespace(**usual | more)
@@ -41,6 +41,9 @@ def test_the_body_of_a_vm_holds_whole_cards_and_qemus_memory() -> None:
     assert body["launch"]["env"] == {}
     assert body["launch"]["vm"]["ram_bytes"] == 2 * GIB
     assert (body["name"], body["max_seconds"], body["wait"]) == ("dev", 3600, True)
+    assert "firmware" not in body["launch"]["vm"]
+    vm = build_body(make_options(firmware="uefi"), make_api())["launch"]["vm"]
+    assert vm["firmware"] == "uefi"
 
 
 @pytest.mark.parametrize(

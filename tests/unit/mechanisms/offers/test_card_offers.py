@@ -184,6 +184,18 @@ def test_a_mechanism_for_vms_needs_a_node_that_runs_vms() -> None:
     assert (offer.availability, offer.hosts) == (OfferAvailability.NOW, (HostKind.VM,))
 
 
+def test_a_simulated_card_is_held_by_vms_and_a_real_one_must_leave_its_driver_first() -> None:
+    runs_vms = replace(ROOT, hosts=(HostKind.PROCESS, HostKind.VM))
+    for device, hosts in (
+        (SIMULATED, (HostKind.PROCESS, HostKind.VM)),
+        (REAL, (HostKind.PROCESS,)),
+    ):
+        (offer,) = describe_mechanism(WholeCards(), device, runs_vms)
+        assert offer.hosts == hosts
+    (offer,) = describe_mechanism(WholeCards(), SIMULATED, ROOT)
+    assert offer.hosts == (HostKind.PROCESS,)
+
+
 def test_a_mechanism_may_describe_its_offer_itself() -> None:
     class Itself(Partitions):
         def describe_offer(self, device: Device, host: HostFacts) -> MechanismOffer | None:

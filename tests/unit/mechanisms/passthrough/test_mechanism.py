@@ -111,7 +111,10 @@ def test_a_card_with_virtual_functions_is_refused(
 def test_cards_of_a_fabric_must_be_one_partition(
     mechanism: PassthroughMechanism, root: Path
 ) -> None:
-    gpus = [{"pciBusId": f"0000{CARD}"}, {"pciBusId": "00000000:43:00.0"}]
+    gpus = [
+        {"physicalId": 1, "pciBusId": f"0000{CARD}"},
+        {"physicalId": 2, "pciBusId": "00000000:43:00.0"},
+    ]
     table = {"partitionInfo": [{"partitionId": 4, "isActive": 0, "gpuInfo": gpus}]}
     (root / TABLE).parent.mkdir(parents=True)
     (root / TABLE).write_text(json.dumps(table))
