@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from gpupool.allocations.arrays.references import KIND as ARRAY
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.store import gangs as gang_rows
-from gpupool.allocations.submission.shapes import check_level, check_shape
+from gpupool.allocations.submission.shapes import check_level, check_shape, name_owner
 from gpupool.allocations.submission.submission import Submission, SubmissionPart
 from gpupool.base.errors import (
     BadInput,
@@ -38,7 +38,6 @@ from gpupool.model.job_limits import JobLimits, Pair
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
 from gpupool.scheduling import (
     ADMIN_HINT,
-    CardTable,
     Snapshot,
     find_quota_obstacle,
     format_resubmission,
@@ -47,7 +46,7 @@ from gpupool.scheduling import (
 )
 from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.submissions import JobIn, LaunchIn
+from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 
 _REFUSALS: Mapping[RejectionReason, type[BadInput] | type[RequestRejection]] = {
     RejectionReason.MODEL: UnknownModel,
@@ -92,12 +91,14 @@ def check_submission(
         GpupoolError: The rejection with its numbers.
     """
     view = cache.build_snapshot()
-    shape = check_shape(body.shape, view.cards)
-    group, parts = _build_parts(body, shape, view.cards)
+    check_part = partial(check_shape, cards=view.cards, owner=name_owner(tenant.name, run_as))
+    shape = check_part(body.shape)
+    group, parts = _build_parts(body, shape, check_part)
     check_level(shape, view.cards)
     _check_exclusive_options(body)
     _check_fence_option(body, parts)
     _check_host(body.launch, parts)
+    _check_sharing(body, parts)
     _check_vm(body, shape)
     at_once = 1 if body.array is not None else parts[-1].first + parts[-1].count
     public_ids = tuple(new_id("j") for _ in range(at_once))
@@ -205,6 +206,22 @@ def _check_host(launch: LaunchIn, parts: Sequence[SubmissionPart]) -> None:
             )
 
 
+def _check_sharing(body: JobIn, parts: Sequence[SubmissionPart]) -> None:
+    """Raise BadOption for what MPS does not go together with."""
+    if not any(part.shape.owner for part in parts):
+        return
+    if body.launch.container is not None or body.launch.vm is not None:
+        raise BadOption(
+            "--sharing mps in a container or VM: its /dev/shm is its own, and MPS clients need the "
+            "daemon's",
+            hint="run the command as a process, or leave out --sharing mps",
+        )
+    if not body.fence:
+        raise BadOption(
+            "--sharing mps has no fence that could be left out", hint="leave out --no-fence"
+        )
+
+
 def _check_vm(body: JobIn, shape: Shape) -> None:
     """Raise VmRejection for a part of a card: a guest has its own driver, which knows no share."""
     if body.launch.vm is None or (shape.is_whole and shape.memory_bytes is None):
@@ -218,11 +235,11 @@ def _check_vm(body: JobIn, shape: Shape) -> None:
 
 
 def _build_parts(
-    body: JobIn, shape: Shape, cards: CardTable
+    body: JobIn, shape: Shape, check_part: Callable[[ShapeIn], Shape]
 ) -> tuple[GangGroup | None, tuple[SubmissionPart, ...]]:
     if body.gang is None:
         return None, (SubmissionPart(shape, body.launch.argv, 0, body.array or 1),)
-    group, asked = gang_rows.check_gang(body.gang, partial(check_shape, cards=cards), shape)
+    group, asked = gang_rows.check_gang(body.gang, check_part, shape)
     parts = list[SubmissionPart]()
     first = 0
     for role, wanted in zip(group.iterate_roles(), asked, strict=True):

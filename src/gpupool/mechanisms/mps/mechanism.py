@@ -74,7 +74,7 @@ class MpsMechanism:
         EnforcementLevels(memory=FenceLevel.SOFT, compute=FenceLevel.SOFT),
         (HostKind.PROCESS,),
         SizeClass.ANY,
-        "NVIDIA, one owner a card; advisory below protocol 3; no claim can ask for it yet",
+        "NVIDIA, one owner a card; advisory below protocol 3; by --sharing mps",
         "NVIDIA's control daemon 535 without a card; a stand-in for protocol 3; no real card",
         one_owner=True,
         favours=(ClaimGoal.THROUGHPUT, ClaimGoal.DENSITY),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpupool.model.claim import Shape
+from gpupool.model.claim import NAMED_KINDS, Shape
 from gpupool.model.isolation.claim_needs import ClaimNeeds
 from gpupool.scheduling.mechanism_choice.choice import (
     MechanismChoice,
@@ -73,7 +73,10 @@ def describe_refusal(
     shape: Shape, needs: ClaimNeeds, groups: tuple[CardGroup, ...]
 ) -> tuple[str, str]:
     """Return why no card serves the claim, with the rejected mechanisms, and the next step."""
-    asked = " ".join(f"--{name} {value}" for name, value in needs.write().items())
+    words = [f"--{name} {value}" for name, value in needs.write().items()]
+    if shape.sharing in NAMED_KINDS:
+        words.insert(0, f"--sharing {shape.sharing}")
+    asked = " ".join(words)
     least = shape.memory_bytes
     amounts = shape.profile or (format_amounts(shape, least) if least is not None else str(shape))
     parts = []

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpupool.base.errors import NotExpressible
 from gpupool.model.claim import SharingKind, TopologyConstraint
 from tests.unit.dialects.pods import ask_of, claim_of, pod, said
 
@@ -107,3 +108,9 @@ def test_a_foreign_ask_may_be_refined_in_our_words() -> None:
         {f"{D}/sharing": "fixed"},
     )
     assert ask_of(given).sharing is SharingKind.FIXED
+
+
+def test_a_pod_cannot_be_an_mps_client() -> None:
+    shared = pod({f"{D}/gpu-milli": 300}, annotations={f"{D}/sharing": "mps"})
+    with pytest.raises(NotExpressible, match="a container has a /dev/shm of its own"):
+        claim_of(shared)
