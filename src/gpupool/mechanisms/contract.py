@@ -146,6 +146,8 @@ class HelperProcess:
     Attributes:
         name: unique on the node; a plain file name.
         uid: account that it runs as; None is the agent's.
+        restarts: whether it is started anew if it has ended. False where its mechanism must first
+            see to what the ended one left; then the start of the job fails.
     """
 
     name: str
@@ -153,6 +155,7 @@ class HelperProcess:
     environment: Mapping[str, str] = field(default_factory=dict)
     uid: int | None = None
     gid: int | None = None
+    restarts: bool = True
 
 
 @dataclass(frozen=True)

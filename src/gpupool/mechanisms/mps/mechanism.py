@@ -125,6 +125,9 @@ class MpsMechanism:
             problem = state.refusal or (state.pid and place.find_server_problem(state.pid))
             if problem:
                 raise self._refuse(view, problem)
+            if not state.has_daemon and (left := self._count_prepared(record, book)):
+                # Another daemon would find the card taken by what they and their server hold.
+                return NotYet(f"waits for {left} jobs of an MPS daemon that is gone to end", 1)
             if state.pid is None:
                 return self._wait(view, cards, record, state)
             cards.mark_waiting(record, 0)
@@ -229,6 +232,11 @@ class MpsMechanism:
             return 0
         return cards.get_server(record).count_clients(cards.locate_daemon(record).target)
 
+    def _count_prepared(self, record: CardRecord, book: NoteBook) -> int:
+        users = book.iterate_mechanism(self.name)
+        prepared = {note.allocation for note in users if note.step is PreparationStep.PREPARED}
+        return len(prepared & set(record.users))
+
     def _wait(
         self, view: AllocationView, cards: MpsCards, record: CardRecord, state: ServerState
     ) -> NotYet:
@@ -236,7 +244,9 @@ class MpsMechanism:
         place = cards.locate_daemon(record)
         if not record.waiting_since_ns:
             cards.mark_waiting(record, now_ns)
-            if not self._processes.find_processes(place.target):
+            if not state.has_daemon:
+                # A server outlives a daemon that was killed, and no job uses it any more.
+                self._processes.end_processes(place.target, is_asked=False)
                 place.remove_stale_sockets()
         elif now_ns - record.waiting_since_ns > START_SECONDS * 10**9:
             cards.mark_waiting(record, 0)
@@ -265,7 +275,8 @@ class MpsMechanism:
             level,
             (f"fence: {level}", _WHY[record.variant]),
             levels=_spread(level),
-            helpers=(self._describe_helper(cards, record),),
+            # A daemon that starts anew has no limits: only `prepare` starts one.
+            helpers=(replace(self._describe_helper(cards, record), restarts=False),),
         )
 
     def _refuse(self, view: AllocationView, reason: str) -> RequestRejection:
