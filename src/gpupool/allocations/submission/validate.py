@@ -10,7 +10,8 @@ from typing import Any
 from gpupool.allocations.arrays.references import KIND as ARRAY
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.store import gangs as gang_rows
-from gpupool.allocations.submission.shapes import check_level, check_shape, name_owner
+from gpupool.allocations.submission.shapes import check_level
+from gpupool.allocations.submission.sharing_choice import check_sharing, make_part_check
 from gpupool.allocations.submission.submission import Submission, SubmissionPart
 from gpupool.base.errors import (
     BadInput,
@@ -91,14 +92,14 @@ def check_submission(
         GpupoolError: The rejection with its numbers.
     """
     view = cache.build_snapshot()
-    check_part = partial(check_shape, cards=view.cards, owner=name_owner(tenant.name, run_as))
+    check_part = make_part_check(body, view, tenant.name, run_as)
     shape = check_part(body.shape)
     group, parts = _build_parts(body, shape, check_part)
     check_level(shape, view.cards)
     _check_exclusive_options(body)
     _check_fence_option(body, parts)
     _check_host(body.launch, parts)
-    _check_sharing(body, parts)
+    check_sharing(body, parts)
     _check_vm(body, shape)
     at_once = 1 if body.array is not None else parts[-1].first + parts[-1].count
     public_ids = tuple(new_id("j") for _ in range(at_once))
@@ -204,22 +205,6 @@ def _check_host(launch: LaunchIn, parts: Sequence[SubmissionPart]) -> None:
                 f"--host {asked}: this command runs as a {runs_in}",
                 hint=f"write --host {runs_in}, or leave it out",
             )
-
-
-def _check_sharing(body: JobIn, parts: Sequence[SubmissionPart]) -> None:
-    """Raise BadOption for what MPS does not go together with."""
-    if not any(part.shape.owner for part in parts):
-        return
-    if body.launch.container is not None or body.launch.vm is not None:
-        raise BadOption(
-            "--sharing mps in a container or VM: its /dev/shm is its own, and MPS clients need the "
-            "daemon's",
-            hint="run the command as a process, or leave out --sharing mps",
-        )
-    if not body.fence:
-        raise BadOption(
-            "--sharing mps has no fence that could be left out", hint="leave out --no-fence"
-        )
 
 
 def _check_vm(body: JobIn, shape: Shape) -> None:

@@ -41,10 +41,11 @@ from gpupool.mechanisms.mps.refusal import (
 )
 from gpupool.mechanisms.mps.servers import ServerState, compute_percentage, write_mebibytes
 from gpupool.mechanisms.notes import NoteBook, PreparationNote, replace_file, replace_text
-from gpupool.mechanisms.offers.summaries import MechanismSummary
+from gpupool.mechanisms.offers.summaries import MechanismSummary, ReachedLevels
 from gpupool.mechanisms.visibility import build_environment, list_device_nodes
 from gpupool.model.device import Device
 from gpupool.model.isolation.claim_needs import ClaimGoal
+from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.isolation.mechanism_offer import SizeClass
 from gpupool.model.partition import PartitionProfile
@@ -60,6 +61,12 @@ _WHY = {
     "3": f"MPS holds each process of the job to the share, not all of them together; {_FAULT}",
 }
 _LEVELS = {"2": FenceLevel.ADVISORY, "3": FenceLevel.SOFT}
+
+
+def _find_levels(_device: Device, _host: HostFacts) -> ReachedLevels:
+    """Return what the program of this host enforces."""
+    variant = "3" if ControlProgram().has_namespaces() else "2"
+    return ReachedLevels(_spread(_LEVELS[variant]), _WHY[variant])
 
 
 class MpsMechanism:
@@ -79,6 +86,7 @@ class MpsMechanism:
         one_owner=True,
         favours=(ClaimGoal.THROUGHPUT, ClaimGoal.DENSITY),
         sharing=(SHARING,),
+        find_levels=_find_levels,
     )
 
     def __init__(

@@ -81,7 +81,10 @@ def describe_refusal(
     amounts = shape.profile or (format_amounts(shape, least) if least is not None else str(shape))
     parts = []
     for group in groups[:DESCRIBED_GROUPS]:
-        rows = [f"{row.mechanism}: {row.reason}" for row in group.choice.rejected]
+        rejected = group.choice.rejected
+        # Where a kind of sharing is named, the reason of the mechanism of that name counts.
+        named = [row for row in rejected if row.mechanism == shape.sharing]
+        rows = [f"{row.mechanism}: {row.reason}" for row in named or rejected]
         for option in group.choice.options:
             rows.append(_describe_switched(option))
         kind = f"{len(group.cards)} × {group.model}"

@@ -30,7 +30,9 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil
 CRASHED = 77
 #: What must have been killed at least once.
 KINDS = {"agent in prepare", "agent in unprepare", "daemon"}
-ALLOCATIONS = ("al-1", "al-2", "al-3")
+#: A long run has as many jobs as one server has clients at most.
+JOBS = 48 if KILLS > 100 else 3
+ALLOCATIONS = tuple(f"al-{number}" for number in range(JOBS))
 
 
 @pytest.fixture
@@ -102,7 +104,8 @@ class Host:
                 return
             if not isinstance(answer, NotYet):
                 return
-            self.agent.start_helper(answer.helpers[0])
+            for helper in answer.helpers:
+                self.agent.start_helper(helper)
 
     def kill_agent(self, generation: int) -> None:
         """Let an agent die within a random verb."""
@@ -143,6 +146,9 @@ def test_random_kills_leak_nothing(folder: Path, protocol: int) -> None:
         while sum(host.counts.values()) < KILLS // 2 or not host.counts.keys() >= KINDS:
             before = host.random.choice([ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS])
             host.modes.write_mode(CARD.uuid, before)
+            for _ in range(host.random.randint(0, JOBS)):
+                generation += 1
+                host.prepare(host.random.choice(ALLOCATIONS), generation)
             for _ in range(host.random.randint(1, 5)):
                 generation += 1
                 step = host.random.choice(["prepare", "agent", "agent", "daemon"])
