@@ -30,8 +30,8 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil
 CRASHED = 77
 #: What must have been killed at least once.
 KINDS = {"agent in prepare", "agent in unprepare", "daemon"}
-#: A long run has as many jobs as one server has clients at most.
-JOBS = 48 if KILLS > 100 else 3
+#: Jobs beside each other; 48 is the most clients of one server.
+JOBS = int(os.environ.get("GPUPOOL_KILL_JOBS", "3"))
 ALLOCATIONS = tuple(f"al-{number}" for number in range(JOBS))
 
 
