@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Values of `model.claim.SharingKind`, without its import.
-SHARING = ("fixed", "burst", "best-effort")
+SHARING = ("fixed", "burst", "best-effort", "mps")
 #: Names of setrlimit(2) that a submission carries, as in `model.launch.LIMIT_NAMES`.
 _LIMITS = """
     as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack

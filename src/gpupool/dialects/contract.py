@@ -77,6 +77,9 @@ class CardFilter:
 
 ANY = CardFilter()
 
+#: The kinds of sharing that a container can have.
+POD_KINDS = tuple(kind for kind in SharingKind if kind is not SharingKind.MPS)
+
 
 @dataclass(frozen=True)
 class ContainerAsk:

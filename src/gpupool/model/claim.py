@@ -18,6 +18,11 @@ class SharingKind(StrEnum):
     FIXED = "fixed"
     BURST = "burst"
     BEST_EFFORT = "best-effort"
+    MPS = "mps"
+
+
+#: Kinds that only a mechanism serves that names them.
+NAMED_KINDS = frozenset({SharingKind.MPS})
 
 
 #: Words for priorities; integers from -1000 to 1000 are understood as well.
@@ -86,6 +91,8 @@ class Shape:
     selector: CardSelector = ANY_CARD
     #: What it demands of the mechanism; cards without such an offer are not feasible.
     needs: ClaimNeeds = ANY_NEEDS
+    #: Of a claim for MPS, the owner that its card serves alone meanwhile; empty for any other claim.
+    owner: str = ""
 
     def __hash__(self) -> int:
         return self._hash
@@ -163,6 +170,8 @@ class RejectionReason(StrEnum):
     NOT_ADOPTED = "not adopted"
     UNHEALTHY = "not healthy"
     DRAINING = "draining"
+    SERVES_MPS = "serves MPS clients"
+    NOT_MPS = "in use without MPS"
     CARD_TOO_SMALL = "card too small"
     COMPUTE = "not enough compute free"
     MEMORY = "not enough memory free"

@@ -54,10 +54,11 @@ class HelperProcesses:
     def start(self, allocation: str, helpers: Iterable[HelperProcess]) -> None:
         """Start what an allocation needs and what does not run yet. Idempotent.
 
-        A helper that has ended is restarted. Blocks for some milliseconds a helper.
+        A helper that has ended is restarted, unless it says that it must not be. Blocks for some
+        milliseconds a helper.
 
         Raises:
-            SupervisorError: a helper cannot be started; the message says why.
+            SupervisorError: a helper cannot be started or has ended; the message says why.
         """
         for helper in helpers:
             with self._lock:
@@ -68,6 +69,8 @@ class HelperProcesses:
         make_directory_durably(directory / "users", mode=0o711)
         (directory / "users" / allocation).touch()
         if inspect_job(directory).state in (JobState.ENDED, JobState.DIED):
+            if not helper.restarts:
+                raise SupervisorError(f"helper {helper.name} ended before the job could start")
             reap_orphans(directory)
             _clear_run(directory)
         if inspect_job(directory).state is JobState.NOT_STARTED:

@@ -104,6 +104,10 @@ class HeldSeats:
         """Return the running jobs of a snapshot."""
         return self._running.get_view()
 
+    def list_card_owners(self) -> Mapping[int, str]:
+        """Return the owner of each card that serves MPS shares, by row."""
+        return self._running.list_card_owners()
+
     def build_migration_holds(self, shape_of: Callable[[str], Shape | None]) -> list[MigrationHold]:
         """Build the holds of a snapshot.
 

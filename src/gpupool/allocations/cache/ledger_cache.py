@@ -251,7 +251,7 @@ class LedgerCache:
                 waiting.append(extra)
             return Snapshot(
                 self.generation,
-                self._cards.copy_columns(),
+                self._cards.copy_columns(self._held.list_card_owners()),
                 self._tenants.build_views(),
                 tuple(waiting),
                 self.policy,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,12 @@ class LiveCards:
                     hosts.numa.set_usage(at, note.numa)
                 self._node_generation[note.node] = note.generation
 
-    def copy_columns(self) -> CardTable:
-        """Return a copy of the columns that later updates do not change."""
+    def copy_columns(self, owners: Mapping[int, str] = MappingProxyType({})) -> CardTable:
+        """Return a copy of the columns that later updates do not change.
+
+        Args:
+            owners: By row, the owner of each card that serves MPS shares.
+        """
         if self.columns is None:
             raise RuntimeError("the cache was never loaded")
         # Only the columns that updates change; the others are replaced as a whole when read anew.
@@ -88,6 +93,7 @@ class LiveCards:
             free_bytes=self.columns.free_bytes.copy(),
             generation=self.columns.generation.copy(),
             layouts=dict(self._cuts),
+            owners=owners,
         )
         if (hosts := cards.hosts) is None:
             return cards

@@ -84,13 +84,13 @@ claims = sa.Table(
         nullable=True,
         comment="that its jobs join; null: none",
     ),
+    sa.Column("owner", sa.String(320), nullable=True, comment="that its card serves alone: MPS"),
 )
 
 gangs = sa.Table(
     "gangs",
     metadata,
-    # Jobs that start together or not at all; its members are the jobs that name it, in the order of
-    # their rank.
+    # Jobs that start together or not at all; its members name it, in the order of their rank.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("public_id", sa.String(16), nullable=False, unique=True),
     sa.Column("tenant_id", sa.ForeignKey("tenants.id"), nullable=False),

@@ -16,15 +16,17 @@ from gpupool.model.claim import Shape, SharingKind
 from gpupool.model.isolation.claim_needs import ANY_NEEDS, ClaimNeeds, read_needs
 from gpupool.model.topology import LinkKind
 from gpupool.scheduling import CardTable, list_levels, list_profile_names, resolve_profiles
+from gpupool.wire.fleet import RunAs
 from gpupool.wire.submissions import ShapeIn
 
 
-def check_shape(asked: ShapeIn, cards: CardTable | None = None) -> Shape:
+def check_shape(asked: ShapeIn, cards: CardTable | None = None, owner: str = "") -> Shape:
     """Build the shape if it makes sense for some card.
 
     Args:
         asked: The requested amounts.
         cards: Cards whose profiles are known; without them partitions are rejected.
+        owner: The owner of the claim, for MPS; empty for a reservation.
 
     Raises:
         BadFraction: The compute of a card is not between 0.001 and 1.
@@ -65,7 +67,30 @@ def check_shape(asked: ShapeIn, cards: CardTable | None = None) -> Shape:
         host_bytes=-(-asked.host_bytes // MIB) * MIB,
         within=gang_rows.build_within(asked.within),
         needs=_check_needs(asked, cards),
+        owner=_check_owner(asked, owner),
     )
+
+
+def name_owner(tenant: str, run_as: RunAs | None) -> str:
+    """Name the owner of a claim: one MPS server runs the programs of one account of one tenant."""
+    return f"{tenant}/{run_as.name}" if run_as else tenant
+
+
+def _check_owner(asked: ShapeIn, owner: str) -> str:
+    """Return the owner that the cards of a claim have meanwhile; empty without MPS."""
+    if SharingKind(asked.sharing) is not SharingKind.MPS:
+        return ""
+    if not owner:
+        raise BadOption(
+            "a reservation holds cards for any sharing",
+            hint="ask for MPS with the jobs that use it",
+        )
+    if asked.count != 1:
+        raise BadOption(
+            f"--sharing mps with {asked.count} cards: an MPS server serves one card",
+            hint="leave out --count, and submit a job for each card",
+        )
+    return owner
 
 
 def _check_needs(asked: ShapeIn, cards: CardTable | None) -> ClaimNeeds:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from gpupool.allocations.arrays.references import KIND as ARRAY
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.store import gangs as gang_rows
-from gpupool.allocations.submission.shapes import check_level, check_shape
+from gpupool.allocations.submission.shapes import check_level
+from gpupool.allocations.submission.sharing_choice import check_sharing, make_part_check
 from gpupool.allocations.submission.submission import Submission, SubmissionPart
 from gpupool.base.errors import (
     BadInput,
@@ -34,12 +34,10 @@ from gpupool.model.claim import PRIORITIES, Rejection, RejectionReason, Shape
 from gpupool.model.container import ContainerPolicy
 from gpupool.model.gang import Gang, GangGroup
 from gpupool.model.isolation.claim_needs import IsolationKind
-from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.job_limits import JobLimits, Pair
 from gpupool.model.tenant import DEFAULT_PROJECT, Permission, Principal
 from gpupool.scheduling import (
     ADMIN_HINT,
-    CardTable,
     Snapshot,
     find_quota_obstacle,
     format_resubmission,
@@ -48,7 +46,7 @@ from gpupool.scheduling import (
 )
 from gpupool.tenancy.tenants import TenantRef
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
+from gpupool.wire.submissions import JobIn, ShapeIn
 
 _REFUSALS: Mapping[RejectionReason, type[BadInput] | type[RequestRejection]] = {
     RejectionReason.MODEL: UnknownModel,
@@ -93,11 +91,13 @@ def check_submission(
         GpupoolError: The rejection with its numbers.
     """
     view = cache.build_snapshot()
-    shape = _check_hosted_shape(body.shape, body.launch, view.cards)
-    group, parts = _build_parts(body, shape, view.cards)
+    check_part = make_part_check(body, view, tenant.name, run_as)
+    shape = check_part(body.shape)
+    group, parts = _build_parts(body, shape, check_part)
     check_level(shape, view.cards)
     _check_exclusive_options(body)
     _check_fence_option(body, parts)
+    check_sharing(body, parts)
     _check_vm(body, shape)
     at_once = 1 if body.array is not None else parts[-1].first + parts[-1].count
     public_ids = tuple(new_id("j") for _ in range(at_once))
@@ -189,28 +189,6 @@ def _check_fence_option(body: JobIn, parts: Sequence[SubmissionPart]) -> None:
             raise BadOption(f"--isolation {isolation} without a fence", hint="leave out --no-fence")
 
 
-def _check_hosted_shape(asked: ShapeIn, launch: LaunchIn, cards: CardTable) -> Shape:
-    """Build a shape that names what its command runs in, so that only such cards are considered.
-
-    Raises:
-        BadOption: A host is demanded that is not what the command runs in.
-    """
-    runs_in = HostKind.PROCESS
-    if launch.container is not None:
-        runs_in = HostKind.CONTAINER
-    elif launch.vm is not None:
-        runs_in = HostKind.VM
-    shape = check_shape(asked, cards)
-    if shape.needs.host not in (None, runs_in):
-        raise BadOption(
-            f"--host {shape.needs.host}: this command runs as a {runs_in}",
-            hint=f"write --host {runs_in}, or leave it out",
-        )
-    if runs_in is HostKind.PROCESS:
-        return shape
-    return replace(shape, needs=replace(shape.needs, host=runs_in))
-
-
 def _check_vm(body: JobIn, shape: Shape) -> None:
     """Raise VmRejection for a part of a card: a guest has its own driver, which knows no share.
 
@@ -229,13 +207,11 @@ def _check_vm(body: JobIn, shape: Shape) -> None:
 
 
 def _build_parts(
-    body: JobIn, shape: Shape, cards: CardTable
+    body: JobIn, shape: Shape, check_part: Callable[[ShapeIn], Shape]
 ) -> tuple[GangGroup | None, tuple[SubmissionPart, ...]]:
     if body.gang is None:
         return None, (SubmissionPart(shape, body.launch.argv, 0, body.array or 1),)
-    group, asked = gang_rows.check_gang(
-        body.gang, partial(_check_hosted_shape, launch=body.launch, cards=cards), shape
-    )
+    group, asked = gang_rows.check_gang(body.gang, check_part, shape)
     parts = list[SubmissionPart]()
     first = 0
     for role, wanted in zip(group.iterate_roles(), asked, strict=True):

@@ -139,7 +139,8 @@ def _read_part(
         if kind == "shard"
         else "as MPS gives it"
     )
-    usual = SharingKind.BURST if kind == "shard" else SharingKind.FIXED
+    # There as here one user at a time has the MPS server of a card.
+    usual = SharingKind.BURST if kind == "shard" else SharingKind.MPS
     select = CardFilter(models=models.list_models([model])) if model else CardFilter()
     milli = max(1, WHOLE * count // per_card)
     return ContainerAsk(

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpupool.base.errors import ForeignValue
+from gpupool.base.errors import ForeignValue, NotExpressible
 from gpupool.base.units import WHOLE
 from gpupool.dialects import amounts
 from gpupool.dialects.contract import (
     NVIDIA,
+    POD_KINDS,
     CardFilter,
     ContainerAsk,
     Dialect,
@@ -63,7 +64,7 @@ def read_words(pod: PodView, _facts: NodeFacts) -> PodReading:
         if (ask := _read_ask(pod, one)) is not None:
             asks[one.name] = ask
     sharing = pod.find_annotation(f"{DOMAIN}/sharing")
-    chosen = None if sharing is None else SharingKind(amounts.read_text(sharing, *SharingKind))
+    chosen = None if sharing is None else _read_sharing(sharing)
     return PodReading(asks, _read_filter(pod, DOMAIN), chosen, _read_hints(pod))
 
 
@@ -123,6 +124,16 @@ def _complete_compute(
     return ask
 
 
+def _read_sharing(word: PlacedWord) -> SharingKind:
+    if word.value == SharingKind.MPS:
+        raise NotExpressible(
+            f"{word}: a container has a /dev/shm of its own, and MPS clients need the daemon's",
+            hint="use another sharing, or submit a job: gpupool submit --sharing mps",
+            path=word.path,
+        )
+    return SharingKind(amounts.read_text(word, *POD_KINDS))
+
+
 def _apply_annotations(pod: PodView, one: PodContainer, ask: ContainerAsk) -> ContainerAsk:
     """With what the annotations say of this container."""
     sharing = _find_own(pod, one, "sharing")
@@ -131,7 +142,7 @@ def _apply_annotations(pod: PodView, one: PodContainer, ask: ContainerAsk) -> Co
     vendor = _find_own(pod, one, "vendor")
     return replace(
         ask,
-        sharing=None if sharing is None else SharingKind(amounts.read_text(sharing, *SharingKind)),
+        sharing=None if sharing is None else _read_sharing(sharing),
         cap_milli=None
         if cap is None
         else amounts.parse_integer(cap, 1, WHOLE, what="thousandths of a card"),

@@ -5,6 +5,7 @@ Field names are those of `resources.gpu_node`; a test reads what that writes aga
 
 from __future__ import annotations
 
+from gpupool.dialects.contract import POD_KINDS
 from gpupool.kubernetes.manifests.openapi import (
     Schema,
     array_of,
@@ -18,7 +19,6 @@ from gpupool.kubernetes.manifests.openapi import (
 )
 from gpupool.kubernetes.resources.gpu_node import EntryState, Mode
 from gpupool.kubernetes.resources.gpu_node_status import MOST_MS
-from gpupool.model.claim import SharingKind
 from gpupool.model.device import DeviceHealth
 
 _ALONE = "gpupool's controller alone writes it"
@@ -118,7 +118,7 @@ def entry_schema() -> Schema:
     return record(
         {
             **_held_schema(),
-            "sharing": words(SharingKind),
+            "sharing": words(POD_KINDS),
             "priority": {"type": "integer", "format": "int32"},
             "gang": text(253),
             "leavingFor": text(320),

@@ -41,10 +41,11 @@ from gpupool.mechanisms.mps.refusal import (
 )
 from gpupool.mechanisms.mps.servers import ServerState, compute_percentage, write_mebibytes
 from gpupool.mechanisms.notes import NoteBook, PreparationNote, replace_file, replace_text
-from gpupool.mechanisms.offers.summaries import MechanismSummary
+from gpupool.mechanisms.offers.summaries import MechanismSummary, ReachedLevels
 from gpupool.mechanisms.visibility import build_environment, list_device_nodes
 from gpupool.model.device import Device
 from gpupool.model.isolation.claim_needs import ClaimGoal
+from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.model.isolation.host_kind import HostKind
 from gpupool.model.isolation.mechanism_offer import SizeClass
 from gpupool.model.partition import PartitionProfile
@@ -62,6 +63,12 @@ _WHY = {
 _LEVELS = {"2": FenceLevel.ADVISORY, "3": FenceLevel.SOFT}
 
 
+def _find_levels(_device: Device, _host: HostFacts) -> ReachedLevels:
+    """Return what the program of this host enforces."""
+    variant = "3" if ControlProgram().has_namespaces() else "2"
+    return ReachedLevels(_spread(_LEVELS[variant]), _WHY[variant])
+
+
 class MpsMechanism:
     """Shares for jobs of one owner on one card. Thread-safe.
 
@@ -74,11 +81,12 @@ class MpsMechanism:
         EnforcementLevels(memory=FenceLevel.SOFT, compute=FenceLevel.SOFT),
         (HostKind.PROCESS,),
         SizeClass.ANY,
-        "NVIDIA, one owner a card; advisory below protocol 3; no claim can ask for it yet",
+        "NVIDIA, one owner a card; advisory below protocol 3; by --sharing mps",
         "NVIDIA's control daemon 535 without a card; a stand-in for protocol 3; no real card",
         one_owner=True,
         favours=(ClaimGoal.THROUGHPUT, ClaimGoal.DENSITY),
         sharing=(SHARING,),
+        find_levels=_find_levels,
     )
 
     def __init__(
@@ -125,6 +133,9 @@ class MpsMechanism:
             problem = state.refusal or (state.pid and place.find_server_problem(state.pid))
             if problem:
                 raise self._refuse(view, problem)
+            if not state.has_daemon and (left := self._count_prepared(record, book)):
+                # Another daemon would find the card taken by what they and their server hold.
+                return NotYet(f"waits for {left} jobs of an MPS daemon that is gone to end", 1)
             if state.pid is None:
                 return self._wait(view, cards, record, state)
             cards.mark_waiting(record, 0)
@@ -229,6 +240,11 @@ class MpsMechanism:
             return 0
         return cards.get_server(record).count_clients(cards.locate_daemon(record).target)
 
+    def _count_prepared(self, record: CardRecord, book: NoteBook) -> int:
+        users = book.iterate_mechanism(self.name)
+        prepared = {note.allocation for note in users if note.step is PreparationStep.PREPARED}
+        return len(prepared & set(record.users))
+
     def _wait(
         self, view: AllocationView, cards: MpsCards, record: CardRecord, state: ServerState
     ) -> NotYet:
@@ -236,7 +252,9 @@ class MpsMechanism:
         place = cards.locate_daemon(record)
         if not record.waiting_since_ns:
             cards.mark_waiting(record, now_ns)
-            if not self._processes.find_processes(place.target):
+            if not state.has_daemon:
+                # A server outlives a daemon that was killed, and no job uses it any more.
+                self._processes.end_processes(place.target, is_asked=False)
                 place.remove_stale_sockets()
         elif now_ns - record.waiting_since_ns > START_SECONDS * 10**9:
             cards.mark_waiting(record, 0)
@@ -265,7 +283,8 @@ class MpsMechanism:
             level,
             (f"fence: {level}", _WHY[record.variant]),
             levels=_spread(level),
-            helpers=(self._describe_helper(cards, record),),
+            # A daemon that starts anew has no limits: only `prepare` starts one.
+            helpers=(replace(self._describe_helper(cards, record), restarts=False),),
         )
 
     def _refuse(self, view: AllocationView, reason: str) -> RequestRejection:

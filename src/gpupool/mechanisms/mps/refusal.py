@@ -32,19 +32,21 @@ def find_own_problem(view: AllocationView) -> str:
         return f"{len(view.granted)} cards, 1 is the most: each card has its own MPS daemon"
     if view.host is not HostKind.PROCESS or view.seat.container:
         return "a container or VM does not share /dev/shm with the MPS daemon, which clients need"
-    if view.seat.own_pool:
-        return "only root can set a card's compute mode, and this pool is a user's own"
     grant = view.granted[0]
     if grant.profile is not None:
         return f"a partition ({grant.profile}) and MPS exclude each other"
-    return _find_card_problem(grant.device) or find_size_problem(view)
+    if problem := _find_card_problem(grant.device):
+        return problem
+    if view.seat.own_pool:
+        return "only root can set a card's compute mode, and this pool is a user's own"
+    return find_size_problem(view)
 
 
 def _find_card_problem(device: Device) -> str:
     if device.vendor != "nvidia":
         return f"{device.uuid} is a card of {device.vendor}: only NVIDIA's have MPS"
     if device.simulated:
-        return f"{device.uuid} is a simulated card, which has no MPS"
+        return f"{device.uuid} is a simulated card: NVIDIA's MPS server needs NVIDIA's driver"
     if device.partitioned:
         return f"{device.uuid} is in MIG mode"
     if device.mode not in (CardMode.PLAIN, CardMode.MPS):

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpupool.base.units import WHOLE
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, Mechanism
 from gpupool.mechanisms.offers.summaries import MechanismSummary, summarize_mechanism
-from gpupool.model.claim import SharingKind
+from gpupool.model.claim import NAMED_KINDS, SharingKind
 from gpupool.model.device import Device
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.model.isolation.host_kind import HostKind
@@ -49,7 +49,7 @@ class MechanismProbe:
         for sharing in self._list_words():
             if not self._find_refusal(sizes, sharing):
                 served.append(sharing)
-        if set(served) >= set(SharingKind):
+        if set(served) >= set(SharingKind) - NAMED_KINDS:
             return ()
         # Its own name counts only for a mechanism that claims must ask for by name.
         known = tuple(word for word in served if word in set(SharingKind))
@@ -66,7 +66,8 @@ class MechanismProbe:
         return first
 
     def _list_words(self) -> tuple[str, ...]:
-        return self.summary.sharing or (*map(str, SharingKind), self.mechanism.name)
+        unnamed = [str(kind) for kind in SharingKind if kind not in NAMED_KINDS]
+        return self.summary.sharing or (*unnamed, self.mechanism.name)
 
     def _find_refusal(self, sizes: SizeClass, sharing: str) -> str:
         first = ""

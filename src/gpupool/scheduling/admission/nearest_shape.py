@@ -21,9 +21,9 @@ from gpupool.model.quota import ResourceAmount
 from gpupool.scheduling.filtering.feasibility import (
     FITS,
     ClaimFit,
-    find_roomy_nodes,
     is_model_match,
 )
+from gpupool.scheduling.filtering.fit_counts import find_roomy_nodes
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.quota.queue_order import QuotaHeadroom
 from gpupool.scheduling.reasons.rejection import find_seat_bytes, list_present_models
@@ -147,6 +147,7 @@ def _limit_column(column: Ints, limit: int | None, count: int) -> Ints:
 def _find_open_cards(shape: Shape, free: FreeCapacity) -> Bools:
     kind: Bools = ClaimFit(shape, free).wanted == FITS
     kind &= free.open
+    kind &= ~free.owners.find_closed(shape.owner, slice(None), free.milli, free.size)
     return kind
 
 

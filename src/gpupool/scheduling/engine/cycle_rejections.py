@@ -12,7 +12,7 @@ from dataclasses import replace
 from gpupool.model.claim import Rejection, Shape
 from gpupool.model.gang import GangGroup
 from gpupool.model.quota import ResourceAmount
-from gpupool.scheduling.filtering.feasibility import compute_cheapest_bytes
+from gpupool.scheduling.filtering.fit_counts import compute_cheapest_bytes
 from gpupool.scheduling.reasons import gang, locality, rejection
 from gpupool.scheduling.snapshot.claims import ClassKey, WaitingClass
 from gpupool.scheduling.workspace.pending_members import (

@@ -17,6 +17,7 @@ from gpupool.scheduling.admission.nearest_shape import NearestShapes
 from gpupool.scheduling.engine.cycle_state import (
     CycleState,
 )
+from gpupool.scheduling.explain.mps_cards import list_mps_cards
 from gpupool.scheduling.explain.reachability import ObstacleCause, Reachability
 from gpupool.scheduling.filtering.feasibility import CODE, ClaimFit
 from gpupool.scheduling.quota.working_quotas import WorkingQuotas
@@ -62,6 +63,7 @@ def list_suggestions(
     if said.dominant is RejectionReason.BEHIND:
         return ()
     found = [
+        *list_mps_cards(waiting, after),
         *_suggest_shapes(waiting, after, options),
         *_suggest_adoption(said, waiting, after),
         *_suggest_own_jobs(said, waiting, after),

@@ -32,6 +32,9 @@ NEVER_READ = ChangeCursor(-1, 0)
 #: A row, a piece of it, and whether the piece is taken (or given back).
 SlotChange = tuple[int, PartitionSlot, bool]
 
+#: A row, and the numbers of its owners before and after.
+OwnerChange = tuple[int, int, int]
+
 
 class CapacityChange(NamedTuple):
     """One change that can be undone: the amounts added to each column, and the partition slots."""
@@ -45,6 +48,7 @@ class CapacityChange(NamedTuple):
     host_bytes: int
     slots: tuple[SlotChange, ...] = ()
     numa: NumaDivision | None = None
+    owners: tuple[OwnerChange, ...] = ()
 
 
 def invert_change(step: CapacityChange) -> CapacityChange:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gpupool.base.units import WHOLE
 from gpupool.model.catalogue import find_vendor, vendor_of
 from gpupool.model.claim import RejectionReason, Shape
+from gpupool.scheduling.filtering.card_owners import NO_OWNER
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.filtering.isolation import find_serving_cards
 from gpupool.scheduling.filtering.native_abi import NativeFit
@@ -41,6 +42,8 @@ ORDER = (
     RejectionReason.UNHEALTHY,
     RejectionReason.NOT_ADOPTED,
     RejectionReason.DRAINING,
+    RejectionReason.SERVES_MPS,
+    RejectionReason.NOT_MPS,
     RejectionReason.NOT_WHOLE,
     RejectionReason.PLACE,
     RejectionReason.COMPUTE,
@@ -115,13 +118,17 @@ class ClaimFit:
         self.fitting = np.zeros(len(free.cards.nodes), dtype=np.int64)
         self.roomy = np.zeros(len(free.cards.nodes), dtype=np.bool_)
         self._read = free.get_cursor()
-        # The library knows amounts and no slots, so partitions are judged in NumPy.
-        kernel = free.kernel if shape.profile is None else None
+        #: As `fixed`, and closed to the claim by the owners of cards: what the library reads.
+        self._judged = self.fixed
+        # The library knows amounts, and neither slots nor which cards are empty: partitions and
+        # claims for MPS are judged in NumPy.
+        kernel = free.kernel if shape.profile is None and not shape.owner else None
         self._compiled = None if kernel is None else self._build_native_fit(kernel, free)
         nodes = np.arange(len(free.cards.nodes))
         if self._compiled is None:
             self._judge_nodes(free, nodes)
         else:
+            self._judge_owners(free)
             free.examined_cards += self._compiled(
                 nodes.ctypes.data, len(nodes), free.get_next_look()
             )
@@ -131,6 +138,7 @@ class ClaimFit:
         if self._compiled is not None:
             listed = free.locate_changed_nodes(self._read)
             if listed.number:
+                self._judge_owners(free)
                 free.examined_cards += self._compiled(*listed, free.get_next_look())
                 self._read = free.get_cursor()
         elif len(nodes := free.list_changed_nodes(self._read)):
@@ -171,6 +179,26 @@ class ClaimFit:
             free.examined_cards += int(np.count_nonzero(there))
         self.roomy[nodes] = (self.fitting[nodes] >= self.shape.count) & ~(cpu | host)
 
+    def _judge_owners(self, free: FreeCapacity) -> None:
+        """Close the cards of MPS owners to the library, and open those that are empty again."""
+        owners = free.owners
+        if not owners.is_used or free.kernel is None:
+            return
+        if self._judged is self.fixed:
+            self._judged = self.fixed.copy()
+            self._compiled = self._build_native_fit(free.kernel, free)
+        rows = owners.rows
+        judged = np.zeros(len(rows), dtype=np.int8)
+        self._close_owned_cards(free, rows, judged)
+        np.copyto(judged, self.fixed[rows], where=self.fixed[rows] != FITS)
+        self._judged[rows] = judged
+
+    def _close_owned_cards(self, free: FreeCapacity, rows: Ints, why: Codes) -> None:
+        closed = free.owners.find_closed(self.shape.owner, rows, free.milli[rows], free.size[rows])
+        has_owner = free.owners.column[rows] != NO_OWNER
+        why[closed] = CODE[RejectionReason.NOT_MPS]
+        why[closed & has_owner] = CODE[RejectionReason.SERVES_MPS]
+
     def _build_native_fit(self, kernel: NativeLibrary, free: FreeCapacity) -> NativeFit:
         """Return `_judge_nodes` of the native library: it uses the same columns and codes."""
         shape = self.shape
@@ -183,7 +211,7 @@ class ClaimFit:
             memory=free.cards.memory_bytes,
             cpu=free.cpu_milli,
             host=free.host_bytes,
-            fixed=self.fixed,
+            fixed=self._judged,
             count=shape.count,
             held=shape.held_milli,
             asked_cpu=shape.cpu_milli,
@@ -212,16 +240,16 @@ class ClaimFit:
             why[milli < self.shape.held_milli] = CODE[RejectionReason.COMPUTE]
         if self.shape.profile is not None:
             why[~self._has_free_slot(free, rows)] = CODE[RejectionReason.PLACE]
+        if self.shape.owner or free.owners.is_used:
+            self._close_owned_cards(free, rows, why)
         fixed = self.fixed[rows]
         np.copyto(why, fixed, where=fixed != FITS)
         return why
 
     def _has_free_slot(self, free: FreeCapacity, rows: Ints) -> Bools:
         """Return a mask of the cards that have a free slot for the partition."""
-        found = (
-            count_free_slots(free, row, self.shape.profile or "") > 0
-            for row in rows.reshape(-1).tolist()
-        )
+        name = self.shape.profile or ""
+        found = (count_free_slots(free, row, name) > 0 for row in rows.reshape(-1).tolist())
         return np.fromiter(found, dtype=np.bool_, count=rows.size).reshape(rows.shape)
 
 
@@ -235,36 +263,6 @@ def _mark_fitting(why: Codes, lacking: Bools, code: int) -> None:
     """Give a code to cards that would fit, on the nodes that lack something."""
     if lacking.any():
         why[lacking[:, None] & (why == FITS)] = code
-
-
-def find_roomy_nodes(fit: ClaimFit, free: FreeCapacity, room: int | None) -> Bools:
-    """Return a mask of the nodes that take the whole claim.
-
-    Args:
-        fit: The filter's result for the shape.
-        free: What is free.
-        room: Memory bytes that the tenant's quota leaves; None is unlimited.
-    """
-    if room is None or fit.shape.memory_bytes is not None:
-        return fit.roomy
-    within: Bools = fit.roomy & (compute_cheapest_bytes(fit, free) <= room)
-    return within
-
-
-def compute_cheapest_bytes(fit: ClaimFit, free: FreeCapacity) -> Ints:
-    """Return per node the least memory that the claim can hold there.
-
-    A node with fewer fitting cards than the claim needs counts all of them.
-    """
-    rows = np.flatnonzero(fit.why == FITS)
-    rows = rows[np.lexsort((fit.need[rows], free.cards.node[rows]))]
-    nodes = free.cards.node[rows]
-    starts = np.searchsorted(nodes, nodes)
-    chosen = rows[np.arange(len(rows)) - starts < fit.shape.count]
-    sums = np.bincount(
-        free.cards.node[chosen], weights=fit.need[chosen], minlength=len(free.cards.nodes)
-    )
-    return sums.astype(np.int64)
 
 
 def compute_needed_bytes(shape: Shape, free: FreeCapacity) -> Ints:
@@ -296,7 +294,8 @@ def judge_kind(shape: Shape, free: FreeCapacity) -> Codes:
     """Return per card the code of the first mismatch of model, vendor, labels or mode, or FITS."""
     cards = free.cards
     why = np.zeros(len(cards), dtype=np.int8)
-    if shape.needs.is_demanding:
+    # A log of a simulation says nothing of offers.
+    if shape.needs.is_demanding or (shape.owner and cards.offers):
         why[~find_serving_cards(shape, cards)] = CODE[RejectionReason.ISOLATION]
     if shape.profile is not None:
         why[~_find_publishing_cards(shape, free)] = CODE[RejectionReason.PROFILE]

@@ -11,7 +11,7 @@ import numpy as np
 from gpupool.scheduling.filtering import numa_affinity
 from gpupool.scheduling.filtering.feasibility import FITS, ClaimFit, count_free_slots
 from gpupool.scheduling.filtering.free_capacity import UNLIMITED, FreeCapacity
-from gpupool.scheduling.snapshot.columns import Ints
+from gpupool.scheduling.snapshot.columns import Bools, Ints
 
 
 class FitCounts:
@@ -89,3 +89,33 @@ class FitCounts:
         cpu: Ints = free.cpu_milli[nodes] // max(shape.cpu_milli, 1)
         np.minimum(cpu, free.host_bytes[nodes] // max(shape.host_bytes, 1), out=cpu)
         return cpu
+
+
+def find_roomy_nodes(fit: ClaimFit, free: FreeCapacity, room: int | None) -> Bools:
+    """Return a mask of the nodes that take the whole claim.
+
+    Args:
+        fit: The filter's result for the shape.
+        free: What is free.
+        room: Memory bytes that the tenant's quota leaves; None is unlimited.
+    """
+    if room is None or fit.shape.memory_bytes is not None:
+        return fit.roomy
+    within: Bools = fit.roomy & (compute_cheapest_bytes(fit, free) <= room)
+    return within
+
+
+def compute_cheapest_bytes(fit: ClaimFit, free: FreeCapacity) -> Ints:
+    """Return per node the least memory that the claim can hold there.
+
+    A node with fewer fitting cards than the claim needs counts all of them.
+    """
+    rows = np.flatnonzero(fit.why == FITS)
+    rows = rows[np.lexsort((fit.need[rows], free.cards.node[rows]))]
+    nodes = free.cards.node[rows]
+    starts = np.searchsorted(nodes, nodes)
+    chosen = rows[np.arange(len(rows)) - starts < fit.shape.count]
+    sums = np.bincount(
+        free.cards.node[chosen], weights=fit.need[chosen], minlength=len(free.cards.nodes)
+    )
+    return sums.astype(np.int64)

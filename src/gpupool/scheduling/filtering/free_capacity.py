@@ -21,6 +21,7 @@ from gpupool.scheduling.filtering.capacity_change import (
     build_slot_changes,
     invert_change,
 )
+from gpupool.scheduling.filtering.card_owners import CardOwners
 from gpupool.scheduling.filtering.changed_nodes import ChangedNodeList
 from gpupool.scheduling.filtering.native_abi import NativeAmounts
 from gpupool.scheduling.filtering.native_library import NativeLibrary, find_native_library
@@ -70,6 +71,7 @@ class FreeCapacity(ChangedNodeList):
         self.open[np.fromiter(cards.layouts, dtype=np.int64)] = False
         #: By row, the cards in partition mode; slots that are held for a job may overlap others.
         self.layouts = dict(cards.layouts)
+        self.owners = CardOwners(cards)
         self.order = build_mixed_order(len(cards.nodes)) if order is None else order
         self.rank = np.argsort(self.order)
         self.examined_cards = 0
@@ -145,6 +147,7 @@ class FreeCapacity(ChangedNodeList):
         host_bytes: int = 0,
         places: tuple[PartitionSlot, ...] = (),
         numa: NumaDivision | None = None,
+        owner: str = "",
     ) -> None:
         """Subtract one claim's amounts from what is free.
 
@@ -157,13 +160,16 @@ class FreeCapacity(ChangedNodeList):
             host_bytes: Main memory.
             places: For partitions, the slot on each card.
             numa: How the processors and main memory are divided over NUMA nodes.
+            owner: Of a claim for MPS.
         """
         recut = build_slot_changes(rows, places, taken=False)
-        self._apply(
-            invert_change(
-                CapacityChange(node, rows, milli, sizes, cpu_milli, host_bytes, recut, numa)
-            )
+        step = invert_change(
+            CapacityChange(node, rows, milli, sizes, cpu_milli, host_bytes, recut, numa)
         )
+        if owner or self.owners.is_used:
+            changes = self.owners.list_changes(owner, rows, self.milli[rows], self.size[rows])
+            step = step._replace(owners=changes)
+        self._apply(step)
 
     def release_seats(
         self,
@@ -185,6 +191,13 @@ class FreeCapacity(ChangedNodeList):
         none = np.zeros(0, dtype=np.int64)
         for one in changes:
             self._apply(CapacityChange(int(self.cards.node[one[0]]), none, 0, 0, 0, 0, (one,)))
+
+    def set_owners(self, owners: Mapping[int, str]) -> None:
+        """Set the owner of each card that has one, and of no other card."""
+        none = np.zeros(0, dtype=np.int64)
+        for one in self.owners.list_differences(owners):
+            node = int(self.cards.node[one[0]])
+            self._apply(CapacityChange(node, none, 0, 0, 0, 0, owners=(one,)))
 
     def set_cards(self, rows: Ints, milli: Ints, sizes: Ints) -> None:
         """Set what is free on these cards.
@@ -276,6 +289,8 @@ class FreeCapacity(ChangedNodeList):
                 if taken == (sign > 0)
                 else self.layouts[row].without_slot(place)
             )
+        for row, before, after in step.owners:
+            self.owners.set_number(row, after if sign > 0 else before)
         if step.numa is not None:
             self.numa.add_amounts(step.numa if sign > 0 else -step.numa)
         self.moved_milli += (

@@ -52,8 +52,8 @@ class RoomyNodeCounts:
         return len(self._numbers)
 
     def register_shape(self, shape: Shape) -> int | None:
-        """Return the number of a shape; None for partitions, which are not counted here."""
-        if shape.profile is not None:
+        """Return the number of a shape; None for partitions and MPS, which are not counted here."""
+        if shape.profile is not None or shape.owner:
             return None
         found = self._numbers.get(shape)
         if found is None:

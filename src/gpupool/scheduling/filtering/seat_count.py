@@ -12,20 +12,24 @@ from gpupool.base.units import WHOLE
 from gpupool.scheduling.filtering.capacity_columns import CapacityColumns, SeatAmounts
 from gpupool.scheduling.filtering.feasibility import FITS, ClaimFit
 from gpupool.scheduling.filtering.free_capacity import UNLIMITED, FreeCapacity
-from gpupool.scheduling.snapshot.columns import Ints
+from gpupool.scheduling.snapshot.columns import Bools, Ints
 
 
 def count_seats(fit: ClaimFit, free: FreeCapacity, columns: CapacityColumns) -> Ints:
     """Return per card how many seats of the shape fit; an upper bound for partitions."""
     milli = np.maximum(columns.milli, 0)
     sizes = np.maximum(columns.sizes, 0)
+    usable: Bools = fit.fixed == FITS
+    if fit.shape.owner or free.owners.is_used:
+        closed = free.owners.find_closed(fit.shape.owner, slice(None), columns.milli, columns.sizes)
+        usable &= ~closed
     if fit.shape.is_whole:
         found = (columns.milli >= WHOLE) & (columns.sizes >= free.cards.memory_bytes)
-        return np.where(fit.fixed == FITS, found, False).astype(np.int64)
+        return np.where(usable, found, False).astype(np.int64)
     held = fit.shape.held_milli
     by_compute = milli // held if held else np.full(len(milli), WHOLE, dtype=np.int64)
     by_memory = np.where(fit.need > 0, sizes // np.maximum(fit.need, 1), WHOLE)
-    return np.where(fit.fixed == FITS, np.minimum(by_compute, by_memory), 0)
+    return np.where(usable, np.minimum(by_compute, by_memory), 0)
 
 
 def count_claims_by_node(fit: ClaimFit, free: FreeCapacity, columns: CapacityColumns) -> Ints:

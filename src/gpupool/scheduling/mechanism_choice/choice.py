@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gpupool.model.claim import Shape
+from gpupool.model.claim import NAMED_KINDS, Shape
 from gpupool.model.device import ModeNeed, ModeOffer
 from gpupool.model.enforcement import EnforcementLevels
 from gpupool.model.isolation.claim_needs import ClaimGoal, ClaimNeeds
@@ -200,6 +200,8 @@ def _find_kind_problem(offer: MechanismOffer, shape: Shape, needs: ClaimNeeds) -
         return f"it serves {sentences.format_hosts(offer.hosts)}, no {host}"
     if offer.sharing and str(shape.sharing) not in offer.sharing:
         return f"it serves {' and '.join(offer.sharing)} shares; {shape.sharing} is asked"
+    if not offer.sharing and shape.sharing in NAMED_KINDS:
+        return f"it does not serve {shape.sharing} shares"
     return ""
 
 

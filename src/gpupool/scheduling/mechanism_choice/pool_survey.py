@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpupool.model.claim import Shape
+from gpupool.model.claim import NAMED_KINDS, Shape
 from gpupool.model.isolation.claim_needs import ClaimNeeds
 from gpupool.scheduling.mechanism_choice.choice import (
     MechanismChoice,
@@ -89,14 +89,20 @@ class RefusalText:
 
 def describe_refusal(shape: Shape, needs: ClaimNeeds, groups: tuple[CardGroup, ...]) -> RefusalText:
     """Return why no card serves the claim, with the rejected mechanisms, and the next step."""
-    asked = " ".join(f"--{name} {value}" for name, value in needs.write().items())
+    words = [f"--{name} {value}" for name, value in needs.write().items()]
+    if shape.sharing in NAMED_KINDS:
+        words.insert(0, f"--sharing {shape.sharing}")
+    asked = " ".join(words)
     least = shape.memory_bytes
     amounts = shape.profile or (format_amounts(shape, least) if least is not None else str(shape))
     what = f"no card gives {asked} to {amounts}"
     parts = list[str]()
     lines = [what]
     for group in groups[:DESCRIBED_GROUPS]:
-        rows = [f"{row.mechanism}: {row.reason}" for row in group.choice.rejected]
+        rejected = group.choice.rejected
+        # Where a kind of sharing is named, the reason of the mechanism of that name counts.
+        named = [row for row in rejected if row.mechanism == shape.sharing]
+        rows = [f"{row.mechanism}: {row.reason}" for row in named or rejected]
         for option in group.choice.options:
             rows.append(_describe_switched(option))
         rows = rows or [NO_MECHANISMS]

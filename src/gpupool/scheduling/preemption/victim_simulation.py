@@ -165,6 +165,8 @@ class VictimSimulation:
         else:
             usable = (milli >= fit.shape.held_milli) & (size >= fit.need)
         usable &= fit.fixed == FITS
+        if fit.shape.owner or free.owners.is_used:
+            usable &= ~free.owners.find_closed(fit.shape.owner, slice(None), milli, size)
         if fit.shape.profile is not None:
             usable &= self._find_cuttable_cards(fit.shape.profile)
         return np.where(fit.why == FITS, 0.0, cost), usable

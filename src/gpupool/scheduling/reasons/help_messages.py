@@ -14,6 +14,11 @@ def suggest_shape(shape: Shape) -> str:
     return f"ask for {shape}{kind}{labels}: it fits now"
 
 
+def describe_mps_card(card: str, owner: str) -> str:
+    """Say of which owner a card serves MPS clients, and until when."""
+    return f"{card} serves MPS clients of {owner} until the last of their jobs there ends"
+
+
 def suggest_adopt(count: int) -> str:
     """Suggest to adopt observed cards."""
     cards = (

@@ -298,6 +298,11 @@ _DOES = {
     RejectionReason.NOT_ADOPTED: ("is not adopted", "are not adopted"),
     RejectionReason.DRAINING: ("is draining", "are draining"),
     RejectionReason.NOT_WHOLE: ("is in use", "are in use"),
+    RejectionReason.SERVES_MPS: (
+        "serves MPS clients of one owner",
+        "serve MPS clients of one owner each",
+    ),
+    RejectionReason.NOT_MPS: ("is in use without MPS", "are in use without MPS"),
     RejectionReason.COMPUTE: ("lacks compute", "lack compute"),
     RejectionReason.MEMORY: ("lacks memory", "lack memory"),
     RejectionReason.CPU: (

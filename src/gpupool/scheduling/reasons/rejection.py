@@ -26,6 +26,8 @@ _PASSING = (
     RejectionReason.COMPUTE,
     RejectionReason.MEMORY,
     RejectionReason.NOT_WHOLE,
+    RejectionReason.SERVES_MPS,
+    RejectionReason.NOT_MPS,
     RejectionReason.PLACE,
     RejectionReason.CPU,
     RejectionReason.HOST_MEMORY,

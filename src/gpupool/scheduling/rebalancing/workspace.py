@@ -92,7 +92,14 @@ def take_seats(free: FreeCapacity, shape: Shape, node: int, rows: Ints, sizes: I
     """Take seats with their processors and main memory, from the NUMA nodes near the cards."""
     numa = free.numa.divide_amounts(node, rows, shape.cpu_milli, shape.host_bytes)
     free.take_seats(
-        node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes, numa=numa
+        node,
+        rows,
+        shape.held_milli,
+        sizes,
+        shape.cpu_milli,
+        shape.host_bytes,
+        numa=numa,
+        owner=shape.owner,
     )
 
 

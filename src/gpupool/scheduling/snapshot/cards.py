@@ -105,6 +105,9 @@ class CardTable:
     #: By row, what the mechanisms of the card's node offer; a card that is not in it offers nothing
     #: to claims that demand isolation.
     offers: Mapping[int, CardOffers] = field(default_factory=dict)
+    #: By row, the owner of the MPS shares on a card: until the last of them ends, the card serves
+    #: that owner's claims for MPS alone.
+    owners: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.uuids)

@@ -58,6 +58,8 @@ class RunningJobsRegister:
         self._jobs: dict[str, RunningJob] = {}
         self._changes: list[JobChange] = []
         self._view: RunningJobsView | None = None
+        #: The jobs whose cards have an owner.
+        self._owning = dict[str, RunningJob]()
 
     def put_job(self, job: RunningJob) -> None:
         """Add a job or replace its record. Idempotent."""
@@ -83,8 +85,18 @@ class RunningJobsRegister:
             self._view._position = len(self._changes)
         return self._view
 
+    def list_card_owners(self) -> Mapping[int, str]:
+        """Return the owner of each card that serves MPS shares, by row."""
+        owners = dict[int, str]()
+        for job in self._owning.values():
+            owners |= dict.fromkeys(job.rows, job.shape.owner)
+        return owners
+
     def _note(self, name: str, job: RunningJob | None) -> None:
         if len(self._changes) >= max(_LEAST_KEPT, 4 * len(self._jobs)):
             self._changes = []  # a new list: views of before keep theirs and are compared job by job, once
         self._changes.append((name, job))
+        self._owning.pop(name, None)
+        if job is not None and job.shape.owner:
+            self._owning[name] = job
         self._view = None

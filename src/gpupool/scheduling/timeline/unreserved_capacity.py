@@ -98,6 +98,9 @@ class UnreservedCapacity:
             return np.ones(len(free.cards), dtype=np.bool_)
         held = self.get_held_from(job, self.compute_end_after_move(job))
         cards = (free.milli - held.milli >= shape.held_milli) & (free.size - held.sizes >= fit.need)
+        if shape.owner:
+            # What is held starts without MPS; a card that it needs cannot serve both.
+            cards &= (held.milli == 0) & (held.sizes == 0)
         if shape.is_whole:
             cards &= (held.milli == 0) & (held.sizes == 0)
         hosts = (free.cpu_milli - held.cpu_milli >= shape.cpu_milli) | (shape.cpu_milli == 0)

@@ -112,6 +112,7 @@ class PlanningState:
         rows = np.flatnonzero((free.milli != cards.free_milli) | (free.size != cards.free_bytes))
         free.set_cards(rows, cards.free_milli[rows], cards.free_bytes[rows])
         free.change_slots(_list_recuts(free, cards))
+        free.set_owners(cards.owners)
         if cards.hosts is not None:
             cpu = cards.hosts.free_cpu_milli
             memory = cards.hosts.free_memory_bytes
@@ -206,7 +207,14 @@ class PlanningState:
         places = self.cuts.choose_slots(shape.profile, rows) if shape.profile is not None else ()
         took = SeatExtras(places, self.divide_over_numa(shape, node, rows))
         self.free.take_seats(
-            node, rows, shape.held_milli, fit.need[rows], shape.cpu_milli, shape.host_bytes, *took
+            node,
+            rows,
+            shape.held_milli,
+            fit.need[rows],
+            shape.cpu_milli,
+            shape.host_bytes,
+            *took,
+            owner=shape.owner,
         )
         self.rater.on_take(shape, node)
         self._policy_steps.append(_PolicyStep(shape, node, taken=True))
@@ -218,7 +226,9 @@ class PlanningState:
         sizes = fit.need[rows] * claims
         cpu = shape.cpu_milli * claims
         host = shape.host_bytes * claims
-        self.free.take_seats(node, rows, shape.held_milli * claims, sizes, cpu, host)
+        self.free.take_seats(
+            node, rows, shape.held_milli * claims, sizes, cpu, host, owner=shape.owner
+        )
         # One step each: a policy counts claims, and a rollback must undo as many.
         for _ in range(claims):
             self.rater.on_take(shape, node)
@@ -250,7 +260,14 @@ class PlanningState:
     ) -> None:
         """Hide these seats from other claims; a card still in use then has less than nothing free."""
         self.free.take_seats(
-            node, rows, shape.held_milli, sizes, shape.cpu_milli, shape.host_bytes, *took
+            node,
+            rows,
+            shape.held_milli,
+            sizes,
+            shape.cpu_milli,
+            shape.host_bytes,
+            *took,
+            owner=shape.owner,
         )
 
     def unhold_seats(

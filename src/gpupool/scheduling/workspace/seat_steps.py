@@ -12,7 +12,8 @@ from gpupool.model.quota import ResourceAmount
 from gpupool.model.topology import LinkKind
 from gpupool.scheduling.filtering import numa_affinity
 from gpupool.scheduling.filtering.domains import find_depth, list_levels
-from gpupool.scheduling.filtering.feasibility import ClaimFit, find_roomy_nodes
+from gpupool.scheduling.filtering.feasibility import ClaimFit
+from gpupool.scheduling.filtering.fit_counts import find_roomy_nodes
 from gpupool.scheduling.quota.working_quotas import QuotasMark as QuotaMark
 from gpupool.scheduling.quota.working_quotas import WorkingQuotas
 from gpupool.scheduling.scoring.ranking import NodeRanking

@@ -120,6 +120,7 @@ class SimulatedPool:
             free_bytes=self.cards.free_bytes.copy(),
             generation=self.cards.generation.copy(),
             layouts=dict(self._cuts),
+            owners=self._runs.list_card_owners(),
         )
         # A class is built again only after its queue changed: most cycles change a few of many.
         waiting: list[WaitingClass] = []

@@ -221,14 +221,15 @@ def _format_seconds(span_ns: int) -> str:
 
 
 def _read_arrival(row: TableRow, number: int) -> JobArrival:
+    tenant = row.get_text("tenant", DEFAULT_TENANT)
     limit = row.read_integer("limit_seconds", 0, LONGEST_SECONDS, 0)
     return JobArrival(
         job=row.get_text("job", f"job-{number:06d}"),
         at_ns=row.read_scaled("arrival_seconds", NANOS_PER_SECOND, 0, LONGEST_SECONDS),
-        shape=_read_shape(row),
+        shape=_read_shape(row, tenant),
         # At least 1 ns, which `checking.lists` computes as well: the two must agree on every end.
         run_ns=max(1, row.read_scaled("seconds", NANOS_PER_SECOND, 0, LONGEST_SECONDS)),
-        tenant=row.get_text("tenant", DEFAULT_TENANT),
+        tenant=tenant,
         priority=row.read_integer("priority", -1000, 1000, 0),
         limit_seconds=limit or None,
         gang=row.get_text("gang"),
@@ -237,7 +238,7 @@ def _read_arrival(row: TableRow, number: int) -> JobArrival:
     )
 
 
-def _read_shape(row: TableRow) -> Shape:
+def _read_shape(row: TableRow, tenant: str) -> Shape:
     profile = row.get_text("profile") or None
     if profile is not None:
         return _read_partition(row, profile)
@@ -259,6 +260,8 @@ def _read_shape(row: TableRow) -> Shape:
         sharing=SharingKind(sharing),
         cpu_milli=row.read_integer("cpu_milli", 0, 10**9, 0),
         host_bytes=row.read_integer("host_mib", 0, GIB, 0) * MIB,
+        # A trace has no accounts: an owner is a whole tenant.
+        owner=tenant if sharing == SharingKind.MPS else "",
     )
 
 

@@ -86,6 +86,20 @@ def test_a_helper_that_was_killed_is_started_anew(
     until(lambda: read_log(tmp_path / "mps-0", 0, 4096).data.count(b"ready\n") == 2)
 
 
+def test_a_helper_that_its_mechanism_restarts_is_not_started_anew(
+    processes: HelperProcesses, tmp_path: Path
+) -> None:
+    processes.start("al-1", [DAEMON])
+    processes.start("al-2", [replace(DAEMON, restarts=False)])
+    os.kill(find_pid(tmp_path / "mps-0"), signal.SIGKILL)
+    until(lambda: inspect_job(tmp_path / "mps-0").state is JobState.ENDED)
+    with pytest.raises(SupervisorError, match="helper mps-0 ended before the job could start"):
+        processes.start("al-3", [replace(DAEMON, restarts=False)])
+    assert inspect_job(tmp_path / "mps-0").state is JobState.ENDED
+    processes.start("al-1", [DAEMON])
+    assert is_alive(find_pid(tmp_path / "mps-0")), "its mechanism asks for it"
+
+
 def test_releasing_what_was_never_started_changes_nothing(
     processes: HelperProcesses, tmp_path: Path
 ) -> None:

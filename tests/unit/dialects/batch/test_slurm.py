@@ -165,6 +165,8 @@ def test_the_line_to_type_says_all_of_it() -> None:
 def test_a_part_is_typed_as_a_share_and_an_array_of_gangs_is_not_kept() -> None:
     line, _ = submit_line(job("--gres=shard:4", "--array=0-3"), ("bash", "job.sh"))
     assert line == "gpupool submit --gpu 0.25 --sharing burst --array 4 -- bash job.sh"
+    line, _ = submit_line(job("--gres=mps:50"), ("bash", "job.sh"))
+    assert line == "gpupool submit --gpu 0.25 --sharing mps -- bash job.sh"
     line, left_out = submit_line(job("--gres=gpu:1", "-N 2", "--array=0-3"), ("bash", "job.sh"))
     assert line == "gpupool submit --gpu 1 --gang 2 -- bash job.sh"
     assert left_out == ("an array of gangs: submit it 4 times",)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpupool.base.errors import NotExpressible
 from gpupool.model.claim import SharingKind, TopologyConstraint
 from gpupool.model.isolation.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
 from tests.unit.dialects.pods import ask_of, claim_of, pod, said
@@ -122,3 +123,9 @@ def test_a_need_that_does_not_exist_is_refused(key: str) -> None:
     assert said(pod({f"{D}/gpus": 1}, {f"{D}/{key}": "perfect"})).startswith(
         f"GP-1041: {D}/{key}: perfect"
     )
+
+
+def test_a_pod_cannot_be_an_mps_client() -> None:
+    shared = pod({f"{D}/gpu-milli": 300}, annotations={f"{D}/sharing": "mps"})
+    with pytest.raises(NotExpressible, match="a container has a /dev/shm of its own"):
+        claim_of(shared)

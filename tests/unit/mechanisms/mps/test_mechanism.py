@@ -248,6 +248,34 @@ def test_a_killed_daemon_is_observed_and_preparing_asks_for_another(node: Node) 
     assert node.mechanism.observe(node.state)["al-1"].problem == ""
 
 
+def test_a_daemon_killed_under_two_jobs_starts_anew_after_both_have_ended(node: Node) -> None:
+    node.prepare("al-1")
+    node.prepare("al-2")
+    dead = node.find_processes()[0]
+    os.kill(dead, signal.SIGKILL)
+    node.agent.processes[f"mps-{node.place.folder.name}"].wait()
+    third = describe_share("al-3")
+    for left in (2, 1):
+        answer = node.mechanism.prepare(third, node.state)
+        assert isinstance(answer, NotYet)
+        assert answer.reason == f"waits for {left} jobs of an MPS daemon that is gone to end"
+        assert answer.helpers == (), "no daemon starts beside the clients of a dead one"
+        node.mechanism.unprepare(f"al-{left}", 5, node.state)
+        assert node.read_mode() is ComputeMode.EXCLUSIVE_PROCESS
+    node.agent.prepare(node.mechanism, third, node.state)
+    assert node.find_processes() not in ((), (dead,))
+    node.mechanism.unprepare("al-3", 5, node.state)
+    assert node.read_mode() is ComputeMode.DEFAULT
+
+
+def test_only_preparing_starts_a_daemon(node: Node) -> None:
+    answer = node.mechanism.prepare(describe_share("al-1"), node.state)
+    assert isinstance(answer, NotYet)
+    assert answer.helpers[0].restarts
+    # A daemon that died after its limits were set must not be replaced by one without limits.
+    assert not node.prepare("al-1").helpers[0].restarts
+
+
 def test_a_server_that_never_comes_is_refused_with_the_time(node: Node) -> None:
     node.control.has_card = False
     view = describe_share()

@@ -28,7 +28,9 @@ from tests.support.mps_host import CARD, FakeControl, FakeModes, HelperStarter, 
 KILLS = int(os.environ.get("GPUPOOL_KILLS", "16"))
 #: What must have been killed at least once.
 KINDS = {"agent in prepare", "agent in unprepare", "daemon"}
-ALLOCATIONS = ("al-1", "al-2", "al-3")
+#: Jobs beside each other; 48 is the most clients of one server.
+JOBS = int(os.environ.get("GPUPOOL_KILL_JOBS", "3"))
+ALLOCATIONS = tuple(f"al-{number}" for number in range(JOBS))
 
 
 @pytest.fixture
@@ -72,7 +74,8 @@ class Host:
                 return
             if not isinstance(answer, NotYet):
                 return
-            self.agent.start_helper(answer.helpers[0])
+            for helper in answer.helpers:
+                self.agent.start_helper(helper)
 
     def kill_agent(self, generation: int) -> None:
         """Let an agent die within a random verb."""
@@ -114,6 +117,9 @@ def test_random_kills_leak_nothing(folder: Path, protocol: int) -> None:
         while sum(host.counts.values()) < KILLS // 2 or not host.counts.keys() >= KINDS:
             before = host.random.choice([ComputeMode.DEFAULT, ComputeMode.EXCLUSIVE_PROCESS])
             host.modes.write_mode(CARD.uuid, before)
+            for _ in range(host.random.randint(0, JOBS)):
+                generation += 1
+                host.prepare(host.random.choice(ALLOCATIONS), generation)
             for _ in range(host.random.randint(1, 5)):
                 generation += 1
                 step = host.random.choice(["prepare", "agent", "agent", "daemon"])

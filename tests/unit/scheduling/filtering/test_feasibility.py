@@ -12,9 +12,7 @@ from gpupool.scheduling.filtering.feasibility import (
     FITS,
     ORDER,
     ClaimFit,
-    compute_cheapest_bytes,
     compute_needed_bytes,
-    find_roomy_nodes,
     is_model_match,
     list_model_vendors,
 )
@@ -143,15 +141,6 @@ def test_a_node_without_cards_fits_nothing_and_breaks_nothing() -> None:
     free = FreeCapacity(bare)
     assert ClaimFit(shape(), free).fitting.tolist() == [0, 1, 1]
     assert free.find_highest_by_node(np.array([3, 5], dtype=np.int8)).tolist() == [0, 3, 5]
-
-
-def test_nodes_are_roomy_within_the_rest_of_a_memory_quota() -> None:
-    free = FreeCapacity(cards("mixed:H200,T4+mixed:T4,T4,H200"))
-    fit = ClaimFit(Shape(1000, None, 2), free)
-    assert [size // GIB for size in compute_cheapest_bytes(fit, free).tolist()] == [155, 30]
-    assert find_roomy_nodes(fit, free, None).tolist() == [True, True]
-    assert find_roomy_nodes(fit, free, 100 * GIB).tolist() == [False, True]
-    assert find_roomy_nodes(fit, free, 20 * GIB).tolist() == [False, False]
 
 
 def test_a_node_without_processors_or_main_memory_for_it_has_no_fitting_card() -> None:

@@ -7,7 +7,7 @@ import pytest
 from gpupool.base.errors import BadTrace
 from gpupool.base.units import GIB, MIB
 from gpupool.base.units import NANOS_PER_SECOND as NS
-from gpupool.model.claim import Shape
+from gpupool.model.claim import Shape, SharingKind
 from gpupool.simulation.traces.trace import JobArrival, read_csv, write_csv
 
 HEAD = "arrival_seconds,gpu_milli,seconds"
@@ -34,6 +34,12 @@ def test_what_is_written_reads_back_as_it_was() -> None:
     again = read_csv("a", text)
     assert again.arrivals == (arrival,)
     assert again.weights == {"nlp": 3}
+
+
+def test_a_tenant_is_the_owner_of_its_mps_shares() -> None:
+    text = f"{HEAD},tenant,sharing\n0,300,60,nlp,mps\n0,300,60,nlp,\n"
+    shapes = [arrival.shape for arrival in read_csv("jobs.csv", text).arrivals]
+    assert shapes == [Shape(300, sharing=SharingKind.MPS, owner="nlp"), Shape(300)]
 
 
 def test_missing_columns_are_named() -> None:
