@@ -8,9 +8,12 @@
    goes to burst and best-effort allocations: to the highest class alone, within it by weight (virtual time). A holder
    whose lease was promised keeps its quantum; a holder of left-over time yields at once.
 
+   An offline allocation comes after every other one, whatever their priorities. Beside others it may have only a short window of work
+   in flight, because what is in flight cannot be taken back: so it gives the card back within that window or one kernel.
+
    Used time is what the processes settled, with two bounds. It is never more than the wall clock allows: two processes that
    were sliced against each other each measured both. While others wait it is not much less than the lease was held: an
-   allocation that keeps the card idle pays as if it had used it. */
+   allocation that keeps the card idle pays as if it had used it. An offline allocation that waits costs the others nothing. */
 #ifndef GPUPOOL_ARBITRATE_H
 #define GPUPOOL_ARBITRATE_H
 
@@ -25,6 +28,8 @@
 #define ARB_LONE_LEASE_NS 100000000ll   /* no other allocation wants it; half of what a lost arbiter may cost */
 #define ARB_LONE_WINDOW_NS 30000000ll   /* in flight: what a lone holder needs to give the card back */
 #define ARB_WINDOW_NS 12000000ll        /* the same while others want it: a quantum, and room for two kernels of half of it */
+#define ARB_OFFLINE_WINDOW_NS 500000ll  /* the same of an offline allocation beside others: what they wait for at most, or one kernel */
+#define ARB_OFFLINE_LOOK_NS 250000ll    /* between two looks at an allocation that asks for no lease, while an offline one runs */
 #define ARB_RENEW_NS 2000000ll          /* so long before its end a lease is renewed, to leave no gap */
 #define ARB_DEPTH_NS 20000000ll         /* what an idle allocation may save up: two points of a second */
 #define ARB_CHUNK_NS 5000000ll          /* debt that a lone fixed allocation is let into, so that it runs in pieces */

@@ -31,7 +31,7 @@
 #define FENCE_SIMGPU_FILE "simgpu/machine"    /* the simulated cards' shared memory, in a simulated pool */
 #define FENCE_DEVICES_FILE "share/devices"    /* uuids that this job may open, a line each: GPU-xxxxxxxx-... */
 
-enum fence_sharing { FENCE_FIXED = 0, FENCE_BURST = 1, FENCE_BEST_EFFORT = 2 };
+enum fence_sharing { FENCE_FIXED = 0, FENCE_BURST = 1, FENCE_BEST_EFFORT = 2, FENCE_OFFLINE = 3 };
 enum fence_level { FENCE_LEVEL_NONE = 0, FENCE_LEVEL_ADVISORY = 1, FENCE_LEVEL_SOFT = 2 };
 
 struct fence_header {
