@@ -67,12 +67,12 @@ static bool add_labels(const struct options *options, struct text *body)
 static bool add_shape(const struct options *options, struct text *body)
 {
     const char *sharing = options->sharing ? options->sharing : "fixed";
-    bool best_effort = strcmp(sharing, "best-effort") == 0;
+    bool unpromised = strcmp(sharing, "best-effort") == 0 || strcmp(sharing, "offline") == 0;
     int64_t milli = WHOLE, cards = 0, count = 0, bytes;
 
-    if (strcmp(sharing, "fixed") != 0 && strcmp(sharing, "burst") != 0 && !best_effort)
+    if (strcmp(sharing, "fixed") != 0 && strcmp(sharing, "burst") != 0 && !unpromised)
         return false;
-    if (!options->gpu && options->memory && !best_effort)
+    if (!options->gpu && options->memory && !unpromised)
         return false;
     if (options->gpu && !units_gpu(options->gpu, &milli, &cards))
         return false;

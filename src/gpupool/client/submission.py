@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Values of `model.claim.SharingKind`, without its import.
-SHARING = ("fixed", "burst", "best-effort")
+SHARING = ("fixed", "burst", "best-effort", "offline")
+UNPROMISED = SHARING[2:]  # of compute, so memory alone is a claim
 #: Names of setrlimit(2) that a submission carries, as in `model.launch.LIMIT_NAMES`.
 _LIMITS = """
     as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack
@@ -190,7 +191,7 @@ def share_shape(
             f"--profile {profile} is a partition with compute and memory of its own",
             hint="leave out --gpu, --memory and --sharing",
         )
-    if gpu is None and memory is not None and sharing != "best-effort":
+    if gpu is None and memory is not None and sharing not in UNPROMISED:
         raise BadFraction(
             f"--memory {memory} without a share of the compute",
             hint=f"add it, e.g. --gpu 0.1 --memory {memory}, or --gpu 1 for the whole card",

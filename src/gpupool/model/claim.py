@@ -18,6 +18,17 @@ class SharingKind(StrEnum):
     FIXED = "fixed"
     BURST = "burst"
     BEST_EFFORT = "best-effort"
+    OFFLINE = "offline"
+
+    @property
+    def promises_compute(self) -> bool:
+        """Whether a share of this kind is promised compute; the others get what is left."""
+        return self is not SharingKind.BEST_EFFORT and self is not SharingKind.OFFLINE
+
+    @property
+    def unpromised_text(self) -> str:
+        """What a share of this kind says in place of a percentage; empty where it has a promise."""
+        return "" if self.promises_compute else self.value.replace("-", " ")
 
 
 #: Words for priorities; integers from -1000 to 1000 are understood as well.
@@ -101,16 +112,12 @@ class Shape:
 
     @property
     def held_milli(self) -> int:
-        """Compute that is held per card: best effort holds none."""
-        return 0 if self.sharing is SharingKind.BEST_EFFORT else self.gpu_milli
+        """Compute that is held per card: none by a share without a promise."""
+        return self.gpu_milli if self.sharing.promises_compute else 0
 
     @property
     def is_whole(self) -> bool:
-        return (
-            self.gpu_milli == WHOLE
-            and self.sharing is not SharingKind.BEST_EFFORT
-            and self.profile is None
-        )
+        return self.gpu_milli == WHOLE and self.sharing.promises_compute and self.profile is None
 
     def memory_on(self, card_memory_bytes: int) -> int:
         """Bytes needed on a card of that size, in whole MiB, rounded down for a proportional
@@ -121,12 +128,11 @@ class Shape:
         return card_memory_bytes * part // WHOLE >> 20 << 20
 
     def __str__(self) -> str:
-        best_effort = self.sharing is SharingKind.BEST_EFFORT
         text = format_share(
             self.gpu_milli,
             self.memory_bytes,
             self.count,
-            best_effort=best_effort,
+            unpromised=self.sharing.unpromised_text,
             profile=self.profile,
         )
         if self.memory_milli is None or self.memory_bytes is not None:

@@ -51,7 +51,13 @@ SHARE: tuple[Option, ...] = (
     ),
     (("--model",), "model", "value", "MODEL", "only cards of this model, e.g. H200"),
     (("--label",), "label", "append", "KEY=VALUE", "only nodes with this label; may be repeated"),
-    (("--sharing",), "sharing", "value", "HOW", "fixed, burst or best-effort (default: fixed)"),
+    (
+        ("--sharing",),
+        "sharing",
+        "value",
+        "HOW",
+        "fixed, burst, best-effort or offline (default: fixed)",
+    ),
     (("--cpus",), "cpus", "value", "N", "CPUs of the node, e.g. 4 or 0.5"),
     (
         ("--host-memory",),

@@ -19,7 +19,7 @@ from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
 from gpupool.wire.vm import VmIn
 
-Sharing = Literal["fixed", "burst", "best-effort"]
+Sharing = Literal["fixed", "burst", "best-effort", "offline"]
 # MAX_ARG_STRLEN of Linux: execve(2) refuses a longer argument or variable.
 Text = Annotated[str, Field(max_length=131072)]
 

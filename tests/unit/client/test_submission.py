@@ -59,8 +59,9 @@ def test_labels_model_and_sharing_go_along() -> None:
     )
 
 
-def test_best_effort_needs_no_share_of_the_compute() -> None:
-    assert shape(memory="1GiB", sharing="best-effort")["gpu_milli"] == 1000
+@pytest.mark.parametrize("sharing", ["best-effort", "offline"])
+def test_a_share_without_a_promise_needs_no_share_of_the_compute(sharing: str) -> None:
+    assert shape(memory="1GiB", sharing=sharing)["gpu_milli"] == 1000
 
 
 @pytest.mark.parametrize(

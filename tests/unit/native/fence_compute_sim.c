@@ -737,8 +737,12 @@ static void sample(void)
 static void tail(struct process *p, uint32_t stream)
 {
     struct limiter_stream *s = &p->stream[stream];
-    if (p->state != DEAD && !limiter_opens(s) && now >= limiter_stale_at(s))
+    if (p->state == DEAD || limiter_opens(s))
+        return;
+    if (now >= limiter_stale_at(s))
         flush(p, stream);
+    else
+        schedule(limiter_stale_at(s) + completion_us * 1000, EV_TAIL, p, stream); /* a wait moved it */
 }
 
 static void handle(const struct event *e)

@@ -15,6 +15,7 @@ from gpupool.allocations.store.gangs import describe_within
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.base.units import format_share
 from gpupool.fleet.tables import devices, nodes
+from gpupool.model.claim import SharingKind
 from gpupool.model.job import LIVE
 from gpupool.model.numa import read_numa_parts
 from gpupool.tenancy.tables import projects, tenants, users
@@ -133,9 +134,9 @@ def _describe_seat(seat: Row) -> SeatOut:
 def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
     # A job that waits again still has the released seats of its last run: they are not shown.
     mine = grant if row.state != "pending" else ()
-    best_effort = row.sharing == "best-effort"
+    sharing = SharingKind(row.sharing)
     memory = mine[0].memory_bytes if mine else row.memory_bytes
-    milli = mine[0].gpu_milli if mine and not best_effort else row.gpu_milli
+    milli = mine[0].gpu_milli if mine and sharing.promises_compute else row.gpu_milli
     placed = mine[0] if mine else None
     numa_parts = read_numa_parts(placed.numa) if placed else ()
     return JobOut(
@@ -151,7 +152,13 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         count=row.cards,
         model=row.model,
         sharing=row.sharing,
-        share=format_share(milli, memory, row.cards, best_effort=best_effort, profile=row.profile),
+        share=format_share(
+            milli,
+            memory,
+            row.cards,
+            unpromised=sharing.unpromised_text,
+            profile=row.profile,
+        ),
         priority=row.priority,
         max_seconds=row.max_seconds,
         node=placed.node if placed else None,

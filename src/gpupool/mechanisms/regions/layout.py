@@ -34,7 +34,7 @@ USAGE_FILE: Final = "usage/region"
 DOORBELL_FILE: Final = "usage/doorbell"
 SIMGPU_FILE: Final = "simgpu/machine"
 
-SHARING: Final[Mapping[str, int]] = {"fixed": 0, "burst": 1, "best-effort": 2}
+SHARING: Final[Mapping[str, int]] = {"fixed": 0, "burst": 1, "best-effort": 2, "offline": 3}
 LEVELS: Final[Mapping[str, int]] = {"none": 0, "advisory": 1, "soft": 2}
 # States of a slot's owner word besides a process: see native/include/gpupool/region.h.
 OWNER_REAPING: Final = 1
