@@ -172,7 +172,8 @@ class Pool:
         self._jobs += 1
         number = self._jobs
         public = f"j-{number:010d}"
-        fill(write.connection, work.claims, id=number, public_id=f"c-{number:010d}", **owner)
+        names = {"public_id": f"c-{number:010d}", "sharing": "fixed"}
+        fill(write.connection, work.claims, id=number, **names, **owner)
         job = {"name": f"job-{number}", "state": "running", "placed_ns": write.now_ns}
         fill(
             write.connection,

@@ -200,6 +200,29 @@ static bool could_begin_work(const struct arb_card *card, const struct arb_membe
     return is_free(m) || (m->word.lease_until_ns > card->now_ns && m->settled_ns < m->word.granted_ns);
 }
 
+/* It waits with a right to the card: no debt, and nothing that could still be running. */
+static bool waits_with_right(const struct arb_card *card, const struct arb_member *m)
+{
+    return wants(m) && m != card->holder && m->seen.inflight_ns == 0 && m->balance_ns >= 0;
+}
+
+static void compare_with_promise(const struct arb_card *card, struct arb_member *m, int64_t used, int64_t elapsed)
+{
+    bool waits = waits_with_right(card, m);
+    int64_t most = promised(m) ? ARB_PROMISE_SPAN_NS * m->limits.gpu_milli / 1000 : 0;
+    m->lead_ns += promised(m) ? elapsed * m->limits.gpu_milli / 1000 : 0;
+    if (m->lead_ns > most) {
+        m->denied_ns += waits && m->waited ? (uint64_t)(m->lead_ns - most) : 0;
+        m->lead_ns = most;
+    }
+    m->lead_ns -= used;
+    if (m->lead_ns < -most && !capped(m)) {
+        m->borrowed_ns += (uint64_t)(-most - m->lead_ns);
+        m->lead_ns = -most;
+    }
+    m->waited = waits;
+}
+
 static void account(struct arb_card *card, uint64_t now)
 {
     int64_t elapsed = now > card->now_ns ? (int64_t)(now - card->now_ns) : 0;
@@ -208,8 +231,10 @@ static void account(struct arb_card *card, uint64_t now)
         int64_t settled = newly_settled(m);
         if (settled > 0 || m->seen.inflight_ns == 0)
             m->flight_since_ns = card->now_ns;
-        int64_t used = beyond_prepaid(m, bounded_by_clock(m, m == card->holder, settled, elapsed));
+        int64_t measured = bounded_by_clock(m, m == card->holder, settled, elapsed);
+        int64_t used = beyond_prepaid(m, measured);
         earn(card, m, elapsed);
+        compare_with_promise(card, m, measured, elapsed);
         pay(card, m, used);
         if (m == card->holder)
             pay_for_holding(card, used, elapsed);

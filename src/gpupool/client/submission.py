@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Values of `model.claim.SharingKind`, without its import.
 SHARING = ("fixed", "burst", "best-effort", "offline")
-UNPROMISED = SHARING[2:]  # of compute, so memory alone is a claim
+UNPROMISED = ("best-effort", "offline")  # of compute, so memory alone is a claim
 #: Names of setrlimit(2) that a submission carries, as in `model.launch.LIMIT_NAMES`.
 _LIMITS = """
     as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack

@@ -20,7 +20,7 @@ def compute_job_use(
 ) -> JobUse:
     """Compute the figures of a job that holds `held_milli` and `held_bytes` over all its cards.
 
-    `held_milli` is 0 for best effort, whose use has no share to be a percentage of.
+    `held_milli` is 0 without a promise: there is no share that use could be a percentage of.
     """
     new = seen.sample
     old = seen.before

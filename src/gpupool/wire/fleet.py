@@ -278,7 +278,8 @@ class CardUse(WireModel):
 
     `wait` is time its threads were held back, `throttled` the part of it for which the share was
     used up. `reserved` is memory that counts against the limit, `used` the part of it that the
-    driver has given.
+    driver has given. `borrowed` is GPU time beyond the promise, `denied` promised time that was
+    lost while it waited; null is unknown.
     """
 
     uuid: str = Field(max_length=64)
@@ -289,6 +290,8 @@ class CardUse(WireModel):
     throttled_nanoseconds: int = Field(0, ge=0, le=BIG)
     launches: int = Field(0, ge=0, le=BIG)
     refusals: int = Field(0, ge=0, le=BIG, description="allocations refused for the limit")
+    borrowed_nanoseconds: int | None = Field(None, ge=0, le=BIG)
+    denied_nanoseconds: int | None = Field(None, ge=0, le=BIG)
     unaccounted_bytes: int | None = Field(
         None,
         ge=-BIG,
@@ -316,6 +319,12 @@ class JobSample(WireModel):
     rss_bytes: int | None = None
     gpu_milliseconds: int | None = None
     gpu_memory_bytes: int | None = None
+    borrowed_milliseconds: int | None = Field(
+        None, description="of the GPU time, what was beyond the promise"
+    )
+    denied_milliseconds: int | None = Field(
+        None, description="promised time lost while the job waited for a card"
+    )
     cards: list[CardUse] | None = Field(None, max_length=16)
     processes: list[ProcessUse] = Field(default_factory=list, max_length=1024)
 

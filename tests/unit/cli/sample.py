@@ -266,6 +266,10 @@ def report() -> dict[str, Any]:
             tenant="nlp",
             card_milliseconds=5_400_000,
             memory_mib_seconds=29_491_200,
+            delivered_gpu_milliseconds=4_500_000,
+            kept_gpu_milliseconds=3_600_000,
+            borrowed_gpu_milliseconds=900_000,
+            denied_gpu_milliseconds=36_000,
             cost="5.25",
         ),
         ReportRow(

@@ -931,8 +931,10 @@ static void print_tenant(uint32_t i)
             counted += processes[k]->slot.gpu_ns;
             waited += processes[k]->slot.wait_ns;
         }
-    printf("%s\"%s\": {\"counted_ns\": %" PRIu64 ", \"waited_ns\": %" PRIu64 ", \"longest_wait_ns\": %" PRIu64 ", \"used_ns\": [",
-           i ? ", " : "", tenants[i].name, counted, waited, tenants[i].longest_wait_ns);
+    printf("%s\"%s\": {\"counted_ns\": %" PRIu64 ", \"waited_ns\": %" PRIu64 ", \"longest_wait_ns\": %" PRIu64
+           ", \"borrowed_ns\": %" PRIu64 ", \"denied_ns\": %" PRIu64 ", \"used_ns\": [",
+           i ? ", " : "", tenants[i].name, counted, waited, tenants[i].longest_wait_ns, tenants[i].member.borrowed_ns,
+           tenants[i].member.denied_ns);
     for (uint32_t k = 0; k < sample_count; k++)
         printf("%s%" PRIu64, k ? "," : "", samples[k * tenant_count + i]);
     printf("], \"said\": [");

@@ -94,7 +94,9 @@ class CGrant(ctypes.LittleEndianStructure):
         ("lease_until_ns", _u64),
         ("window_ns", _u64),
         ("beat_ns", _u64),
-        ("reserved", _u64 * 3),
+        ("borrowed_ns", _u64),
+        ("denied_ns", _u64),
+        ("reserved", _u64 * 1),
     )
 
 
