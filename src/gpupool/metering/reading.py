@@ -19,6 +19,7 @@ from gpupool.metering.books import DAY_S, HOUR_S, MICRO, WHOLE_MILLI, RollupMark
 from gpupool.metering.prices import PriceList
 from gpupool.metering.samples import SLOT_S, SUM_COLUMNS, UNKNOWN_SUMS, RunningSums
 from gpupool.metering.tables import (
+    allocations_view,
     claims_view,
     cluster_holds,
     delivered,
@@ -39,6 +40,20 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 #: Ids in one `IN (...)`: SQLite takes 32,766 variables in a statement.
 _IDS_AT_ONCE = 5000
+
+
+_TAKEN = allocations_view.c
+#: Jobs with the sharing that they asked for, and that of their latest allocation's node.
+_JOBS = sa.select(
+    jobs_view,
+    claims_view.c.sharing,
+    sa.select(_TAKEN.sharing)
+    .where(_TAKEN.job_id == jobs_view.c.id)
+    .order_by(_TAKEN.id.desc())
+    .limit(1)
+    .scalar_subquery()
+    .label("taken"),
+).outerjoin_from(jobs_view, claims_view, claims_view.c.id == jobs_view.c.claim_id)
 
 
 @dataclass(frozen=True)
@@ -288,12 +303,8 @@ def _read_jobs(connection: sa.Connection, ids: Iterable[int]) -> dict[int, JobFa
         else:
             pod_ids.add(-number)
     names: dict[int, JobFacts] = {}
-    sharing = claims_view.c.sharing
-    jobs = sa.select(jobs_view, sharing).outerjoin_from(
-        jobs_view, claims_view, claims_view.c.id == jobs_view.c.claim_id
-    )
-    for row in _read_by_ids(connection, jobs, jobs_view.c.id, job_ids):
-        names[row.id] = JobFacts(row.public_id, row.name, row.sharing)
+    for row in _read_by_ids(connection, _JOBS, jobs_view.c.id, job_ids):
+        names[row.id] = JobFacts(row.public_id, row.name, row.taken or row.sharing)
     pods = sa.select(cluster_holds)
     for row in _read_by_ids(connection, pods, cluster_holds.c.id, pod_ids):
         names[-row.id] = JobFacts(row.uid, row.name)

@@ -160,6 +160,12 @@ jobs_view = sa.table(
     sa.column("cpu_milliseconds", sa.BigInteger),
     sa.column("claim_id", sa.BigInteger),
 )
+allocations_view = sa.table(
+    "allocations",
+    sa.column("id", sa.BigInteger),
+    sa.column("job_id", sa.BigInteger),
+    sa.column("sharing", sa.String),
+)
 claims_view = sa.table("claims", sa.column("id", sa.BigInteger), sa.column("sharing", sa.String))
 
 

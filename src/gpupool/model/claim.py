@@ -97,6 +97,8 @@ class Shape:
     selector: CardSelector = ANY_CARD
     #: What it demands of the mechanism; cards without such an offer are not feasible.
     needs: ClaimNeeds = ANY_NEEDS
+    #: False: `sharing` is what a node's default may replace, see `model.sharing_default`.
+    names_sharing: bool = True
 
     def __hash__(self) -> int:
         return self._hash

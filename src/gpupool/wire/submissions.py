@@ -63,7 +63,9 @@ class ShapeIn(WireModel):
     labels: dict[Name, Annotated[str, Field(max_length=255)]] = Field(
         default_factory=dict, max_length=32
     )
-    sharing: Sharing = "fixed"
+    sharing: Sharing | None = Field(
+        None, description="null: the default of the node that takes it, else fixed"
+    )
     cpu_milli: int = Field(
         0, ge=-BIG, le=BIG, description="thousandths of processors of the node, for all its cards"
     )

@@ -169,6 +169,7 @@ def read_shape(row: Any) -> Shape:
         TopologyConstraint(row.within_required, row.within_preferred),
         row.profile,
         needs=read_needs(row.needs),
+        names_sharing=row.names_sharing,
     )
 
 
@@ -188,6 +189,7 @@ def build_shape_columns(shape: Shape) -> dict[str, Any]:
         "profile": shape.profile,
         # None and not JSON's null, so that old and new rows without needs are alike.
         "needs": shape.needs.write() or None,
+        "names_sharing": shape.names_sharing,
     }
 
 

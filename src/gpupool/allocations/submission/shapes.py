@@ -60,11 +60,12 @@ def check_shape(asked: ShapeIn, cards: CardTable | None = None) -> Shape:
         model=asked.model,
         # Sorted, so that equal requests share a class of the queue.
         labels=tuple(sorted(asked.labels.items())),
-        sharing=SharingKind(asked.sharing),
+        sharing=SharingKind(asked.sharing or SharingKind.FIXED),
         cpu_milli=asked.cpu_milli,
         host_bytes=-(-asked.host_bytes // MIB) * MIB,
         within=gang_rows.build_within(asked.within),
         needs=_check_needs(asked, cards),
+        names_sharing=asked.sharing is not None,
     )
 
 
@@ -89,7 +90,7 @@ def _check_partition(asked: ShapeIn, name: str, cards: CardTable | None) -> Shap
             f"a reservation holds cards and shares, no partitions ({name})",
             hint="reserve the card: --gpu 1",
         )
-    if asked.gpu_milli or asked.memory_bytes is not None or asked.sharing != "fixed":
+    if asked.gpu_milli or asked.memory_bytes is not None or asked.sharing not in (None, "fixed"):
         raise BadOption(
             f"a partition ({name}) has the compute and memory of its profile, for its holder alone",
             hint="leave out --gpu, --memory and --sharing",

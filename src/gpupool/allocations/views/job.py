@@ -68,6 +68,7 @@ _GRANTS = (
         allocations.c.holds,
         allocations.c.attach_socket,
         allocations.c.numa,
+        allocations.c.sharing,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
         seats.c.profile,
@@ -134,7 +135,7 @@ def _describe_seat(seat: Row) -> SeatOut:
 def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
     # A job that waits again still has the released seats of its last run: they are not shown.
     mine = grant if row.state != "pending" else ()
-    sharing = SharingKind(row.sharing)
+    sharing = SharingKind(mine[0].sharing or row.sharing if mine else row.sharing)
     memory = mine[0].memory_bytes if mine else row.memory_bytes
     milli = mine[0].gpu_milli if mine and sharing.promises_compute else row.gpu_milli
     placed = mine[0] if mine else None
@@ -151,7 +152,7 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         memory_bytes=memory,
         count=row.cards,
         model=row.model,
-        sharing=row.sharing,
+        sharing=sharing.value,
         share=format_share(
             milli,
             memory,

@@ -1,4 +1,4 @@
-"""The books keep what of a promise was delivered, borrowed and denied."""
+"""The books keep what of a promise was delivered; a claim may leave its sharing to its node."""
 
 from __future__ import annotations
 
@@ -28,3 +28,14 @@ def upgrade() -> None:
     with op.batch_alter_table("job_usage", schema=None, recreate=copied) as batch_op:
         for name in _SUMS:
             batch_op.add_column(sa.Column(name, sa.BigInteger(), nullable=True))
+    with op.batch_alter_table("claims", schema=None, recreate=copied) as batch_op:
+        batch_op.add_column(
+            sa.Column("names_sharing", sa.Boolean(), nullable=False, server_default=sa.true())
+        )
+    with op.batch_alter_table("allocations", schema=None, recreate=copied) as batch_op:
+        batch_op.add_column(sa.Column("sharing", sa.String(16), nullable=True))
+        # Copied as they stand, SQLite would keep the default as ('').
+        for name in ("why", "fence_why"):
+            batch_op.alter_column(
+                name, existing_type=sa.String(200), server_default="", existing_nullable=False
+            )
