@@ -72,21 +72,3 @@ def test_report_asks_for_every_unit_and_refuses_an_unknown_one(
     code, _, err = type_line("report --by tennant")
     assert (code, err.splitlines()[0]) == (2, "gpupool: GP-1005: --by 'tennant' is not known")
     assert len(pool.requests) == 1
-
-
-def test_promises_of_jobs_say_what_limits_them() -> None:
-    rows = []
-    for sharing in ("fixed", "burst", "best-effort", "offline", None):
-        rows.append({**sample_report()["rows"][0], "job": f"j-{sharing}", "sharing": sharing})
-    lines = report.format_promises({**sample_report(), "rows": rows}).splitlines()
-    limits = ("its promise", "the card", "what is left", "what all others leave")
-    assert lines[2].endswith("LIMITED TO")
-    for line, limit in zip(lines[3:7], limits, strict=True):
-        assert line.rstrip().endswith(limit)
-    total = lines[8].split()
-    assert total[:3] == ["total", "7.5000", "h"]
-
-
-def test_promises_of_a_range_without_shares_are_an_answer() -> None:
-    text = report.format_promises({**sample_report(), "rows": sample_report()["rows"][2:]})
-    assert text.endswith("no share was held in this range")
