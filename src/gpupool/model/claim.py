@@ -97,8 +97,9 @@ class Shape:
     selector: CardSelector = ANY_CARD
     #: What it demands of the mechanism; cards without such an offer are not feasible.
     needs: ClaimNeeds = ANY_NEEDS
-    #: False: `sharing` is what a node's default may replace, see `model.sharing_default`.
-    names_sharing: bool = True
+    #: False: `sharing` is what a node's default may replace, see `model.sharing_default`. It changes
+    #: no answer of the scheduler, so shapes that differ in it alone are equal.
+    names_sharing: bool = field(default=True, compare=False)
 
     def __hash__(self) -> int:
         return self._hash
@@ -106,7 +107,8 @@ class Shape:
     @cached_property
     def _hash(self) -> int:
         # Shapes are keys everywhere: one plan asks for this thousands of times.
-        return hash(tuple(getattr(self, name) for name in self.__dataclass_fields__))
+        fields = self.__dataclass_fields__.items()
+        return hash(tuple(getattr(self, name) for name, one in fields if one.compare))
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the hash, which is another one in another process."""

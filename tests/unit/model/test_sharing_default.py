@@ -40,3 +40,9 @@ def test_a_default_without_a_promise_is_refused_and_changes_no_claim(label: str)
 def test_labels_without_a_default_are_accepted() -> None:
     check_default({"rack": "r1"})
     check_default(BURST)
+
+
+def test_shapes_that_differ_in_this_alone_are_one_class_for_the_scheduler() -> None:
+    named = Shape(300, 8 * GIB)
+    assert named == UNNAMED
+    assert hash(named) == hash(UNNAMED)
