@@ -158,6 +158,7 @@ static bool join_cards(struct share *s)
             return false;
         card->members++;
         arb_join(&card->arb, &s->seat[d].member, share_limits(s, d), s->seat[d].member.seen, now);
+        share_resume_sums(s, d);
         s->seat[d].card = card;
     }
     return true;

@@ -192,6 +192,13 @@ void share_report_event(struct share *s, const char *event, pid_t pid)
     report("event\t%s\t%s\t%d", s->name, event, (int)pid);
 }
 
+void share_resume_sums(struct share *s, uint32_t device)
+{
+    const struct fence_grant *grant = &s->grants->device[device];
+    s->seat[device].member.borrowed_ns = atomic_load_explicit(&grant->borrowed_ns, memory_order_relaxed);
+    s->seat[device].member.denied_ns = atomic_load_explicit(&grant->denied_ns, memory_order_relaxed);
+}
+
 static void wake(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -206,6 +213,8 @@ void share_publish_grant(struct share *s, uint32_t device, uint64_t now)
     atomic_store_explicit(&grant->lease_until_ns, word->lease_until_ns, memory_order_release);
     atomic_store_explicit(&grant->holder, (uint32_t)word->holding, memory_order_relaxed);
     atomic_store_explicit(&grant->beat_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&grant->borrowed_ns, s->seat[device].member.borrowed_ns, memory_order_relaxed);
+    atomic_store_explicit(&grant->denied_ns, s->seat[device].member.denied_ns, memory_order_relaxed);
     if (!word->wake)
         return;
     word->wake = false;

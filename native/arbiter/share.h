@@ -79,5 +79,7 @@ struct arb_limits share_limits(const struct share *share, uint32_t device);
 bool share_read_claims(struct share *share);
 /* Writes seat[device].member.word into the grants page and wakes the processes that wait for it. */
 void share_publish_grant(struct share *share, uint32_t device, uint64_t now);
+/* Goes on with the sums that an earlier arbiter left on the grants page. */
+void share_resume_sums(struct share *share, uint32_t device);
 
 #endif

@@ -66,20 +66,22 @@ static bool add_labels(const struct options *options, struct text *body)
 
 static bool add_shape(const struct options *options, struct text *body)
 {
-    const char *sharing = options->sharing ? options->sharing : "fixed";
-    bool best_effort = strcmp(sharing, "best-effort") == 0;
+    const char *sharing = options->sharing;
+    bool unpromised = sharing && (strcmp(sharing, "best-effort") == 0 || strcmp(sharing, "offline") == 0);
     int64_t milli = WHOLE, cards = 0, count = 0, bytes;
 
-    if (strcmp(sharing, "fixed") != 0 && strcmp(sharing, "burst") != 0 && !best_effort)
+    if (sharing && strcmp(sharing, "fixed") != 0 && strcmp(sharing, "burst") != 0 && !unpromised)
         return false;
-    if (!options->gpu && options->memory && !best_effort)
+    if (!options->gpu && options->memory && !unpromised)
         return false;
     if (options->gpu && !units_gpu(options->gpu, &milli, &cards))
         return false;
     if (options->count && (cards || !units_number(options->count, 1, 100000, &count)))
         return false;
     count = cards ? cards : count ? count : 1;
-    text_format(body, "{\"gpu_milli\":%" PRId64 ",\"count\":%" PRId64 ",\"sharing\":\"%s\"", milli, count, sharing);
+    text_format(body, "{\"gpu_milli\":%" PRId64 ",\"count\":%" PRId64, milli, count);
+    if (sharing)
+        text_format(body, ",\"sharing\":\"%s\"", sharing);
     if (options->memory) {
         if (!units_memory(options->memory, &bytes) || strlen(options->memory) > 32)
             return false;

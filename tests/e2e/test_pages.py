@@ -57,7 +57,15 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
 
 @pytest.mark.parametrize(
     "page",
-    ["defragment.md", "gangs.md", "preemption.md", "reservations.md", "simulate.md", "quotas.md"],
+    [
+        "defragment.md",
+        "gangs.md",
+        "preemption.md",
+        "reservations.md",
+        "sharing.md",
+        "simulate.md",
+        "quotas.md",
+    ],
 )
 def test_commands_of_the_page_are_accepted_in_their_order(
     page: str, pool: RealPool, tmp_path: Path

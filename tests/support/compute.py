@@ -106,6 +106,9 @@ class Outcome:
     sample_ms: int
     used_ns: Mapping[str, Sequence[int]]
     counted_ns: Mapping[str, int]
+    longest_wait_ns: Mapping[str, int]
+    borrowed_ns: Mapping[str, int]
+    denied_ns: Mapping[str, int]
     said: Mapping[str, Sequence[ShareStatus]]
     messages: int
     arbitrations: int
@@ -169,6 +172,9 @@ def simulate(
         sample_ms=said["sample_ms"],
         used_ns={name: each["used_ns"] for name, each in said["tenants"].items()},
         counted_ns={name: each["counted_ns"] for name, each in said["tenants"].items()},
+        longest_wait_ns={name: each["longest_wait_ns"] for name, each in said["tenants"].items()},
+        borrowed_ns={name: each["borrowed_ns"] for name, each in said["tenants"].items()},
+        denied_ns={name: each["denied_ns"] for name, each in said["tenants"].items()},
         said={
             name: [ShareStatus(name, 0, *one) for one in each["said"]]
             for name, each in said["tenants"].items()

@@ -25,8 +25,9 @@ from gpupool.model.tenant import Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction, connect
 from gpupool.store.tables import metadata, pool
 from gpupool.tenancy.tables import projects, tenants, users
-from gpupool.wire.fleet import DeviceIn, DeviceSample, NodeIn, UsageOut
+from gpupool.wire.fleet import DeviceIn, NodeIn
 from gpupool.wire.report import ReportOut
+from gpupool.wire.samples import DeviceSample, UsageOut
 
 S = 10**9
 HOUR, DAY = 3600, 86400
@@ -172,7 +173,8 @@ class Pool:
         self._jobs += 1
         number = self._jobs
         public = f"j-{number:010d}"
-        fill(write.connection, work.claims, id=number, public_id=f"c-{number:010d}", **owner)
+        names = {"public_id": f"c-{number:010d}", "sharing": "fixed"}
+        fill(write.connection, work.claims, id=number, **names, **owner)
         job = {"name": f"job-{number}", "state": "running", "placed_ns": write.now_ns}
         fill(
             write.connection,

@@ -39,7 +39,7 @@ def job(
     sharing: SharingKind = SharingKind.FIXED,
 ) -> RunningJob:
     """A job on these cards that has run so many seconds, and last saved its state that many ago."""
-    size = 140 * GIB if milli == WHOLE and sharing is not SharingKind.BEST_EFFORT else GIB
+    size = 140 * GIB if milli == WHOLE and sharing.promises_compute else GIB
     shape = Shape(milli, size, len(rows), model, sharing=sharing)
     saved_ns = None if saved is None else NOW - saved * 10**9
     sizes, held = (size,) * len(rows), (shape.held_milli,) * len(rows)

@@ -27,7 +27,12 @@ static bool capped(const struct arb_member *m)
 
 static bool promised(const struct arb_member *m)
 {
-    return m->limits.sharing != FENCE_BEST_EFFORT && m->limits.gpu_milli > 0;
+    return m->limits.sharing != FENCE_BEST_EFFORT && m->limits.sharing != FENCE_OFFLINE && m->limits.gpu_milli > 0;
+}
+
+static bool is_offline(const struct arb_member *m)
+{
+    return m->limits.sharing == FENCE_OFFLINE;
 }
 
 static int64_t inflight(const struct arb_member *m)
@@ -66,6 +71,15 @@ static bool others_want(const struct arb_card *card, const struct arb_member *bu
 {
     for (const struct arb_member *m = card->members; m; m = m->next)
         if (m != but && (wants(m) || runs_unasked(m)))
+            return true;
+    return false;
+}
+
+/* Whether a member that the holder delays has a right to the time: an offline one has none beside others. */
+static bool is_owed(const struct arb_card *card, const struct arb_member *holder)
+{
+    for (const struct arb_member *m = card->members; m; m = m->next)
+        if (m != holder && (wants(m) || runs_unasked(m)) && (is_offline(holder) || !is_offline(m)))
             return true;
     return false;
 }
@@ -133,11 +147,11 @@ static void earn(const struct arb_card *card, struct arb_member *m, int64_t elap
     m->balance_ns = smaller(m->balance_ns + elapsed * m->limits.gpu_milli / 1000, larger(most_saved(card, m), m->balance_ns));
 }
 
-/* While others wait a lease is paid for at least as long as it is held, less a small gap. */
+/* While others with a right to it wait, a lease is paid for at least as long as it is held, less a small gap. */
 static void pay_for_holding(struct arb_card *card, int64_t used, int64_t elapsed)
 {
     struct arb_member *h = card->holder;
-    if (!others_want(card, h))
+    if (!is_owed(card, h))
         return;
     card->held_ns += elapsed;
     card->debited_ns += used;
@@ -186,6 +200,29 @@ static bool could_begin_work(const struct arb_card *card, const struct arb_membe
     return is_free(m) || (m->word.lease_until_ns > card->now_ns && m->settled_ns < m->word.granted_ns);
 }
 
+/* It waits with a right to the card: no debt, and nothing that could still be running. */
+static bool waits_with_right(const struct arb_card *card, const struct arb_member *m)
+{
+    return wants(m) && m != card->holder && m->seen.inflight_ns == 0 && m->balance_ns >= 0;
+}
+
+static void compare_with_promise(const struct arb_card *card, struct arb_member *m, int64_t used, int64_t elapsed)
+{
+    bool waits = waits_with_right(card, m);
+    int64_t most = promised(m) ? ARB_PROMISE_SPAN_NS * m->limits.gpu_milli / 1000 : 0;
+    m->lead_ns += promised(m) ? elapsed * m->limits.gpu_milli / 1000 : 0;
+    if (m->lead_ns > most) {
+        m->denied_ns += waits && m->waited ? (uint64_t)(m->lead_ns - most) : 0;
+        m->lead_ns = most;
+    }
+    m->lead_ns -= used;
+    if (m->lead_ns < -most && !capped(m)) {
+        m->borrowed_ns += (uint64_t)(-most - m->lead_ns);
+        m->lead_ns = -most;
+    }
+    m->waited = waits;
+}
+
 static void account(struct arb_card *card, uint64_t now)
 {
     int64_t elapsed = now > card->now_ns ? (int64_t)(now - card->now_ns) : 0;
@@ -194,8 +231,10 @@ static void account(struct arb_card *card, uint64_t now)
         int64_t settled = newly_settled(m);
         if (settled > 0 || m->seen.inflight_ns == 0)
             m->flight_since_ns = card->now_ns;
-        int64_t used = beyond_prepaid(m, bounded_by_clock(m, m == card->holder, settled, elapsed));
+        int64_t measured = bounded_by_clock(m, m == card->holder, settled, elapsed);
+        int64_t used = beyond_prepaid(m, measured);
         earn(card, m, elapsed);
+        compare_with_promise(card, m, measured, elapsed);
         pay(card, m, used);
         if (m == card->holder)
             pay_for_holding(card, used, elapsed);
@@ -226,13 +265,22 @@ static bool may_run(const struct arb_card *card, const struct arb_member *m)
     return by_promise(m) || (!capped(m) && is_leftover(card));
 }
 
+/* Above 0: `a` is of a higher class than `b`. Every offline allocation is below all others; among equals priority counts. */
+static int compare_classes(const struct arb_member *a, const struct arb_member *b)
+{
+    if (is_offline(a) != is_offline(b))
+        return is_offline(b) ? 1 : -1;
+    return (a->limits.priority > b->limits.priority) - (a->limits.priority < b->limits.priority);
+}
+
 /* Whether `a` goes before `b`; both may run. */
 static bool before(const struct arb_member *a, const struct arb_member *b)
 {
     if (by_promise(a) != by_promise(b))
         return by_promise(a);
-    if (a->limits.priority != b->limits.priority)
-        return a->limits.priority > b->limits.priority;
+    int higher = compare_classes(a, b);
+    if (higher)
+        return higher > 0;
     if (!by_promise(a))
         return a->virtual_ns != b->virtual_ns ? a->virtual_ns < b->virtual_ns : a->served < b->served;
     int64_t lag_a = net(a) * b->limits.gpu_milli, lag_b = net(b) * a->limits.gpu_milli;
@@ -327,9 +375,11 @@ static void take_back(struct arb_card *card)
 /* A waiting member has a stronger right than the holder: left-over time is given back at once. */
 static bool must_yield(const struct arb_card *card, const struct arb_member *rival)
 {
-    if (!rival || !card->leftover)
+    if (!card->leftover)
         return false;
-    return by_promise(rival) || rival->limits.priority > card->holder->limits.priority;
+    if (is_offline(card->holder) && !is_leftover(card))
+        return true;
+    return rival && (by_promise(rival) || compare_classes(rival, card->holder) > 0);
 }
 
 static void shorten(struct arb_card *card, const struct arb_member *rival)
@@ -446,6 +496,20 @@ static uint64_t next_for_lone(const struct arb_card *card)
     return capped(h) && !idle(h) ? card->now_ns + ARB_QUANTUM_NS : ARB_NEVER;
 }
 
+static bool has_free_member(const struct arb_card *card)
+{
+    for (const struct arb_member *m = card->members; m; m = m->next)
+        if (is_free(m))
+            return true;
+    return false;
+}
+
+/* An allocation that asks for no lease rings no bell when it begins. */
+static uint64_t next_for_offline(const struct arb_card *card)
+{
+    return is_offline(card->holder) && has_free_member(card) ? card->now_ns + ARB_OFFLINE_LOOK_NS : ARB_NEVER;
+}
+
 static uint64_t next_for_holder(const struct arb_card *card)
 {
     uint64_t now = card->now_ns;
@@ -455,7 +519,7 @@ static uint64_t next_for_holder(const struct arb_card *card)
     uint64_t at = renewal > now ? renewal : card->until_ns;
     if (card->idle_since_ns && first(card, NULL, card->holder))
         at = earlier(at, after(card, card->idle_since_ns + patience(card)));
-    return earlier(at, next_for_lone(card));
+    return earlier(at, earlier(next_for_lone(card), next_for_offline(card)));
 }
 
 static uint64_t next_moment(const struct arb_card *card)
@@ -472,6 +536,21 @@ static uint64_t next_moment(const struct arb_card *card)
 
 /* --- what all are told --- */
 
+static bool has_online_member(const struct arb_card *card)
+{
+    for (const struct arb_member *m = card->members; m; m = m->next)
+        if (!is_offline(m))
+            return true;
+    return false;
+}
+
+static uint64_t window(const struct arb_card *card, const struct arb_member *m)
+{
+    if (is_offline(m) && has_online_member(card))
+        return ARB_OFFLINE_WINDOW_NS;
+    return others_want(card, m) ? ARB_WINDOW_NS : ARB_LONE_WINDOW_NS;
+}
+
 static enum fence_holding holding(const struct arb_card *card, const struct arb_member *m)
 {
     if (m == card->holder)
@@ -483,7 +562,7 @@ static void tell(struct arb_card *card)
 {
     for (struct arb_member *m = card->members; m; m = m->next) {
         m->word.holding = holding(card, m);
-        m->word.window_ns = others_want(card, m) ? ARB_WINDOW_NS : ARB_LONE_WINDOW_NS;
+        m->word.window_ns = window(card, m);
         m->contested = is_contested(card, m);
         ungranted_decided(&m->ungranted, could_begin_work(card, m));
     }

@@ -8,9 +8,16 @@
    goes to burst and best-effort allocations: to the highest class alone, within it by weight (virtual time). A holder
    whose lease was promised keeps its quantum; a holder of left-over time yields at once.
 
+   An offline allocation comes after every other one, whatever their priorities. Beside others it may have only a short window of work
+   in flight, because what is in flight cannot be taken back: so it gives the card back within that window or one kernel.
+
    Used time is what the processes settled, with two bounds. It is never more than the wall clock allows: two processes that
    were sliced against each other each measured both. While others wait it is not much less than the lease was held: an
-   allocation that keeps the card idle pays as if it had used it. */
+   allocation that keeps the card idle pays as if it had used it. An offline allocation that waits costs the others nothing.
+
+   For reports each allocation's use is compared with its promise. The promise fills `lead_ns` at the promised rate and use lowers it, within a
+   second's worth of promise above and below zero. What is used below that is borrowed; a fixed allocation borrows nothing, it pays debts
+   back. What is promised above that is lost: denied, if the allocation waited for the card at both ends of the time and had no debt. */
 #ifndef GPUPOOL_ARBITRATE_H
 #define GPUPOOL_ARBITRATE_H
 
@@ -25,8 +32,11 @@
 #define ARB_LONE_LEASE_NS 100000000ll   /* no other allocation wants it; half of what a lost arbiter may cost */
 #define ARB_LONE_WINDOW_NS 30000000ll   /* in flight: what a lone holder needs to give the card back */
 #define ARB_WINDOW_NS 12000000ll        /* the same while others want it: a quantum, and room for two kernels of half of it */
+#define ARB_OFFLINE_WINDOW_NS 500000ll  /* the same of an offline allocation beside others: what they wait for at most, or one kernel */
+#define ARB_OFFLINE_LOOK_NS 250000ll    /* between two looks at an allocation that asks for no lease, while an offline one runs */
 #define ARB_RENEW_NS 2000000ll          /* so long before its end a lease is renewed, to leave no gap */
 #define ARB_DEPTH_NS 20000000ll         /* what an idle allocation may save up: two points of a second */
+#define ARB_PROMISE_SPAN_NS 1000000000ll /* of wall clock within which use and promise are set against each other for reports */
 #define ARB_CHUNK_NS 5000000ll          /* debt that a lone fixed allocation is let into, so that it runs in pieces */
 #define ARB_STEP_NS 2000000ll           /* the least that is worth a wake-up */
 #define ARB_LAG_NS 100000000ll          /* of its own time that a waiting allocation may be owed */
@@ -70,6 +80,9 @@ struct arb_member {
     uint64_t alone_ns;        /* time in which no other member was seen to want the card all the time */
     bool contested;           /* another member wanted the card after the last decision */
     struct ungranted ungranted;
+    int64_t lead_ns; /* promised and not used yet; negative: used ahead */
+    bool waited;     /* at the last look: wanted the card, had no lease and nothing in flight */
+    uint64_t borrowed_ns, denied_ns; /* in and out: the caller sets where an earlier arbiter ended */
     uint64_t joined_ns; /* in and out: added by the caller when it first reads a process, what that one has in flight; cleared here */
     uint32_t nonsense; /* times the claim was impossible and was bounded */
     struct arb_member *next;

@@ -31,7 +31,7 @@
 #define FENCE_SIMGPU_FILE "simgpu/machine"    /* the simulated cards' shared memory, in a simulated pool */
 #define FENCE_DEVICES_FILE "share/devices"    /* uuids that this job may open, a line each: GPU-xxxxxxxx-... */
 
-enum fence_sharing { FENCE_FIXED = 0, FENCE_BURST = 1, FENCE_BEST_EFFORT = 2 };
+enum fence_sharing { FENCE_FIXED = 0, FENCE_BURST = 1, FENCE_BEST_EFFORT = 2, FENCE_OFFLINE = 3 };
 enum fence_level { FENCE_LEVEL_NONE = 0, FENCE_LEVEL_ADVISORY = 1, FENCE_LEVEL_SOFT = 2 };
 
 struct fence_header {
@@ -91,7 +91,10 @@ struct fence_grant {
     _Atomic uint64_t lease_until_ns; /* CLOCK_MONOTONIC; 0: none. Never open-ended: an arbiter that died must be missed */
     _Atomic uint64_t window_ns;      /* most predicted GPU time in flight per process */
     _Atomic uint64_t beat_ns;        /* CLOCK_MONOTONIC when the arbiter last looked */
-    uint64_t reserved[3];
+    /* Sums that only grow; a new arbiter goes on with them. What was used beyond the promise, and what of the promise was lost while the
+       allocation waited: arbitrate.h. */
+    _Atomic uint64_t borrowed_ns, denied_ns;
+    uint64_t reserved[1];
 };
 
 struct fence_grants {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupool.base.errors import BadOption
+from gpupool.model.sharing_default import check_default
 
 
 def parse_labels(texts: Sequence[str], nodes: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -24,4 +25,6 @@ def parse_labels(texts: Sequence[str], nodes: Sequence[str]) -> dict[str, dict[s
             )
         for one in [node] if colon else nodes:
             found[one][key] = value
+    for labels in found.values():
+        check_default(labels)
     return found

@@ -52,7 +52,8 @@ from gpupool.base.supervision import SupervisedThread
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.probes.contract import Probe
-from gpupool.wire.fleet import JobSample, ReportIn, WorkPage
+from gpupool.wire.fleet import ReportIn, WorkPage
+from gpupool.wire.samples import JobSample
 
 #: Seconds beyond the long poll after which a server counts as silent.
 _ANSWER_SECONDS: Final = 20.0

@@ -16,9 +16,10 @@ from gpupool.base.backoff import Backoff
 from gpupool.base.errors import BadInput, GpupoolError
 from gpupool.base.silence import ROUND_SECONDS, mark_busy
 from gpupool.base.supervision import SupervisedThread
-from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, ReportsOut
+from gpupool.wire.fleet import ReportIn, ReportsIn, ReportsOut
 from gpupool.wire.modes import ModeReport
 from gpupool.wire.networks import NetworkEngineReport
+from gpupool.wire.samples import DeviceSample, JobSample
 
 #: Reports of one request.
 BATCH = 1000

@@ -26,7 +26,8 @@ from gpupool.network.engine_service import NetworkEngineService
 from gpupool.store import idempotency
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants
-from gpupool.wire.fleet import JobSample, ReportIn, ReportsIn, ReportsOut, WorkPage
+from gpupool.wire.fleet import ReportIn, ReportsIn, ReportsOut, WorkPage
+from gpupool.wire.samples import JobSample
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ usage page is not read here.
 * A `fixed` share is found if it used more than its share *and* the arbiter does not know of it. A program within its
   share is never found, however wrong a measurement is; neither is a long kernel or a debt that the arbiter knows and
   let arise. A debt of work that began without a grant is none of those, though the program tells of it.
-* A `burst` or `best-effort` share is found if it used more than it paid while another allocation wanted the card.
+* Any other share is found if it used more than it paid while another allocation wanted the card.
   What it uses of an idle card is no tenant's loss and counts for nothing.
 
 Both must hold by more than a tolerance and for several looks in a row. Rule and figures:

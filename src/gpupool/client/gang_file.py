@@ -34,7 +34,7 @@ class ShareEntry(_FilePart):
     profile: str | None = None
     model: str | None = None
     labels: dict[str, str] = Field(default_factory=dict)
-    sharing: str = "fixed"
+    sharing: str | None = None
     cpus: str | None = None
     host_memory: str | None = None
     topology: str | None = Field(None, description="of the cards of one member: nvlink, numa, ...")

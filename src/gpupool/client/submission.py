@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Values of `model.claim.SharingKind`, without its import.
-SHARING = ("fixed", "burst", "best-effort", "mps")
+SHARING = ("fixed", "burst", "best-effort", "mps", "offline")
+UNPROMISED = ("best-effort", "offline")  # of compute, so memory alone is a claim
 #: Names of setrlimit(2) that a submission carries, as in `model.launch.LIMIT_NAMES`.
 _LIMITS = """
     as core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack
@@ -35,7 +36,7 @@ def job_body(
     count: str | int | None = None,
     model: str | None = None,
     labels: Iterable[str] = (),
-    sharing: str = "fixed",
+    sharing: str | None = None,
     priority: str | None = None,
     max_time: str | None = None,
     name: str | None = None,
@@ -144,11 +145,8 @@ def host_shape(cpus: str | None, host_memory: str | None) -> dict[str, Any]:
     if cpus is not None:
         whole, _, part = cpus.strip().partition(".")
         digits = whole + part
-        milli = (
-            int(whole or "0") * 1000 + int(part.ljust(3, "0"))
-            if digits.isascii() and digits.isdigit()
-            else 0
-        )
+        is_number = digits.isascii() and digits.isdigit()
+        milli = int(whole or "0") * 1000 + int(part.ljust(3, "0")) if is_number else 0
         if not 0 < milli <= 10**9 or len(part) > 3:
             raise BadOption(
                 f"--cpus {cpus}: this is no number of processors",
@@ -176,17 +174,18 @@ def share_shape(
     count: str | int | None,
     model: str | None,
     labels: Iterable[str],
-    sharing: str,
+    sharing: str | None,
     profile: str | None = None,
 ) -> dict[str, Any]:
-    if sharing not in SHARING:
+    if sharing not in (None, *SHARING):
         raise BadOption(f"--sharing {sharing!r} is not known", hint=f"one of: {', '.join(SHARING)}")
-    if profile is not None and (gpu is not None or memory is not None or sharing != "fixed"):
+    has_size = gpu is not None or memory is not None or sharing not in (None, "fixed")
+    if profile is not None and has_size:
         raise BadOption(
             f"--profile {profile} is a partition with compute and memory of its own",
             hint="leave out --gpu, --memory and --sharing",
         )
-    if gpu is None and memory is not None and sharing != "best-effort":
+    if gpu is None and memory is not None and sharing not in UNPROMISED:
         raise BadFraction(
             f"--memory {memory} without a share of the compute",
             hint=f"add it, e.g. --gpu 0.1 --memory {memory}, or --gpu 1 for the whole card",
@@ -202,7 +201,8 @@ def share_shape(
     size: dict[str, Any] = (
         {"gpu_milli": milli} if profile is None else {"profile": _utf8(profile, "--profile")[:63]}
     )
-    shape: dict[str, Any] = {**size, "count": cards or 1, "sharing": sharing}
+    named = {} if sharing is None else {"sharing": sharing}
+    shape: dict[str, Any] = {**size, "count": cards or 1, **named}
     if memory is not None:
         shape["memory_bytes"] = parse_memory(memory)
         shape["memory_typed"] = memory.strip()[:32]

@@ -111,14 +111,15 @@ class ContainerAsk:
     def is_whole(self) -> bool:
         return (
             self.gpu_milli == WHOLE
-            and self.sharing is not SharingKind.BEST_EFFORT
+            and (self.sharing is None or self.sharing.promises_compute)
             and self.profile is None
         )
 
     @property
     def held_milli(self) -> int:
         """Compute that is held per card."""
-        return 0 if self.sharing is SharingKind.BEST_EFFORT else self.gpu_milli or 0
+        held = self.sharing is None or self.sharing.promises_compute
+        return (self.gpu_milli or 0) if held else 0
 
     def complete(self) -> ContainerAsk:
         """With everything said that follows from the rest; completing twice changes nothing."""
@@ -130,12 +131,11 @@ class ContainerAsk:
         )
         # A whole card has no neighbour to lend to or to borrow from, and without compute there is
         # nothing to hold.
-        if not compute or self.gpu_milli == WHOLE == (self.cap_milli or WHOLE):
-            sharing = (
-                SharingKind.BEST_EFFORT
-                if not compute or sharing is SharingKind.BEST_EFFORT
-                else SharingKind.FIXED
-            )
+        whole = self.gpu_milli == WHOLE == (self.cap_milli or WHOLE)
+        if sharing.promises_compute and not compute:
+            sharing = SharingKind.BEST_EFFORT
+        elif sharing.promises_compute and whole:
+            sharing = SharingKind.FIXED
         # A fixed share never exceeds its guarantee: a cap would say nothing.
         cap = self.cap_milli if sharing is SharingKind.BURST or self.gpu_milli is None else None
         # Equal parts are the default of a shape; left out, equal asks compare equal.
@@ -148,7 +148,7 @@ class ContainerAsk:
         return replace(self, rules=(), guesses=(), notes=())
 
     def __str__(self) -> str:
-        best_effort = self.sharing is SharingKind.BEST_EFFORT
+        unpromised = "" if self.sharing is None else self.sharing.unpromised_text
         if self.profile is not None:
             return (
                 f"partition {self.profile}"
@@ -156,7 +156,7 @@ class ContainerAsk:
                 else f"{self.count} × [partition {self.profile}]"
             )
         milli = WHOLE if self.gpu_milli is None else self.gpu_milli
-        text = format_share(milli, self.memory_bytes, self.count, best_effort=best_effort)
+        text = format_share(milli, self.memory_bytes, self.count, unpromised=unpromised)
         if self.memory_milli is not None:
             text = text.replace(
                 "its part of the memory", f"{format_percent(self.memory_milli)} % of the memory"

@@ -20,7 +20,8 @@ from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
 from gpupool.model.device import DeviceState
 from gpupool.store.database import WriteTransaction
-from gpupool.wire.fleet import DeviceSample, NodeIn
+from gpupool.wire.fleet import NodeIn
+from gpupool.wire.samples import DeviceSample
 
 # Nodes
 # -----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet.views import DeviceObservation
-from gpupool.wire.fleet import DeviceSample, UsageOut
+from gpupool.wire.samples import DeviceSample, UsageOut
 
 #: Seconds after which a sample says nothing about now: nearly five heartbeats of an agent.
 USAGE_FRESH_SECONDS = 120

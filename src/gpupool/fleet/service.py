@@ -51,7 +51,8 @@ from gpupool.model.device import DeviceState
 from gpupool.model.tenant import Principal
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.common import Page
-from gpupool.wire.fleet import DeviceOut, DeviceSample, NodeIn, NodeOut
+from gpupool.wire.fleet import DeviceOut, NodeIn, NodeOut
+from gpupool.wire.samples import DeviceSample
 
 
 class FleetService:

@@ -19,8 +19,9 @@ from gpupool.model.partition import (
     read_partition_slots,
     read_profiles,
 )
-from gpupool.wire.fleet import DeviceOut, NodeOut, NumaOut, PieceOut, ProcessOut, UsageOut
+from gpupool.wire.fleet import DeviceOut, NodeOut, NumaOut, PieceOut
 from gpupool.wire.modes import ModeSwitchOut
+from gpupool.wire.samples import ProcessOut, UsageOut
 
 
 @dataclass(frozen=True)

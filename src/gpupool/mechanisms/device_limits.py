@@ -12,7 +12,7 @@ from gpupool.mechanisms.regions import DeviceLimit
 
 #: Thousandths of a card's period, which static parts divide without an arbiter.
 PERIOD_MILLI: Final = 1000
-#: A best-effort share is promised nothing; without an arbiter it still gets this part of a period,
+#: A best-effort or offline share is promised nothing; without an arbiter it still gets this part of a period,
 #: or its jobs would never end.
 LEAST_DUTY_MILLI: Final = 10
 #: Weight of a share without a promise. Others weigh what they were promised, so it counts as a tenth

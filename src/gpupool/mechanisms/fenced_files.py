@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from gpupool.mechanisms import regions
 from gpupool.mechanisms.contract import AllocationView, HostMount, PreparationStep
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.regions import DeviceLimit, ShareLimits
+
+log = logging.getLogger(__name__)
 
 #: The mechanism's name in notes and in the registry.
 FENCE: Final = "fence"
@@ -62,7 +65,14 @@ def read_allocation_usage(allocation: str, state_dir: Path) -> regions.FenceUsag
     if note is None or note.mechanism != FENCE:
         return None
     uuids = [device["uuid"] for device in note.made["limits"]["devices"]]
-    return regions.read_usage(book.locate_folder(allocation) / "usage/region", uuids)
+    folder = book.locate_folder(allocation)
+    usage = regions.read_usage(folder / "usage/region", uuids)
+    try:
+        return replace(usage, promises=regions.read_promises(folder / "share/grants", uuids))
+    except (FileNotFoundError, regions.DamagedRegion) as problem:
+        # The audit reports the page to the operator; the counters of use are whole.
+        log.info("allocation %s: its promise is not known: %s", allocation, problem)
+        return usage
 
 
 def parse_limits(made: Mapping[str, Any]) -> ShareLimits:

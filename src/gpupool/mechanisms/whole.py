@@ -35,8 +35,8 @@ class WholeCards(BookkeepingMechanism):
     def explain_refusal(self, view: AllocationView) -> str:
         if problem := find_partition_problem(view):
             return problem
-        if view.sharing == SharingKind.BEST_EFFORT:
-            return "a best-effort share never has a card for itself"
+        if view.sharing in (SharingKind.BEST_EFFORT, SharingKind.OFFLINE):
+            return "a share without promised compute never has a card for itself"
         for grant in view.granted:
             if not is_whole(grant):
                 return f"{grant.device.uuid} is granted in part"

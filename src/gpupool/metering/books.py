@@ -72,7 +72,7 @@ class CardSpan:
 
 @dataclass(frozen=True, slots=True)
 class MeteredSeat:
-    """One card's part of an allocation, as long as it was held. Best effort holds 0 milli."""
+    """One card's part of an allocation, as long as it was held. Without a promise it is 0 milli."""
 
     device: int
     gpu_milli: int

@@ -24,7 +24,7 @@ from gpupool.fleet.clusters import (
     write_cluster_node,
     write_held,
 )
-from gpupool.metering.samples import add_running_sums
+from gpupool.metering.samples import RunningSums, add_running_sums
 from gpupool.metering.service import MeteringService
 from gpupool.metering.tables import cluster_holds, intervals, job_usage
 from gpupool.store.database import Store, WriteTransaction
@@ -242,7 +242,7 @@ def _record_use(
         return
     by_container = _read_booked_use(write, node_id, {uid for uid, _, _ in last})
     owners = []
-    sums = {}
+    sums: dict[int, RunningSums] = {}
     for key in sorted(last, key=lambda key: key[2]):
         uid, container, held_ns = key
         used, one = last[key]
@@ -254,7 +254,7 @@ def _record_use(
         owners.append(
             _UsageOwner(number, *ensure_owner(write, one.tenant, one.namespace, one.account))
         )
-        sums[number] = (mine, None)
+        sums[number] = RunningSums(gpu=mine)
     add_running_sums(write, owners, sums)
 
 

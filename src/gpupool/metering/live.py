@@ -18,8 +18,8 @@ from gpupool.metering.samples import LatestSample
 from gpupool.metering.tables import intervals, jobs_view
 from gpupool.metering.use import compute_job_use
 from gpupool.tenancy.tables import tenants, users
-from gpupool.wire.fleet import UsageOut
 from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant
+from gpupool.wire.samples import UsageOut
 
 CardSample = Callable[[str], DeviceObservation | None]
 _OPEN = intervals.c.end_s.is_(None)

@@ -17,8 +17,10 @@ from gpupool.base.units import MIB
 from gpupool.fleet.tables import device_spans, devices, nodes
 from gpupool.metering.books import DAY_S, HOUR_S, MICRO, WHOLE_MILLI, RollupMarks, UsageAmount
 from gpupool.metering.prices import PriceList
-from gpupool.metering.samples import SLOT_S
+from gpupool.metering.samples import SLOT_S, SUM_COLUMNS, UNKNOWN_SUMS, RunningSums
 from gpupool.metering.tables import (
+    allocations_view,
+    claims_view,
     cluster_holds,
     delivered,
     intervals,
@@ -38,6 +40,20 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 #: Ids in one `IN (...)`: SQLite takes 32,766 variables in a statement.
 _IDS_AT_ONCE = 5000
+
+
+_TAKEN = allocations_view.c
+#: Jobs with the sharing that they asked for, and that of their latest allocation's node.
+_JOBS = sa.select(
+    jobs_view,
+    claims_view.c.sharing,
+    sa.select(_TAKEN.sharing)
+    .where(_TAKEN.job_id == jobs_view.c.id)
+    .order_by(_TAKEN.id.desc())
+    .limit(1)
+    .scalar_subquery()
+    .label("taken"),
+).outerjoin_from(jobs_view, claims_view, claims_view.c.id == jobs_view.c.claim_id)
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,14 @@ class CardFacts:
     simulated: bool
 
 
+@dataclass(frozen=True)
+class JobFacts:
+    id: str
+    name: str
+    #: None: a pod, whose kind of sharing the books do not know.
+    sharing: str | None = None
+
+
 @dataclass
 class NameIndex:
     """The names of the ids that a report needs."""
@@ -79,11 +103,11 @@ class NameIndex:
     tenants: dict[int, str] = field(default_factory=dict)
     projects: dict[int, str] = field(default_factory=dict)
     users: dict[int, str] = field(default_factory=dict)
-    jobs: dict[int, tuple[str, str]] = field(default_factory=dict)
+    jobs: dict[int, JobFacts] = field(default_factory=dict)
 
 
-#: Ids of a group, and its GPU and CPU milliseconds as far as they were measured.
-GroupUse = tuple[Mapping[str, int | None], int | None, int | None]
+#: Ids of a group, and what its jobs used as far as it was measured.
+GroupUse = tuple[Mapping[str, int | None], RunningSums]
 
 
 @dataclass(frozen=True)
@@ -198,11 +222,7 @@ def read_delivered(connection: sa.Connection, ask: ReportQuery) -> Iterator[Grou
     """Read measured use by the same groups, to the slot: five minutes, an hour, or a day."""
     d = delivered.c
     keys = [d[key] for key in ask.key_columns]
-    query = sa.select(
-        *keys,
-        _sum_bigint(d.gpu_milliseconds).label("gpu"),
-        _sum_bigint(d.cpu_milliseconds).label("cpu"),
-    )
+    query = sa.select(*keys, *(_sum_bigint(d[name]).label(name) for name in SUM_COLUMNS))
     widths = sa.or_(
         sa.and_(d.width_s == SLOT_S, d.slot_s >= ask.since_s - ask.since_s % SLOT_S),
         sa.and_(d.width_s.in_([HOUR_S, DAY_S]), d.slot_s >= ask.since_s),
@@ -211,8 +231,9 @@ def read_delivered(connection: sa.Connection, ask: ReportQuery) -> Iterator[Grou
     if ask.tenant_id is not None:
         query = query.where(d.tenant_id == ask.tenant_id)
     for row in connection.execute(query.group_by(*keys) if keys else query):
-        if (row.gpu, row.cpu) != (None, None):
-            yield {key: row._mapping[key] or None for key in ask.key_columns}, row.gpu, row.cpu
+        sums = RunningSums(*(row._mapping[name] for name in SUM_COLUMNS))
+        if sums != UNKNOWN_SUMS:
+            yield {key: row._mapping[key] or None for key in ask.key_columns}, sums
 
 
 def _choose_least(one: Any, other: Any) -> Any:
@@ -241,7 +262,7 @@ def read_names(
     for holding in holdings:
         wanted.add(holding.device_id)
         _collect_ids(ids, holding.ids)
-    for group, _, _ in used:
+    for group, _ in used:
         _collect_ids(ids, group)
     query = sa.select(devices, nodes.c.name.label("node")).join(
         nodes, nodes.c.id == devices.c.node_id
@@ -272,8 +293,8 @@ def _read_table_names(
     return {row.id: row.name for row in rows}
 
 
-def _read_jobs(connection: sa.Connection, ids: Iterable[int]) -> dict[int, tuple[str, str]]:
-    """Read (id, name) of jobs, and of pods, whose numbers are negative."""
+def _read_jobs(connection: sa.Connection, ids: Iterable[int]) -> dict[int, JobFacts]:
+    """Read jobs, and pods, whose numbers are negative."""
     job_ids: set[int] = set()
     pod_ids: set[int] = set()
     for number in ids:
@@ -281,12 +302,12 @@ def _read_jobs(connection: sa.Connection, ids: Iterable[int]) -> dict[int, tuple
             job_ids.add(number)
         else:
             pod_ids.add(-number)
-    names: dict[int, tuple[str, str]] = {}
-    for row in _read_by_ids(connection, sa.select(jobs_view), jobs_view.c.id, job_ids):
-        names[row.id] = row.public_id, row.name
+    names: dict[int, JobFacts] = {}
+    for row in _read_by_ids(connection, _JOBS, jobs_view.c.id, job_ids):
+        names[row.id] = JobFacts(row.public_id, row.name, row.taken or row.sharing)
     pods = sa.select(cluster_holds)
     for row in _read_by_ids(connection, pods, cluster_holds.c.id, pod_ids):
-        names[-row.id] = row.uid, row.name
+        names[-row.id] = JobFacts(row.uid, row.name)
     return names
 
 

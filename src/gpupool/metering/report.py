@@ -25,6 +25,7 @@ from gpupool.metering.reading import (
     read_holdings,
     read_names,
 )
+from gpupool.metering.samples import UNKNOWN_SUMS, RunningSums
 from gpupool.metering.starts import read_starts
 from gpupool.wire.report import Kind, ReportOut, ReportRow
 
@@ -42,6 +43,7 @@ class RowLabel:
     user: str | None = None
     job: str | None = None
     job_name: str | None = None
+    sharing: str | None = None
     device: str | None = None
     model: str | None = None
 
@@ -50,8 +52,7 @@ class RowLabel:
 class RowSum:
     amount: UsageAmount = ZERO
     cost: Fraction = Fraction(0)
-    gpu: int | None = None
-    cpu: int | None = None
+    used: RunningSums = UNKNOWN_SUMS
 
 
 def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
@@ -69,10 +70,9 @@ def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
         _add_holding(
             sums[_build_label(ask, names, holding.ids, holding.device_id)], ask, names, holding
         )
-    for ids, gpu, cpu in used:
+    for ids, use in used:
         entry = sums[_build_label(ask, names, ids, None)]
-        entry.gpu = _add_known(entry.gpu, gpu)
-        entry.cpu = _add_known(entry.cpu, cpu)
+        entry.used = RunningSums(*map(_add_known, entry.used, use))
     if ask.tenant_id is None:
         _add_remainders(sums, ask, names, holdings, spans)
     return _build_report(ask, names, sums, spans).model_copy(
@@ -105,17 +105,17 @@ def _build_label(
     # A user sees itself by name and the rest of its tenant as one row: neither names nor jobs of
     # others, but their sum, so that the rows still add up.
     hidden = ask.named_user_id is not None and user_id is not None and user_id != ask.named_user_id
-    job = (
-        names.jobs.get(job_id or 0, (f"#{job_id}", None)) if job_id and not hidden else (None, None)
-    )
+    job = names.jobs.get(job_id) if job_id and not hidden else None
+    unnamed = f"#{job_id}" if job_id and not hidden else None
     project_id = None if hidden and "project" not in ask.by else ids.get("project_id")
     return RowLabel(
         kind="tenant",
         tenant=names.tenants.get(ids.get("tenant_id") or 0),
         project=names.projects.get(project_id or 0),
         user=OTHERS if hidden else names.users.get(user_id or 0),
-        job=job[0],
-        job_name=job[1],
+        job=job.id if job else unnamed,
+        job_name=job.name if job else None,
+        sharing=job.sharing if job else None,
         device=card.name if card else None,
         model=card.model if card else None,
     )
@@ -199,7 +199,7 @@ def _build_report(
 def _has_content(ask: ReportQuery, label: RowLabel, entry: RowSum) -> bool:
     """Whether a row says anything: one of zeros does only as the total of its kind."""
     always = label.kind != "tenant" and "card" not in ask.by
-    return always or entry.amount != ZERO or (entry.gpu, entry.cpu) != (None, None)
+    return always or entry.amount != ZERO or entry.used != UNKNOWN_SUMS
 
 
 def _get_sort_key(item: tuple[RowLabel, RowSum]) -> tuple[Any, ...]:
@@ -223,12 +223,16 @@ def _build_row(label: RowLabel, entry: RowSum, cost: str | None) -> ReportRow:
         user=label.user,
         job=label.job,
         job_name=label.job_name,
+        sharing=label.sharing,
         device=label.device,
         model=label.model,
         card_milliseconds=entry.amount.card_milliseconds,
         memory_mib_seconds=entry.amount.memory_mib_seconds,
-        delivered_gpu_milliseconds=entry.gpu,
-        cpu_milliseconds=entry.cpu,
+        delivered_gpu_milliseconds=entry.used.gpu,
+        cpu_milliseconds=entry.used.cpu,
+        kept_gpu_milliseconds=entry.used.kept,
+        borrowed_gpu_milliseconds=entry.used.borrowed,
+        denied_gpu_milliseconds=entry.used.denied,
         cost=cost,
     )
 

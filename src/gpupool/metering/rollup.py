@@ -26,6 +26,7 @@ from gpupool.metering.books import (
     UsageAmount,
     cut_seat,
 )
+from gpupool.metering.samples import SUM_COLUMNS
 from gpupool.metering.tables import (
     add_rows,
     delivered,
@@ -219,8 +220,7 @@ def _widen_slot(write: WriteTransaction, width_s: int | None, wider_s: int, befo
         sa.literal(_floor_to_slot(slot.slot_s, wider_s), sa.BigInteger),
         *keys,
         job.label("job"),
-        _sum_bigint(d.gpu_milliseconds),
-        _sum_bigint(d.cpu_milliseconds),
+        *(_sum_bigint(d[name]) for name in SUM_COLUMNS),
     ).where(this)
     moved = moved.group_by(*keys, *([] if wider_s == DAY_S else [d.job_id]))
     write.execute(

@@ -12,19 +12,52 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.metering.tables import add_rows, delivered, intervals, job_usage, jobs_view
 from gpupool.store.database import WriteTransaction
-from gpupool.wire.fleet import CardUse, JobSample
+from gpupool.wire.samples import CardUse, JobSample
 
 SLOT_S = 300
 #: What of a card's use only grows.
 SUMMED = ("gpu_nanoseconds", "wait_nanoseconds", "throttled_nanoseconds", "launches", "refusals")
 WRITE_EVERY_S = 300
+
+
+class RunningSums(NamedTuple):
+    """What a job used since it started, in milliseconds; None is unknown.
+
+    `kept` is GPU time within the job's promise and `borrowed` what is beyond it; `denied` is
+    promised time that passed while the job waited for a card.
+    """
+
+    gpu: int | None = None
+    cpu: int | None = None
+    kept: int | None = None
+    borrowed: int | None = None
+    denied: int | None = None
+
+
+UNKNOWN_SUMS = RunningSums()
+#: Columns of the books, in the order of `RunningSums`.
+SUM_COLUMNS = (
+    "gpu_milliseconds",
+    "cpu_milliseconds",
+    "kept_milliseconds",
+    "borrowed_milliseconds",
+    "denied_milliseconds",
+)
+
+
+def read_sums(sample: JobSample) -> RunningSums:
+    """Read the running sums of a sample; what is within the promise follows from two of them."""
+    gpu = sample.gpu_milliseconds
+    borrowed = sample.borrowed_milliseconds
+    kept = None if gpu is None or borrowed is None else max(0, gpu - borrowed)
+    return RunningSums(gpu, sample.cpu_milliseconds, kept, borrowed, sample.denied_milliseconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +188,7 @@ def write_samples(write: WriteTransaction, samples: Collection[JobSample]) -> se
     by_job = {sample.job: sample for sample in samples}
     columns = (jobs_view.c.id, jobs_view.c.public_id, *_list_owner_columns())
     rows = write.execute(sa.select(*columns).where(jobs_view.c.public_id.in_(list(by_job)))).all()
-    sums: dict[int, tuple[int | None, int | None]] = {}
-    for row in rows:
-        sample = by_job[row.public_id]
-        sums[row.id] = sample.gpu_milliseconds, sample.cpu_milliseconds
+    sums = {row.id: read_sums(by_job[row.public_id]) for row in rows}
     add_running_sums(write, rows, sums)
     open_seats = sa.select(intervals.c.job_id).where(
         intervals.c.end_s.is_(None), intervals.c.job_id.in_(list(sums))
@@ -178,25 +208,26 @@ def _list_owner_columns() -> tuple[Any, ...]:
 def add_running_sums(
     write: WriteTransaction,
     owners: Collection[Any],
-    sums: Mapping[int, tuple[int | None, int | None]],
+    sums: Mapping[int, RunningSums],
 ) -> None:
-    """Add what is new in each job's running (gpu, cpu) milliseconds to the slot of now.
+    """Add what is new in each job's running sums to the slot of now.
 
     `owners` are rows with the job's id, tenant_id, project_id and user_id.
     """
-    known: dict[int, tuple[int | None, int | None]] = {}
+    known: dict[int, RunningSums] = {}
     stored = sa.select(job_usage).where(job_usage.c.job_id.in_(list(sums)))
     for row in write.execute(stored):
-        known[row.job_id] = row.gpu_milliseconds, row.cpu_milliseconds
+        known[row.job_id] = RunningSums(*(row._mapping[name] for name in SUM_COLUMNS))
     now_s = write.now_ns // NANOS_PER_SECOND
     more = []
     totals = []
     for row in owners:
-        old = known.get(row.id, (None, None))
+        old = known.get(row.id, UNKNOWN_SUMS)
         new = sums[row.id]
-        added = _compute_new_use(new[0], old[0]), _compute_new_use(new[1], old[1])
-        if added == (None, None):
+        added = RunningSums(*map(_compute_new_use, new, old))
+        if added == UNKNOWN_SUMS:
             continue
+        largest = map(_compute_largest, new, old)
         more.append(
             {
                 "width_s": SLOT_S,
@@ -205,15 +236,13 @@ def add_running_sums(
                 "project_id": row.project_id,
                 "user_id": row.user_id,
                 "job_id": row.id,
-                "gpu_milliseconds": added[0],
-                "cpu_milliseconds": added[1],
+                **dict(zip(SUM_COLUMNS, added, strict=True)),
             }
         )
         totals.append(
             {
                 "job_id": row.id,
-                "gpu_milliseconds": _compute_largest(new[0], old[0]),
-                "cpu_milliseconds": _compute_largest(new[1], old[1]),
+                **dict(zip(SUM_COLUMNS, largest, strict=True)),
                 "at_s": now_s,
             }
         )

@@ -21,10 +21,13 @@ from gpupool.metering.reading import BY, ReportQuery
 from gpupool.metering.report import make_report
 from gpupool.metering.rollup import read_marks, roll_up
 from gpupool.metering.samples import (
+    UNKNOWN_SUMS,
     LatestSample,
+    RunningSums,
     SampleCache,
     add_running_sums,
     forget_sums,
+    read_sums,
     write_samples,
 )
 from gpupool.metering.tables import intervals, jobs_view
@@ -33,9 +36,9 @@ from gpupool.model.tenant import Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.store.tables import pool
 from gpupool.tenancy.tables import tenants
-from gpupool.wire.fleet import JobSample
 from gpupool.wire.jobs import JobUse
 from gpupool.wire.report import LiveOut, ReportOut
+from gpupool.wire.samples import JobSample
 
 #: The books fold by whole hours, so looking more often finds nothing.
 ROLL_UP_EVERY_NS = 3600 * NANOS_PER_SECOND
@@ -75,7 +78,7 @@ class MeteringService:
         """Start counting seats from this transaction's second on; a cluster says from which.
 
         Each row: allocation_id, device_id, tenant_id, project_id, user_id, job_id, gpu_milli
-        (what is held: 0 for best effort), memory_mib.
+        (what is held: 0 for shares without a promise), memory_mib.
         """
         if rows:
             start_s = (write.now_ns if at_ns is None else at_ns) // NANOS_PER_SECOND
@@ -99,10 +102,10 @@ class MeteringService:
         jobs = {row.id: row for row in write.execute(_JOBS_OF_OPEN, ids)}
         write.execute(_FORGET_EMPTY, {**ids, "now_s": now_s})
         write.execute(_END_OPEN, {**ids, "now_s": now_s})
-        sums: dict[int, tuple[int | None, int | None]] = {}
+        sums: dict[int, RunningSums] = {}
         for key, job in jobs.items():
             last = self._find_last_sums(job)
-            if last != (None, None):
+            if last != UNKNOWN_SUMS:
                 sums[key] = last
         if sums:
             add_running_sums(write, [jobs[key] for key in sums], sums)
@@ -116,14 +119,14 @@ class MeteringService:
         """Forget samples of jobs that start again: they are of an earlier run."""
         self._samples.forget_jobs(jobs)
 
-    def _find_last_sums(self, job: Any) -> tuple[int | None, int | None]:
-        """Find a job's GPU and processor milliseconds.
+    def _find_last_sums(self, job: Any) -> RunningSums:
+        """Find a job's newest running sums.
 
         The supervisor reports processor time at the job's end, which is newer than any sample.
         """
         sample = self._samples.find_sample(job.public_id)
-        gpu, cpu = (sample.gpu_milliseconds, sample.cpu_milliseconds) if sample else (None, None)
-        return gpu, cpu if job.cpu_milliseconds is None else job.cpu_milliseconds
+        sums = read_sums(sample) if sample else UNKNOWN_SUMS
+        return sums if job.cpu_milliseconds is None else sums._replace(cpu=job.cpu_milliseconds)
 
     def resize_seats(
         self, write: WriteTransaction, allocation_id: int, sizes: Mapping[int, tuple[int, int]]

@@ -83,6 +83,16 @@ usage_days = sa.Table(
     sqlite_with_rowid=False,
 )
 
+
+def _build_promise_columns() -> list[sa.Column[int]]:
+    """GPU time within the promise, beyond it, and promised time that passed in waiting for it."""
+    return [
+        sa.Column("kept_milliseconds", sa.BigInteger, nullable=True),
+        sa.Column("borrowed_milliseconds", sa.BigInteger, nullable=True),
+        sa.Column("denied_milliseconds", sa.BigInteger, nullable=True),
+    ]
+
+
 delivered = sa.Table(
     "delivered",
     metadata,
@@ -96,6 +106,7 @@ delivered = sa.Table(
     sa.Column("job_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("gpu_milliseconds", sa.BigInteger, nullable=True),
     sa.Column("cpu_milliseconds", sa.BigInteger, nullable=True),
+    *_build_promise_columns(),
     sqlite_with_rowid=False,
 )
 
@@ -107,6 +118,7 @@ job_usage = sa.Table(
     sa.Column("gpu_milliseconds", sa.BigInteger, nullable=True),
     sa.Column("cpu_milliseconds", sa.BigInteger, nullable=True),
     sa.Column("at_s", sa.BigInteger, nullable=False, index=True),
+    *_build_promise_columns(),
 )
 
 ledger_marks = sa.Table(
@@ -146,7 +158,15 @@ jobs_view = sa.table(
     sa.column("user_id", sa.Integer),
     sa.column("placed_ns", sa.BigInteger),
     sa.column("cpu_milliseconds", sa.BigInteger),
+    sa.column("claim_id", sa.BigInteger),
 )
+allocations_view = sa.table(
+    "allocations",
+    sa.column("id", sa.BigInteger),
+    sa.column("job_id", sa.BigInteger),
+    sa.column("sharing", sa.String),
+)
+claims_view = sa.table("claims", sa.column("id", sa.BigInteger), sa.column("sharing", sa.String))
 
 
 start_tallies = sa.Table(

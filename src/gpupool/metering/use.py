@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupool.metering.samples import LatestSample, rate_percent
-from gpupool.wire.fleet import CardUse, JobSample
 from gpupool.wire.jobs import JobUse
+from gpupool.wire.samples import CardUse, JobSample
 
 #: Nanoseconds of a millisecond.
 _MS = 10**6
@@ -20,7 +20,7 @@ def compute_job_use(
 ) -> JobUse:
     """Compute the figures of a job that holds `held_milli` and `held_bytes` over all its cards.
 
-    `held_milli` is 0 for best effort, whose use has no share to be a percentage of.
+    `held_milli` is 0 without a promise: there is no share that use could be a percentage of.
     """
     new = seen.sample
     old = seen.before

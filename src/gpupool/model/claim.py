@@ -19,6 +19,17 @@ class SharingKind(StrEnum):
     BURST = "burst"
     BEST_EFFORT = "best-effort"
     MPS = "mps"
+    OFFLINE = "offline"
+
+    @property
+    def promises_compute(self) -> bool:
+        """Whether a share of this kind is promised compute; the others get what is left."""
+        return self is not SharingKind.BEST_EFFORT and self is not SharingKind.OFFLINE
+
+    @property
+    def unpromised_text(self) -> str:
+        """What a share of this kind says in place of a percentage; empty where it has a promise."""
+        return "" if self.promises_compute else self.value.replace("-", " ")
 
 
 #: Kinds that only a mechanism serves that names them.
@@ -93,6 +104,9 @@ class Shape:
     needs: ClaimNeeds = ANY_NEEDS
     #: Of a claim for MPS, the owner that its card serves alone meanwhile; empty for any other claim.
     owner: str = ""
+    #: False: `sharing` is what a node's default may replace, see `model.sharing_default`. It changes
+    #: no answer of the scheduler, so shapes that differ in it alone are equal.
+    names_sharing: bool = field(default=True, compare=False)
 
     def __hash__(self) -> int:
         return self._hash
@@ -100,7 +114,8 @@ class Shape:
     @cached_property
     def _hash(self) -> int:
         # Shapes are keys everywhere: one plan asks for this thousands of times.
-        return hash(tuple(getattr(self, name) for name in self.__dataclass_fields__))
+        fields = self.__dataclass_fields__.items()
+        return hash(tuple(getattr(self, name) for name, one in fields if one.compare))
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the hash, which is another one in another process."""
@@ -108,16 +123,12 @@ class Shape:
 
     @property
     def held_milli(self) -> int:
-        """Compute that is held per card: best effort holds none."""
-        return 0 if self.sharing is SharingKind.BEST_EFFORT else self.gpu_milli
+        """Compute that is held per card: none by a share without a promise."""
+        return self.gpu_milli if self.sharing.promises_compute else 0
 
     @property
     def is_whole(self) -> bool:
-        return (
-            self.gpu_milli == WHOLE
-            and self.sharing is not SharingKind.BEST_EFFORT
-            and self.profile is None
-        )
+        return self.gpu_milli == WHOLE and self.sharing.promises_compute and self.profile is None
 
     def memory_on(self, card_memory_bytes: int) -> int:
         """Bytes needed on a card of that size, in whole MiB, rounded down for a proportional
@@ -128,12 +139,11 @@ class Shape:
         return card_memory_bytes * part // WHOLE >> 20 << 20
 
     def __str__(self) -> str:
-        best_effort = self.sharing is SharingKind.BEST_EFFORT
         text = format_share(
             self.gpu_milli,
             self.memory_bytes,
             self.count,
-            best_effort=best_effort,
+            unpromised=self.sharing.unpromised_text,
             profile=self.profile,
         )
         if self.memory_milli is None or self.memory_bytes is not None:

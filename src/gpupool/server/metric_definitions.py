@@ -10,7 +10,7 @@ from typing import Any
 
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.wire.capacity import ModelRoom
-from gpupool.wire.fleet import CardUse, UsageOut
+from gpupool.wire.samples import CardUse, UsageOut
 
 #: Labels of a card, and of what a tenant's jobs use of it.
 CARD = ("card", "node", "model")

@@ -62,7 +62,7 @@ from gpupool.store.tables import pool
 from gpupool.tenancy.access import require_caller
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.capacity import CapacityOut
-from gpupool.wire.fleet import CardUse
+from gpupool.wire.samples import CardUse
 
 router = APIRouter(tags=["metering"])
 

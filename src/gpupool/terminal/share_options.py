@@ -56,7 +56,7 @@ SHARE: tuple[Option, ...] = (
         "sharing",
         "value",
         "HOW",
-        "fixed, burst, best-effort or mps (default: fixed)",
+        "fixed, burst, best-effort, mps or offline (default: the node's, else fixed)",
     ),
     (("--cpus",), "cpus", "value", "N", "CPUs of the node, e.g. 4 or 0.5"),
     (
@@ -284,7 +284,7 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         count=options.count,
         model=options.model,
         labels=options.label,
-        sharing=options.sharing or "fixed",
+        sharing=options.sharing,
         priority=options.priority,
         max_time=options.max_time,
         name=options.name,

@@ -12,7 +12,9 @@ from gpupool.wire.common import BIG, Name, WireModel
 class ClusterSeat(WireModel):
     uuid: str = Field(min_length=1, max_length=64)
     # Thousandths of one card: a seat is on one card.
-    gpu_milli: int = Field(ge=0, le=1000, description="what is held: 0 for best effort")
+    gpu_milli: int = Field(
+        ge=0, le=1000, description="what is held: 0 for shares without a promise"
+    )
     memory_bytes: int = Field(ge=0, le=BIG)
 
 

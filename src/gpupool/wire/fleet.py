@@ -11,6 +11,7 @@ from gpupool.wire.containers import ContainerIn
 from gpupool.wire.mechanisms import EnforcementWord, PlannedMechanism
 from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
 from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork, PortWork
+from gpupool.wire.samples import DeviceSample, JobSample, ProcessOut, UsageOut
 from gpupool.wire.suspension import JobWish, ReportState
 from gpupool.wire.vm import VmIn
 
@@ -77,26 +78,6 @@ class NodeOut(WireModel):
     cluster: bool = Field(
         False, description="a cluster hands its cards out: they are metered here, and nothing else"
     )
-
-
-class ProcessOut(WireModel):
-    """A process on a card that the pool did not start."""
-
-    pid: int
-    user: str | None = None
-    name: str
-    memory_bytes: int | None = None
-    started_ns: int | None = None
-
-
-class UsageOut(WireModel):
-    """What the card says of itself; null is unknown."""
-
-    utilization_percent: float | None = None
-    memory_used_bytes: int | None = None
-    power_watts: float | None = None
-    temperature_celsius: float | None = None
-    at_ns: int | None = None
 
 
 class PieceOut(WireModel):
@@ -277,62 +258,6 @@ class ReportIn(WireModel):
     max_rss_bytes: int | None = None
     pid: int | None = None
     gpu_memory_bytes: int | None = None
-
-
-class DeviceSample(WireModel):
-    uuid: str
-    usage: UsageOut
-    unmanaged: list[ProcessOut] = Field(default_factory=list)
-    health: Literal["ok", "warning", "failed", "unknown"] | None = None
-    health_reason: str = ""
-
-
-class CardUse(WireModel):
-    """What a job, or one process of it, uses of one card by the fence's ledger. Times and counts
-    since it began.
-
-    `wait` is time its threads were held back, `throttled` the part of it for which the share was
-    used up. `reserved` is memory that counts against the limit, `used` the part of it that the
-    driver has given.
-    """
-
-    uuid: str = Field(max_length=64)
-    used_bytes: int = Field(0, ge=0, le=BIG)
-    reserved_bytes: int = Field(0, ge=0, le=BIG)
-    gpu_nanoseconds: int = Field(0, ge=0, le=BIG)
-    wait_nanoseconds: int = Field(0, ge=0, le=BIG)
-    throttled_nanoseconds: int = Field(0, ge=0, le=BIG)
-    launches: int = Field(0, ge=0, le=BIG)
-    refusals: int = Field(0, ge=0, le=BIG, description="allocations refused for the limit")
-    unaccounted_bytes: int | None = Field(
-        None,
-        ge=-BIG,
-        le=BIG,
-        description="what the card says beyond the ledger; null: the card does not say",
-    )
-
-
-class ProcessUse(WireModel):
-    """One process of a job on its cards."""
-
-    pid: int
-    foreign_driver: bool = Field(
-        False, description="it had another driver mapped before the fence's"
-    )
-    cards: list[CardUse] = Field(default_factory=list, max_length=16)
-
-
-class JobSample(WireModel):
-    """What one job used since it started; null is unknown. `cards` is null for a job without a
-    fence."""
-
-    job: str
-    cpu_milliseconds: int | None = None
-    rss_bytes: int | None = None
-    gpu_milliseconds: int | None = None
-    gpu_memory_bytes: int | None = None
-    cards: list[CardUse] | None = Field(None, max_length=16)
-    processes: list[ProcessUse] = Field(default_factory=list, max_length=1024)
 
 
 class ReportsIn(WireModel):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpupool.wire.common import BIG, WireModel
-from gpupool.wire.fleet import ProcessUse
+from gpupool.wire.samples import ProcessUse
 from gpupool.wire.submissions import Sharing, WithinIn
 from gpupool.wire.suspension import SuspensionOut
 

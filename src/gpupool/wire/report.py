@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from gpupool.wire.common import WireModel
-from gpupool.wire.fleet import UsageOut
+from gpupool.wire.samples import UsageOut
 
 Kind = Literal["tenant", "idle", "overhead", "unmanaged"]
 By = Literal["tenant", "project", "user", "job", "card"]
@@ -31,6 +31,16 @@ class ReportRow(WireModel):
     )
     cpu_milliseconds: int | None = None
     cost: str | None = Field(None, description="decimal, when prices are given")
+    sharing: str | None = Field(None, description="of a job: it says what its use is limited to")
+    kept_gpu_milliseconds: int | None = Field(
+        None, description="GPU time within the promise of `card_milliseconds`; null: unknown"
+    )
+    borrowed_gpu_milliseconds: int | None = Field(
+        None, description="GPU time beyond the promise; null: unknown"
+    )
+    denied_gpu_milliseconds: int | None = Field(
+        None, description="promised time that was lost while its job waited; null: unknown"
+    )
 
 
 class StartsOut(WireModel):

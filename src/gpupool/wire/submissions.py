@@ -20,7 +20,7 @@ from gpupool.wire.containers import ContainerIn
 from gpupool.wire.networks import NetworkJoinIn
 from gpupool.wire.vm import VmIn
 
-Sharing = Literal["fixed", "burst", "best-effort", "mps"]
+Sharing = Literal["fixed", "burst", "best-effort", "mps", "offline"]
 # MAX_ARG_STRLEN of Linux: execve(2) refuses a longer argument or variable.
 Text = Annotated[str, Field(max_length=131072)]
 
@@ -64,7 +64,9 @@ class ShapeIn(WireModel):
     labels: dict[Name, Annotated[str, Field(max_length=255)]] = Field(
         default_factory=dict, max_length=32
     )
-    sharing: Sharing = "fixed"
+    sharing: Sharing | None = Field(
+        None, description="null: the default of the node that takes it, else fixed"
+    )
     cpu_milli: int = Field(
         0, ge=-BIG, le=BIG, description="thousandths of processors of the node, for all its cards"
     )

@@ -20,3 +20,9 @@ def test_a_label_is_every_node_s_or_one_s() -> None:
 def test_what_is_no_label_is_refused(text: str) -> None:
     with pytest.raises(BadOption, match="is no label of a, b"):
         parse_labels([text], ["a", "b"])
+
+
+def test_a_default_sharing_that_no_node_can_have_is_refused() -> None:
+    assert parse_labels(["b:gpupool.dev/sharing=burst"], ["a", "b"])["a"] == {}
+    with pytest.raises(BadOption, match="a node's default promises compute"):
+        parse_labels(["b:gpupool.dev/sharing=offline"], ["a", "b"])

@@ -17,7 +17,7 @@ from gpupool.model.device import DeviceHealth, DeviceProcess, DeviceUsage
 from gpupool.probes.contract import HealthEvent, Machine, ProbeSuspended
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from gpupool.probes.simulated_health import set_health
-from gpupool.wire.fleet import DeviceSample, JobSample
+from gpupool.wire.samples import DeviceSample, JobSample
 from tests.support.supervised import until
 from tests.unit.agent.pool import POOL_ID, PoolServer
 

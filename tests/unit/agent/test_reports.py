@@ -11,7 +11,8 @@ import pytest
 from gpupool.agent.reports import Reporter
 from gpupool.base.backoff import LAST_PAUSE_SECONDS, Backoff
 from gpupool.base.errors import BadInput, PoolLost
-from gpupool.wire.fleet import DeviceSample, ReportIn, UsageOut
+from gpupool.wire.fleet import ReportIn
+from gpupool.wire.samples import DeviceSample, UsageOut
 from tests.support.supervised import until
 
 

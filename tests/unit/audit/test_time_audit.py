@@ -14,7 +14,11 @@ MS = 10**6
 LOOK_MS = 400
 SHARE = 0.3
 LIMIT = DeviceLimit("GPU-1", 1, 1, gpu_milli=300)
-OTHERS = [replace(LIMIT, sharing="burst"), replace(LIMIT, sharing="best-effort", gpu_milli=0)]
+OTHERS = [
+    replace(LIMIT, sharing="burst"),
+    replace(LIMIT, sharing="best-effort", gpu_milli=0),
+    replace(LIMIT, sharing="offline", gpu_milli=0),
+]
 
 
 def says(
@@ -128,7 +132,7 @@ def unpaid_after_ms(limit: DeviceLimit, program: Program, seconds: float = 60) -
     return None
 
 
-@pytest.mark.parametrize("limit", OTHERS, ids=["burst", "best-effort"])
+@pytest.mark.parametrize("limit", OTHERS, ids=["burst", "best-effort", "offline"])
 @pytest.mark.parametrize(
     ("program", "most_ms"),
     [(Program(0.5), 2800), (Program(0.5, pays=0.25), 4400), (Program(0.5, contested=0.5), 4400)],
@@ -142,7 +146,7 @@ def test_contested_time_that_is_not_paid_is_found(
     assert after <= most_ms
 
 
-@pytest.mark.parametrize("limit", OTHERS, ids=["burst", "best-effort"])
+@pytest.mark.parametrize("limit", OTHERS, ids=["burst", "best-effort", "offline"])
 @pytest.mark.parametrize(
     "program",
     [
@@ -220,7 +224,7 @@ def test_a_debt_that_was_repaid_is_held_against_nobody() -> None:
         assert not audit.add_look(LIMIT, {7: used}, said, (1 + look * LOOK_MS) * MS)
 
 
-@pytest.mark.parametrize("limit", OTHERS, ids=["burst", "best-effort"])
+@pytest.mark.parametrize("limit", OTHERS, ids=["burst", "best-effort", "offline"])
 def test_what_was_taken_without_a_lease_is_not_made_good_by_paying(limit: DeviceLimit) -> None:
     audit = TimeAudit()
     found = [

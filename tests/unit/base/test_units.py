@@ -85,7 +85,7 @@ def test_a_share_always_shows_both_numbers() -> None:
     assert format_share(300, 8 * GIB) == "0.30 GPU (30 % compute) + 8192 MiB"
     assert format_share(333, GIB) == "0.333 GPU (33.3 % compute) + 1024 MiB"
     assert format_share(1000, GIB, 2) == "2 × [1.00 GPU (100 % compute) + 1024 MiB]"
-    assert "best effort" in format_share(0, GIB, best_effort=True)
+    assert "(best effort)" in format_share(0, GIB, unpromised="best effort")
 
 
 @pytest.mark.parametrize(

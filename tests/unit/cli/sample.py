@@ -10,15 +10,7 @@ from gpupool.base.units import format_instant
 from gpupool.scheduling.reasons import help_messages
 from gpupool.wire.capacity import CapacityOut, ModelRoom
 from gpupool.wire.defrag import DefragOut, MoveOut, RebalanceOut, ReservedOut, SpreadOut
-from gpupool.wire.fleet import (
-    CardUse,
-    DeviceOut,
-    NodeOut,
-    NumaOut,
-    ProcessOut,
-    ProcessUse,
-    UsageOut,
-)
+from gpupool.wire.fleet import DeviceOut, NodeOut, NumaOut
 from gpupool.wire.jobs import (
     ExplainOut,
     GangStandOut,
@@ -43,6 +35,7 @@ from gpupool.wire.people import (
 )
 from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant, ReportOut, ReportRow
 from gpupool.wire.reservations import ReservationOut
+from gpupool.wire.samples import CardUse, ProcessOut, ProcessUse, UsageOut
 from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
 
 NOON = 1_795_262_400_000_000_000  # 2026-11-21T12:00:00Z
@@ -266,6 +259,10 @@ def report() -> dict[str, Any]:
             tenant="nlp",
             card_milliseconds=5_400_000,
             memory_mib_seconds=29_491_200,
+            delivered_gpu_milliseconds=4_500_000,
+            kept_gpu_milliseconds=3_600_000,
+            borrowed_gpu_milliseconds=900_000,
+            denied_gpu_milliseconds=36_000,
             cost="5.25",
         ),
         ReportRow(

@@ -41,7 +41,7 @@ def test_roles_groups_shares_and_commands_become_the_request(tmp_path: Path) -> 
     assert body["gang"]["within"] == {"preferred": "rack"}
     assert (launcher["launcher"], launcher["count"], launcher["argv"][0]) == (True, 1, "mpirun")
     assert launcher["shape"] == {
-        "gpu_milli": 100, "count": 1, "sharing": "fixed", "memory_bytes": GIB, "memory_typed": "1GiB",
+        "gpu_milli": 100, "count": 1, "memory_bytes": GIB, "memory_typed": "1GiB",
         "cpu_milli": 2000, "host_bytes": 4 * GIB,
     }  # fmt: skip
     assert workers["within"] == {"required": "block"}

@@ -32,18 +32,17 @@ def test_a_share_of_one_card_with_the_quantity_as_typed() -> None:
     assert shape(gpu="0.3", memory="8Gi") == {
         "gpu_milli": 300,
         "count": 1,
-        "sharing": "fixed",
         "memory_bytes": 8 * GIB,
         "memory_typed": "8Gi",
     }
 
 
 def test_nothing_asked_is_one_whole_card() -> None:
-    assert shape() == {"gpu_milli": 1000, "count": 1, "sharing": "fixed"}
+    assert shape() == {"gpu_milli": 1000, "count": 1}
 
 
 def test_a_number_above_one_is_that_many_whole_cards() -> None:
-    assert shape(gpu="4") == {"gpu_milli": 1000, "count": 4, "sharing": "fixed"}
+    assert shape(gpu="4") == {"gpu_milli": 1000, "count": 4}
 
 
 def test_a_share_on_several_cards() -> None:
@@ -59,8 +58,9 @@ def test_labels_model_and_sharing_go_along() -> None:
     )
 
 
-def test_best_effort_needs_no_share_of_the_compute() -> None:
-    assert shape(memory="1GiB", sharing="best-effort")["gpu_milli"] == 1000
+@pytest.mark.parametrize("sharing", ["best-effort", "offline"])
+def test_a_share_without_a_promise_needs_no_share_of_the_compute(sharing: str) -> None:
+    assert shape(memory="1GiB", sharing=sharing)["gpu_milli"] == 1000
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from gpupool.model.claim import SharingKind
         (ContainerAsk(memory_bytes=1 << 30, sharing=SharingKind.FIXED), SharingKind.BEST_EFFORT),
         (ContainerAsk(gpu_milli=1000, usual=SharingKind.BURST), SharingKind.FIXED),
         (ContainerAsk(gpu_milli=1000, sharing=SharingKind.BEST_EFFORT), SharingKind.BEST_EFFORT),
+        (ContainerAsk(gpu_milli=1000, sharing=SharingKind.OFFLINE), SharingKind.OFFLINE),
+        (ContainerAsk(memory_bytes=1 << 30, sharing=SharingKind.OFFLINE), SharingKind.OFFLINE),
         (ContainerAsk(profile="1g.10gb"), SharingKind.FIXED),
     ],
 )

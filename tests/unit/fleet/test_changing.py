@@ -9,7 +9,7 @@ from gpupool.base.errors import (
     StillInUse,
     WrongState,
 )
-from gpupool.wire.fleet import DeviceSample, UsageOut
+from gpupool.wire.samples import DeviceSample, UsageOut
 from tests.unit.fleet.conftest import ADMIN, AGENT, House, card, node, real
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpupool.fleet.latest_samples import USAGE_FRESH_SECONDS
-from gpupool.wire.fleet import DeviceSample, UsageOut
+from gpupool.wire.samples import DeviceSample, UsageOut
 from tests.unit.fleet.conftest import ADMIN, AGENT, House, node, real
 
 

@@ -12,7 +12,7 @@ from gpupool.base.errors import (
 )
 from gpupool.fleet.agent_liveness import SILENT_AFTER_SECONDS
 from gpupool.model.device import DeviceState, is_device_transition
-from gpupool.wire.fleet import DeviceSample, UsageOut
+from gpupool.wire.samples import DeviceSample, UsageOut
 from tests.unit.fleet.conftest import ADMIN, AGENT, House, card, node, real
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupool.wire.fleet import DeviceSample, ProcessOut, UsageOut
+from gpupool.wire.samples import DeviceSample, ProcessOut, UsageOut
 from tests.unit.fleet.conftest import ADMIN, AGENT, GIB, USER, House, card, node, real
 
 

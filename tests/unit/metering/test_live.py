@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpupool.fleet.views import DeviceObservation
 from gpupool.model.tenant import UserRole
-from gpupool.wire.fleet import JobSample, UsageOut
+from gpupool.wire.samples import JobSample, UsageOut
 from tests.support.metering_books import (
     ADMIN,
     Pool,

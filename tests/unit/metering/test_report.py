@@ -9,7 +9,7 @@ import pytest
 from gpupool.base.errors import BadOption
 from gpupool.metering.prices import parse_prices
 from gpupool.metering.rollup import roll_up
-from gpupool.wire.fleet import JobSample
+from gpupool.wire.samples import JobSample
 from tests.support.metering_books import (
     CARD_MIB,
     DAY,
@@ -228,3 +228,30 @@ def test_measured_use_survives_folding_and_loses_the_job_with_the_day(any_pool: 
         None,
         350,
     )
+
+
+def test_promises_are_summed_by_tenant_and_by_job_through_every_age_of_the_books(
+    any_pool: Pool,
+) -> None:
+    held = any_pool.grant(0, 0, 300, 8192)
+    assert held is not None
+    any_pool.time.forward(100)
+    told = JobSample(
+        job="j-0000000001",
+        gpu_milliseconds=40_000,
+        borrowed_milliseconds=15_000,
+        denied_milliseconds=2_000,
+    )
+    any_pool.metering.record_samples([told])
+    any_pool.release(held)
+    columns = ("kept_gpu", "borrowed_gpu", "denied_gpu")
+    names = ("card_milliseconds", *(f"{name}_milliseconds" for name in columns))
+    want = [("tenant", "vision", 30_000, 25_000, 15_000, 2_000)]
+    by_job = report(any_pool, "job").rows[0]
+    assert (by_job.sharing, by_job.kept_gpu_milliseconds) == ("fixed", 25_000)
+    for days in (0, 3, 40):
+        any_pool.time.forward(days * DAY)
+        roll_up(any_pool.store)
+        answer = report(any_pool, "tenant", since=-(START_S % DAY))
+        assert rows(answer, "tenant", *names)[:1] == want, days
+        assert answer.closes

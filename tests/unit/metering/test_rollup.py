@@ -19,8 +19,8 @@ from gpupool.metering import rollup
 from gpupool.metering.rollup import read_marks, roll_up
 from gpupool.metering.tables import delivered, intervals, job_usage, usage_days, usage_hours
 from gpupool.store.database import Store, connect, sqlite_url
-from gpupool.wire.fleet import JobSample
 from gpupool.wire.report import ReportOut
+from gpupool.wire.samples import JobSample
 from tests.support.metering_books import ADMIN, CARD_MIB, DAY, HOUR, START_S, Pool, S
 
 pytest_plugins = ["tests.support.postgres_fixtures"]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from gpupool.allocations.store.tables import jobs
 from gpupool.metering.samples import rate_percent
 from gpupool.metering.tables import delivered, job_usage
-from gpupool.wire.fleet import JobSample
+from gpupool.wire.samples import JobSample
 from tests.support.metering_books import DAY, Pool, granted
 
 JOB = "j-0000000001"
@@ -119,3 +119,36 @@ def test_a_rate_is_known_only_between_two_sums_that_grow(
     new: int | None, old: int | None, seconds: int, percent: float | None
 ) -> None:
     assert rate_percent(new, old, seconds * 10**9, 0) == percent
+
+
+def test_the_sums_of_the_promise_are_booked_as_the_use_is(pool: Pool) -> None:
+    held = granted(pool)
+    for gpu_ms, borrowed_ms, denied_ms in ((100, 30, 0), (100, 30, 0), (250, 130, 7)):
+        told = JobSample(
+            job=JOB,
+            gpu_milliseconds=gpu_ms,
+            borrowed_milliseconds=borrowed_ms,
+            denied_milliseconds=denied_ms,
+        )
+        pool.metering.record_samples([told])
+        pool.time.forward(400)
+    assert promises(pool) == [(70, 30, 0), (0, 0, 0), (50, 100, 7)]
+    pool.release(held)
+    assert [sum(column) for column in zip(*promises(pool), strict=True)] == [120, 130, 7]
+
+
+def test_a_job_whose_promise_is_not_counted_has_no_sums_of_it(pool: Pool) -> None:
+    granted(pool)
+    pool.metering.record_samples(sample(10))
+    assert promises(pool) == [(None, None, None)]
+
+
+def promises(pool: Pool) -> list[tuple[Any, ...]]:
+    columns = (
+        delivered.c.kept_milliseconds,
+        delivered.c.borrowed_milliseconds,
+        delivered.c.denied_milliseconds,
+    )
+    with pool.store.read() as connection:
+        rows = connection.execute(sa.select(*columns).order_by(delivered.c.slot_s))
+        return [tuple(row) for row in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpupool.metering.samples import LatestSample
 from gpupool.metering.use import compute_job_use
-from gpupool.wire.fleet import CardUse, JobSample, ProcessUse
+from gpupool.wire.samples import CardUse, JobSample, ProcessUse
 
 S = 10**9
 

@@ -4,7 +4,7 @@
 
      card slice_us=2000 switch_us=0
      delay launch_ns=4000 event_ns=1000 completion_us=30 message_us=30 wake_us=40 death_us=1000
-     tenant NAME milli=300 sharing=fixed|burst|best-effort weight=1 priority=0 processes=1 offset=0 start_ms=0 work=k20us*50,s
+     tenant NAME milli=300 sharing=fixed|burst|best-effort|offline weight=1 priority=0 processes=1 offset=0 start_ms=0 work=k20us*50,s
      at MS kill NAME | stop NAME MS | arbiter off|on | milli NAME N | begin NAME | end NAME | lie NAME N (see `enum lie`)
      run MS
 
@@ -25,7 +25,7 @@
 #include "limiter/limiter.h"
 #include "limiter/timeline.h"
 
-enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32, LENGTHS = 64, LIAR_RINGS_NS = 100000, ASKED_MS = 400 };
+enum { TENANTS = 16, PROCESSES = 32, STREAMS = 4, OPS = 64, FIFO = 4096, SAMPLE_MS = 10, ORDERS = 32, LENGTHS = 64, LIAR_RINGS_NS = 100000, ASKED_MS = 400, LEARNT_MS = 500 };
 
 enum op_kind { OP_KERNEL, OP_GRAPH, OP_HOST, OP_SYNC, OP_STREAM, OP_VARIED, OP_POLL };
 
@@ -52,6 +52,7 @@ struct tenant {
     enum draw draw;
     struct fence_timeline timeline;
     uint64_t start_ns, gone_ns; /* gone_ns: used by contexts that are destroyed */
+    uint64_t longest_wait_ns;   /* of one launch, LEARNT_MS after its start or later */
     bool joined, paused;
     bool own_grants; /* its processes believe in a page of their own, which allows everything, and tell the truth */
     enum lie lies; /* what the arbiter reads of it is nonsense, and it rings all the time */
@@ -536,6 +537,14 @@ static void submit(struct process *p, const struct op *op, const struct limiter_
     step_at(p, now + launch_ns + (records - before) * event_ns + (queries - asked) * query_ns);
 }
 
+static void note_wait(struct process *p, uint64_t waited)
+{
+    bool learnt = now >= 1000000000 + p->tenant->start_ns + LEARNT_MS * 1000000ull; /* the clock began at 1 s */
+    p->slot.wait_ns += waited;
+    if (learnt && waited > p->tenant->longest_wait_ns)
+        p->tenant->longest_wait_ns = waited;
+}
+
 static void launch(struct process *p, const struct op *op)
 {
     const struct engine_stream *queue = &engine->context[p->context].stream[p->engine_stream[p->current]];
@@ -556,7 +565,7 @@ static void launch(struct process *p, const struct op *op)
         return;
     }
     if (p->state == BLOCKED) {
-        p->slot.wait_ns += now - p->blocked_ns;
+        note_wait(p, now - p->blocked_ns);
         p->slot.waiters = 0;
         p->state = RUNNING;
     }
@@ -728,8 +737,12 @@ static void sample(void)
 static void tail(struct process *p, uint32_t stream)
 {
     struct limiter_stream *s = &p->stream[stream];
-    if (p->state != DEAD && !limiter_opens(s) && now >= limiter_stale_at(s))
+    if (p->state == DEAD || limiter_opens(s))
+        return;
+    if (now >= limiter_stale_at(s))
         flush(p, stream);
+    else
+        schedule(limiter_stale_at(s) + completion_us * 1000, EV_TAIL, p, stream); /* a wait moved it */
 }
 
 static void handle(const struct event *e)
@@ -855,7 +868,10 @@ static void read_tenant(const char *line)
         fail("tenant", line);
     if (found)
         sscanf(found, " sharing=%15s", sharing);
-    t->limit.sharing = !strcmp(sharing, "fixed") ? FENCE_FIXED : !strcmp(sharing, "burst") ? FENCE_BURST : FENCE_BEST_EFFORT;
+    t->limit.sharing = !strcmp(sharing, "fixed")     ? FENCE_FIXED
+                       : !strcmp(sharing, "burst")   ? FENCE_BURST
+                       : !strcmp(sharing, "offline") ? FENCE_OFFLINE
+                                                     : FENCE_BEST_EFFORT;
     t->limit.gpu_milli = (uint32_t)option(line, "milli", 0);
     t->limit.weight = (uint32_t)option(line, "weight", 1);
     t->limit.priority = (int32_t)option(line, "priority", 0);
@@ -915,8 +931,10 @@ static void print_tenant(uint32_t i)
             counted += processes[k]->slot.gpu_ns;
             waited += processes[k]->slot.wait_ns;
         }
-    printf("%s\"%s\": {\"counted_ns\": %" PRIu64 ", \"waited_ns\": %" PRIu64 ", \"used_ns\": [", i ? ", " : "",
-           tenants[i].name, counted, waited);
+    printf("%s\"%s\": {\"counted_ns\": %" PRIu64 ", \"waited_ns\": %" PRIu64 ", \"longest_wait_ns\": %" PRIu64
+           ", \"borrowed_ns\": %" PRIu64 ", \"denied_ns\": %" PRIu64 ", \"used_ns\": [",
+           i ? ", " : "", tenants[i].name, counted, waited, tenants[i].longest_wait_ns, tenants[i].member.borrowed_ns,
+           tenants[i].member.denied_ns);
     for (uint32_t k = 0; k < sample_count; k++)
         printf("%s%" PRIu64, k ? "," : "", samples[k * tenant_count + i]);
     printf("], \"said\": [");

@@ -36,13 +36,15 @@ def assert_none_found(simulation: Path, mixes: list[list[Tenant]]) -> None:
     assert not wrong, f"{len(wrong)} of {len(mixes)}, the first: {wrong[0]}"
 
 
-def random_mix(chance: random.Random) -> list[Tenant]:
+def random_mix(chance: random.Random, sharings: Sequence[str] = SHARINGS) -> list[Tenant]:
     """Two to four honest programs of any kind that share one card, none promised more than is left
     of it."""
     left, tenants = 900, []
     for name in "abcd"[: chance.randint(2, 4)]:
-        sharing = chance.choice(SHARINGS)
-        milli = 0 if sharing == "best-effort" else chance.randint(50, max(50, left // 2))
+        sharing = chance.choice(sharings)
+        milli = (
+            0 if sharing in ("best-effort", "offline") else chance.randint(50, max(50, left // 2))
+        )
         left -= milli
         start = f"start_ms={chance.randint(0, 4000)} priority={chance.choice((0, 0, 1))}"
         tenant = random_load(chance, 3).tenant(name, milli / 1000)
@@ -57,7 +59,7 @@ def test_a_program_beside_one_that_always_wants_the_card_is_not_found(
     lengths = "lengths=20us/3ms"
     mixes = [
         [Tenant("a", share, sharing, work, lengths), Tenant("b", 0.3, other, beside, lengths)]
-        for sharing, share in (("burst", 0.3), ("best-effort", 0.0))
+        for sharing, share in (("burst", 0.3), ("best-effort", 0.0), ("offline", 0.0))
         for other in ("fixed", "burst")
         for beside in ("k20us", "k20us,s", "k300ms")
     ]
@@ -66,6 +68,11 @@ def test_a_program_beside_one_that_always_wants_the_card_is_not_found(
 
 def test_random_mixes_of_honest_programs_are_not_found(simulation: Path) -> None:
     assert_none_found(simulation, [random_mix(random.Random(seed)) for seed in range(FEW)])
+
+
+def test_random_mixes_with_offline_shares_are_not_found(simulation: Path) -> None:
+    sharings = (*SHARINGS, "offline", "offline")
+    assert_none_found(simulation, [random_mix(random.Random(seed), sharings) for seed in range(20)])
 
 
 def rough_orders(chance: random.Random, tenants: list[Tenant]) -> list[str]:

@@ -44,6 +44,7 @@ UNDERSTOOD = [
     "run --gpu 4 true",
     "run --gpu 1. --memory 8192MiB true",
     "run --sharing best-effort --memory 16GB true",
+    "run --sharing offline --memory 16GB true",
     "run --sharing burst --gpu 0.333 --memory 7kb true",
     "run --model H200 --label rack=r1 --label zone=a=b --label rack= true",
     "run --model 'ü\"\\ 😀' true",

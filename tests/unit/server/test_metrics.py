@@ -27,7 +27,7 @@ from gpupool.store import counters
 from gpupool.store.database import sqlite_url
 from gpupool.tenancy.access import PRINCIPAL_KEY
 from gpupool.wire.capacity import CapacityOut
-from gpupool.wire.fleet import CardUse, DeviceSample, JobSample, UsageOut
+from gpupool.wire.samples import CardUse, DeviceSample, JobSample, UsageOut
 from tests.support.api import Client
 from tests.support.metering_books import DAY, Pool, principal, told_starts
 

@@ -10,8 +10,8 @@ struct leave {
 static uint64_t part_of_period(const struct limiter_card *card)
 {
     uint64_t milli = card->limit->gpu_milli < LIMITER_STATIC_LEAST_MILLI ? LIMITER_STATIC_LEAST_MILLI : card->limit->gpu_milli;
-    return (card->limit->sharing == FENCE_BEST_EFFORT ? LIMITER_STATIC_LEAST_MILLI : milli < 1000 ? milli : 1000) *
-           (LIMITER_PERIOD_NS / 1000);
+    bool no_promise = card->limit->sharing == FENCE_BEST_EFFORT || card->limit->sharing == FENCE_OFFLINE;
+    return (no_promise ? LIMITER_STATIC_LEAST_MILLI : milli < 1000 ? milli : 1000) * (LIMITER_PERIOD_NS / 1000);
 }
 
 /* Where in its own period `now` is: the share's part begins at 0. */

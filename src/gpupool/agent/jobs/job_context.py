@@ -27,7 +27,8 @@ from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.device import Device
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.contract import Probe
-from gpupool.wire.fleet import JobSample, ReportIn, WorkOut
+from gpupool.wire.fleet import ReportIn, WorkOut
+from gpupool.wire.samples import JobSample
 
 
 def _drop_sample(_sample: JobSample) -> None:

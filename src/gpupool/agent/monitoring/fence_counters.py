@@ -8,16 +8,16 @@ difference.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpupool.agent.monitoring.usage import TreeUsage
 from gpupool.base.units import NANOS_PER_MILLISECOND
 from gpupool.mechanisms.fenced_files import read_allocation_usage
-from gpupool.mechanisms.regions import DamagedRegion, FenceDeviceUsage, FenceUsage
+from gpupool.mechanisms.regions import DamagedRegion, FenceDeviceUsage, FenceUsage, PromiseSums
 from gpupool.model.device import DeviceUsage
 from gpupool.wire.common import BIG
-from gpupool.wire.fleet import CardUse, JobSample, ProcessUse
+from gpupool.wire.samples import CardUse, JobSample, ProcessUse
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,9 @@ def _add_fence_counters(
 ) -> JobSample:
     totals = ledger.sum_totals()
     memory = sum_used_bytes(ledger) if sample.gpu_memory_bytes is None else sample.gpu_memory_bytes
-    cards = [_make_card_use(uuid, one, on_cards.get(uuid)) for uuid, one in totals.items()]
+    cards = []
+    for uuid, one in totals.items():
+        cards.append(_make_card_use(uuid, one, on_cards.get(uuid), ledger.promises.get(uuid)))
     processes = []
     for process in ledger.processes:
         uses = [_make_card_use(uuid, one, None) for uuid, one in process.devices.items()]
@@ -82,13 +84,23 @@ def _add_fence_counters(
             "gpu_memory_bytes": memory,
             "gpu_milliseconds": sum(card.gpu_nanoseconds for card in cards)
             // NANOS_PER_MILLISECOND,
+            "borrowed_milliseconds": _sum_milliseconds(cards, "borrowed_nanoseconds"),
+            "denied_milliseconds": _sum_milliseconds(cards, "denied_nanoseconds"),
             "cards": cards,
             "processes": processes,
         }
     )
 
 
-def _make_card_use(uuid: str, one: FenceDeviceUsage, on_card: int | None) -> CardUse:
+def _sum_milliseconds(cards: Sequence[CardUse], name: str) -> int | None:
+    """Sum one figure over all cards; None if one of them does not know it."""
+    known = [value for card in cards if (value := getattr(card, name)) is not None]
+    return sum(known) // NANOS_PER_MILLISECOND if len(known) == len(cards) else None
+
+
+def _make_card_use(
+    uuid: str, one: FenceDeviceUsage, on_card: int | None, promise: PromiseSums | None = None
+) -> CardUse:
     reserved = min(BIG, one.reserved_bytes)
     return CardUse(
         uuid=uuid,
@@ -99,6 +111,8 @@ def _make_card_use(uuid: str, one: FenceDeviceUsage, on_card: int | None) -> Car
         throttled_nanoseconds=min(BIG, one.throttled_ns),
         launches=min(BIG, one.launches),
         refusals=min(BIG, one.refusals),
+        borrowed_nanoseconds=None if promise is None else min(BIG, promise.borrowed_ns),
+        denied_nanoseconds=None if promise is None else min(BIG, promise.denied_ns),
         unaccounted_bytes=None if on_card is None else on_card - reserved,
     )
 

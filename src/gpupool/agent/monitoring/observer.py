@@ -22,7 +22,7 @@ from gpupool.base.supervision import SupervisedThread
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.model.device import DeviceProcess, DeviceUsage
 from gpupool.probes.contract import HealthEvent, Machine, Probe, ProbeSuspended
-from gpupool.wire.fleet import DeviceSample, JobSample, ProcessOut, UsageOut
+from gpupool.wire.samples import DeviceSample, JobSample, ProcessOut, UsageOut
 
 #: With up to so many probes a thread waits for the events of each; more probes are asked with each
 #: heartbeat instead.

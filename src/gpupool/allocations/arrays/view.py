@@ -20,6 +20,7 @@ from gpupool.allocations.store.gangs import describe_within
 from gpupool.allocations.store.tables import IS_LIVE, arrays, claims, jobs
 from gpupool.base.errors import NotOneJob
 from gpupool.base.units import format_share
+from gpupool.model.claim import SharingKind
 from gpupool.model.job import ENDED, JobState
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.jobs import ArrayOut, JobOut
@@ -157,9 +158,12 @@ def describe_uncreated_member(row: Row, index: int, why: WaitReason) -> JobOut:
 
 def describe_share(row: Row) -> str:
     """Return the share of a claim as text."""
-    best_effort = row.sharing == "best-effort"
     return format_share(
-        row.gpu_milli, row.memory_bytes, row.cards, best_effort=best_effort, profile=row.profile
+        row.gpu_milli,
+        row.memory_bytes,
+        row.cards,
+        unpromised=SharingKind(row.sharing).unpromised_text,
+        profile=row.profile,
     )
 
 

@@ -21,13 +21,17 @@ from gpupool.allocations.ledger.running_jobs import (
     build_holder,
     read_shapes,
 )
+from gpupool.allocations.store.gangs import read_shape
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.base.ids import new_id
 from gpupool.base.units import MIB
+from gpupool.fleet.tables import nodes
 from gpupool.metering.service import MeteringService
 from gpupool.model.allocation import AllocationState
+from gpupool.model.claim import SharingKind
 from gpupool.model.job import JobState
 from gpupool.model.partition import PartitionSlot
+from gpupool.model.sharing_default import choose_sharing
 from gpupool.network.model import make_dns_name
 from gpupool.network.ports import create_port
 from gpupool.scheduling import JobPlacement
@@ -78,6 +82,9 @@ _START_JOBS = (
 # The ids come back in the order of the rows, so that seats are written to the right allocations.
 _NEW_ALLOCATION = allocations.insert().returning(allocations.c.id, sort_by_parameter_order=True)
 _NEW_SEAT = seats.insert()
+_NODE_LABELS = sa.select(nodes.c.name, nodes.c.labels).where(
+    nodes.c.name.in_(sa.bindparam("nodes", expanding=True))
+)
 
 
 def write_grants(
@@ -185,6 +192,7 @@ def _insert_allocations(
 ) -> Sequence[int]:
     """Insert an allocation for each placement; return their row ids in the same order."""
     generation = write.touch_ledger()
+    defaults = _read_sharing_defaults(write, placements, pending)
     rows = list[dict[str, Any]]()
     for placement in placements:
         job = pending[placement.job]
@@ -204,6 +212,7 @@ def _insert_allocations(
             # A launcher holds its seats at once, but its agent sees them only when the other
             # members run.
             "held_back": job.launcher,
+            "sharing": defaults.get(placement.job),
         }
         rows.append(row)
     return write.execute(_NEW_ALLOCATION, rows).scalars().all()
@@ -220,6 +229,21 @@ def _create_ports(
         if job.network_id is not None:
             name = make_dns_name(job.name, job.array_name)
             create_port(write, job.network_id, allocation, name)
+
+
+def _read_sharing_defaults(
+    write: WriteTransaction, placements: Sequence[JobPlacement], pending: Mapping[str, Row]
+) -> dict[str, SharingKind]:
+    """Read the sharing of the jobs that name none, by job, as their nodes' labels say it now."""
+    unnamed = {p.job: p.node for p in placements if not pending[p.job].names_sharing}
+    if not unnamed:
+        return {}
+    rows = write.execute(_NODE_LABELS, {"nodes": list(set(unnamed.values()))})
+    labels = {row.name: row.labels for row in rows}
+    found = {}
+    for job, node in unnamed.items():
+        found[job] = choose_sharing(read_shape(pending[job]), labels[node])
+    return found
 
 
 def _insert_seats(

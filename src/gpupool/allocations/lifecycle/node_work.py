@@ -70,7 +70,7 @@ _WORK = (
         jobs.c.array_index,
         jobs.c.stop_requested,
         jobs.c.stop_grace_s,
-        claims.c.sharing,
+        sa.func.coalesce(allocations.c.sharing, claims.c.sharing).label("sharing"),
         claims.c.priority,
         claims.c.max_seconds,
         claims.c.needs,

@@ -65,9 +65,10 @@ def check_kind(job: Row, taken: Sequence[Row], gpu_milli: int | None) -> None:
         taken: The rows of its seats.
         gpu_milli: The requested compute per card; None if it stays.
     """
-    if job.sharing == SharingKind.BEST_EFFORT and gpu_milli is not None:
+    sharing = SharingKind(job.sharing)
+    if not sharing.promises_compute and gpu_milli is not None:
         raise RequestRejection(
-            f"job {job.name} is best effort: it holds no compute that could be resized",
+            f"job {job.name} is {sharing.unpromised_text}: it holds no compute that could be resized",
             hint=f"gpupool resize {job.name} --memory SIZE  changes its memory",
         )
     if taken[0].profile is not None:
@@ -89,7 +90,7 @@ def _is_whole(job: Row, seat: Row) -> bool:
     # As the node judges it when it chooses a mechanism: in whole MiB, because a card's memory is
     # rarely a multiple of one.
     all_of_it = seat.gpu_milli == WHOLE and seat.memory_bytes // MIB == seat.card_bytes // MIB
-    return bool(all_of_it and job.sharing != SharingKind.BEST_EFFORT)
+    return bool(all_of_it and SharingKind(job.sharing).promises_compute)
 
 
 def check_card(
@@ -154,7 +155,8 @@ def _suggest_size(job: Row, taken: Sequence[Row], beside: JobResizeHeadroom) -> 
             milli.append(seat.gpu_milli + quota.milli)
         if quota.size is not None:
             size.append(seat.memory_bytes + quota.size)
-    gpu = "" if job.sharing == SharingKind.BEST_EFFORT else f"--gpu {min(milli) / WHOLE:g} "
+    held = SharingKind(job.sharing).promises_compute
+    gpu = f"--gpu {min(milli) / WHOLE:g} " if held else ""
     return (
         f"the most it could have now: gpupool resize {job.name} {gpu}--memory {min(size) // MIB}MiB"
     )

@@ -24,6 +24,7 @@ from gpupool.allocations.views.job_pages import JobFilter, read_page
 from gpupool.allocations.views.mechanism_plan import plan_mechanism
 from gpupool.base.errors import NotOneJob, OutputIsPrivate, WrongState
 from gpupool.metering.service import MeteringService
+from gpupool.model.claim import SharingKind
 from gpupool.model.job import ENDED, JobState
 from gpupool.model.tenant import Principal
 from gpupool.store.database import Store
@@ -198,7 +199,7 @@ class JobService:
         if job.state != "running":
             return job
         held_milli = 0
-        if job.sharing != "best-effort":
+        if SharingKind(job.sharing).promises_compute:
             held_milli = sum(seat.gpu_milli for seat in job.seats)
         held_bytes = sum(seat.memory_bytes for seat in job.seats)
         use = self._metering.compute_use(job.id, held_milli, held_bytes, processes=processes)

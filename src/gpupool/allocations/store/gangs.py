@@ -170,6 +170,7 @@ def read_shape(row: Any) -> Shape:
         row.profile,
         needs=read_needs(row.needs),
         owner=row.owner or "",
+        names_sharing=row.names_sharing,
     )
 
 
@@ -190,6 +191,7 @@ def build_shape_columns(shape: Shape) -> dict[str, Any]:
         # None and not JSON's null, so that old and new rows without needs are alike.
         "needs": shape.needs.write() or None,
         "owner": shape.owner or None,
+        "names_sharing": shape.names_sharing,
     }
 
 

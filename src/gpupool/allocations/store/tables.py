@@ -85,6 +85,7 @@ claims = sa.Table(
         comment="that its jobs join; null: none",
     ),
     sa.Column("owner", sa.String(320), nullable=True, comment="that its card serves alone: MPS"),
+    sa.Column("names_sharing", sa.Boolean, nullable=False, server_default=sa.true()),
 )
 
 gangs = sa.Table(
@@ -120,15 +121,13 @@ gangs = sa.Table(
         "ix_gangs_unsettled", "id", sqlite_where=_IS_UNSETTLED, postgresql_where=_IS_UNSETTLED
     ),
 )
-#: The condition of the partial index, word for word: members of the gang are still to be written,
-#: or to be stopped.
+#: The partial index's condition, word for word: members are still to be written or stopped.
 IS_UNSETTLED = sa.text(f"({_IS_UNSETTLED.text})")
 
 arrays = sa.Table(
     "arrays",
     metadata,
-    # One row per submission with --array. Its members become rows of `jobs` when they are placed:
-    # decision 0015.
+    # One row per submission with --array. Members become `jobs` when placed: decision 0015.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("public_id", sa.String(16), nullable=False, unique=True),
     sa.Column("claim_id", sa.ForeignKey("claims.id"), nullable=False, unique=True),
@@ -315,6 +314,7 @@ allocations = sa.Table(
         server_default=sa.false(),
         comment="a launcher's, until it may start",
     ),
+    sa.Column("sharing", sa.String(16), nullable=True),  # its node's default; null: the claim's
     sa.Index(
         "ix_allocations_node_work",
         "node_id",

@@ -62,12 +62,13 @@ def check_shape(asked: ShapeIn, cards: CardTable | None = None, owner: str = "")
         model=asked.model,
         # Sorted, so that equal requests share a class of the queue.
         labels=tuple(sorted(asked.labels.items())),
-        sharing=SharingKind(asked.sharing),
+        sharing=SharingKind(asked.sharing or SharingKind.FIXED),
         cpu_milli=asked.cpu_milli,
         host_bytes=-(-asked.host_bytes // MIB) * MIB,
         within=gang_rows.build_within(asked.within),
         needs=_check_needs(asked, cards),
         owner=_check_owner(asked, owner),
+        names_sharing=asked.sharing is not None,
     )
 
 
@@ -78,7 +79,7 @@ def name_owner(tenant: str, run_as: RunAs | None) -> str:
 
 def _check_owner(asked: ShapeIn, owner: str) -> str:
     """Return the owner that the cards of a claim have meanwhile; empty without MPS."""
-    if SharingKind(asked.sharing) is not SharingKind.MPS:
+    if asked.sharing != SharingKind.MPS:
         return ""
     if not owner:
         raise BadOption(
@@ -114,7 +115,7 @@ def _check_partition(asked: ShapeIn, name: str, cards: CardTable | None) -> Shap
             f"a reservation holds cards and shares, no partitions ({name})",
             hint="reserve the card: --gpu 1",
         )
-    if asked.gpu_milli or asked.memory_bytes is not None or asked.sharing != "fixed":
+    if asked.gpu_milli or asked.memory_bytes is not None or asked.sharing not in (None, "fixed"):
         raise BadOption(
             f"a partition ({name}) has the compute and memory of its profile, for its holder alone",
             hint="leave out --gpu, --memory and --sharing",

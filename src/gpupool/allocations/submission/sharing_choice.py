@@ -48,7 +48,8 @@ def _prefer_mps(shape: Shape, view: Snapshot, tenant: str, owner: str) -> Shape:
         return shape
     if needs.goal not in _GOALS or needs.isolation is IsolationKind.FAULT:
         return shape
-    candidate = replace(shape, sharing=SharingKind.MPS, owner=owner)
+    # Chosen here, so no default of a node replaces it.
+    candidate = replace(shape, sharing=SharingKind.MPS, owner=owner, names_sharing=True)
     required = REQUIRED_LEVELS[IsolationKind.SOFT]
     for group in survey_mechanisms(view, candidate, tenant):
         option = group.choice.now

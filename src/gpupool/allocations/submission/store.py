@@ -226,6 +226,7 @@ def _describe_shape(shape: Shape) -> dict[str, Any]:
     if shape.selector == ANY_CARD:
         del fields["selector"]
     fields["needs"] = shape.needs.write()
+    del fields["names_sharing"]  # the log says what was asked for, not how
     return {name: value for name, value in fields.items() if value}
 
 

@@ -16,6 +16,7 @@ from gpupool.allocations.store.suspension_tables import suspensions
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.base.units import format_share
 from gpupool.fleet.tables import devices, nodes
+from gpupool.model.claim import SharingKind
 from gpupool.model.job import LIVE
 from gpupool.model.numa import read_numa_parts
 from gpupool.model.suspension import SuspensionState
@@ -73,6 +74,7 @@ _GRANTS = (
         allocations.c.holds,
         allocations.c.attach_socket,
         allocations.c.numa,
+        allocations.c.sharing,
         network_ports.c.address,
         suspensions.c.state.label("suspension"),
         suspensions.c.gpu_milli.label("suspended_milli"),
@@ -156,14 +158,14 @@ def _describe_suspension(seat: Row) -> SuspensionOut | None:
 def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
     # A job that waits again still has the released seats of its last run: they are not shown.
     mine = grant if row.state != "pending" else ()
-    best_effort = row.sharing == "best-effort"
+    sharing = SharingKind(mine[0].sharing or row.sharing if mine else row.sharing)
     memory = mine[0].memory_bytes if mine else row.memory_bytes
-    milli = mine[0].gpu_milli if mine and not best_effort else row.gpu_milli
+    milli = mine[0].gpu_milli if mine and sharing.promises_compute else row.gpu_milli
     placed = mine[0] if mine else None
     if placed and placed.suspension == SuspensionState.SUSPENDED:
         # Its seats are empty: its share is what it had, and needs again.
         memory = placed.suspended_bytes
-        milli = row.gpu_milli if best_effort else placed.suspended_milli
+        milli = placed.suspended_milli if sharing.promises_compute else row.gpu_milli
     numa_parts = read_numa_parts(placed.numa) if placed else ()
     return JobOut(
         id=row.public_id,
@@ -177,8 +179,14 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         memory_bytes=memory,
         count=row.cards,
         model=row.model,
-        sharing=row.sharing,
-        share=format_share(milli, memory, row.cards, best_effort=best_effort, profile=row.profile),
+        sharing=sharing.value,
+        share=format_share(
+            milli,
+            memory,
+            row.cards,
+            unpromised=sharing.unpromised_text,
+            profile=row.profile,
+        ),
         priority=row.priority,
         max_seconds=row.max_seconds,
         node=placed.node if placed else None,

@@ -6,6 +6,12 @@ import argparse
 import sys
 from typing import Any
 
+from gpupool.cli.accounts.promises import (
+    EXPLANATION,
+    PROMISE_FIELDS,
+    list_promise_columns,
+    sum_promises,
+)
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.listing import describe_instant
 from gpupool.terminal.output import (
@@ -33,6 +39,7 @@ def register(parser: CommandParser) -> None:
         "gpupool report --since 24h",
         "gpupool report --since 2026-11 --until 2026-12 --by tenant,user -o csv",
         "gpupool report --since 7d --by card",
+        "gpupool report --since 24h --by job --promises",
         "gpupool report --since 2026-11 --price H200:3.50 --price '*:1.20' --currency EUR",
     ]
     parser.add_argument(
@@ -62,6 +69,11 @@ def register(parser: CommandParser) -> None:
         help=f"what is charged: {', '.join(RULES)}",
     )
     parser.add_argument("--currency", metavar="NAME", help="currency of the prices")
+    parser.add_argument(
+        "--promises",
+        action="store_true",
+        help="GPU time promised, delivered, borrowed and denied (json and csv always have it)",
+    )
     add_output(parser)
 
 
@@ -81,6 +93,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         print_data(report, options.output)
     elif options.output == "csv":
         _write_rows(report)
+    elif options.promises:
+        sys.stdout.write(format_promises(report, color=context.color) + "\n")
     else:
         sys.stdout.write(
             format_report(report, wide=options.output == "wide", color=context.color) + "\n"
@@ -103,7 +117,9 @@ def _write_rows(report: dict[str, Any]) -> None:
     for row in (*report["rows"], _capacity_row(report)):
         card_hours = f"{row['card_milliseconds'] / 3_600_000:.3f}"
         rows.append({**row, "card_hours": card_hours, **beside})
-    write_csv(rows, [*ReportRow.model_fields, "card_hours", *beside])
+    # What came later stands last: programs may read the columns by their numbers.
+    first = [name for name in ReportRow.model_fields if name not in PROMISE_FIELDS]
+    write_csv(rows, [*first, "card_hours", *beside, *PROMISE_FIELDS])
 
 
 def _capacity_row(report: dict[str, Any]) -> Row:
@@ -117,15 +133,7 @@ def _capacity_row(report: dict[str, Any]) -> Row:
 
 def format_report(report: dict[str, Any], *, wide: bool = False, color: bool = False) -> str:
     """Format the report for people: title, rows, total, whether it closes."""
-    mark = {True: "   SIMULATED", False: "", None: ""}[report["simulated"]]
-    since = describe_instant(report["since_ns"])
-    until = describe_instant(report["until_ns"])
-    title = f"{since} to {until}, by {', '.join(report['by'])}{mark}"
-
-    columns = [TableColumn("", lambda row: row["kind"])]
-    for name in _NAMES:
-        if any(row.get(name) is not None for row in report["rows"]):
-            columns.append(_name_column(name))
+    columns = _list_name_columns(report["rows"])
     columns += [
         TableColumn("CARD-HOURS", lambda row: format_hours(row["card_milliseconds"]), right=True),
         TableColumn("OF CAPACITY", lambda row: _describe_part(row, report), right=True),
@@ -151,7 +159,7 @@ def format_report(report: dict[str, Any], *, wide: bool = False, color: bool = F
     total = _capacity_row(report)
     shown = [column for column in columns if wide or not column.wide]
     lines = [
-        title,
+        _describe_title(report),
         "",
         format_table([*report["rows"], total], shown, color=color),
         "",
@@ -164,6 +172,31 @@ def format_report(report: dict[str, Any], *, wide: bool = False, color: bool = F
     if report.get("starts"):  # a server from before the field says nothing of it
         lines.append(describe_starts(report["starts"]))
     return "\n".join(lines)
+
+
+def format_promises(report: dict[str, Any], *, color: bool = False) -> str:
+    """Format what the tenants were promised and what became of it."""
+    rows = [row for row in report["rows"] if row["kind"] == "tenant"]
+    if not rows:
+        return f"{_describe_title(report)}\n\nno share was held in this range"
+    columns = [*_list_name_columns(rows), *list_promise_columns(rows)]
+    table = format_table([*rows, sum_promises(rows)], columns, color=color)
+    return f"{_describe_title(report)}\n\n{table}\n\n{EXPLANATION}"
+
+
+def _describe_title(report: dict[str, Any]) -> str:
+    mark = {True: "   SIMULATED", False: "", None: ""}[report["simulated"]]
+    since = describe_instant(report["since_ns"])
+    until = describe_instant(report["until_ns"])
+    return f"{since} to {until}, by {', '.join(report['by'])}{mark}"
+
+
+def _list_name_columns(rows: list[Row]) -> list[TableColumn]:
+    columns = [TableColumn("", lambda row: row["kind"])]
+    for name in _NAMES:
+        if any(row.get(name) is not None for row in rows):
+            columns.append(_name_column(name))
+    return columns
 
 
 def describe_starts(counted: dict[str, int]) -> str:

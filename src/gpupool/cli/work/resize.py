@@ -9,6 +9,7 @@ from typing import Any
 
 from gpupool.base.units import format_share
 from gpupool.client.submission import resize_body
+from gpupool.model.claim import SharingKind
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
@@ -68,10 +69,15 @@ def describe_change(told: dict[str, Any]) -> str:
     job = told["job"]
     if not told["changed"]:
         return f"{job['name']}: {job['share']} already"
-    best_effort = job["sharing"] == "best-effort"
-    # Of best effort the compute is a limit of nothing, and it is shown as it is.
-    milli = job["gpu_milli"] if best_effort else told["gpu_milli_before"]
-    before = format_share(milli, told["memory_bytes_before"], job["count"], best_effort=best_effort)
+    sharing = SharingKind(job["sharing"])
+    # Without a promise the compute is a limit of nothing, and it is shown as it is.
+    milli = told["gpu_milli_before"] if sharing.promises_compute else job["gpu_milli"]
+    before = format_share(
+        milli,
+        told["memory_bytes_before"],
+        job["count"],
+        unpromised=sharing.unpromised_text,
+    )
     after = told["applied_milliseconds"]
     force = f", in force after {after:.0f} ms" if told["applied"] and after is not None else ""
     return f"{job['name']}: {before} -> {job['share']}{force}"

@@ -109,16 +109,16 @@ def _read_ask(pod: PodView, one: PodContainer) -> ContainerAsk | None:
 def _complete_compute(
     pod: PodView, one: PodContainer, ask: ContainerAsk, memory: PlacedWord | None
 ) -> ContainerAsk:
-    """`gpus` alone means whole cards; memory without compute is best-effort's alone."""
+    """`gpus` alone means whole cards; memory alone is for shares without a promise."""
     if ask.gpu_milli is not None:
         return ask
     if memory is None:
         return replace(ask, gpu_milli=WHOLE)
     sharing = _find_own(pod, one, "sharing")
-    if sharing is None or sharing.value != SharingKind.BEST_EFFORT:
+    if sharing is None or sharing.value not in (SharingKind.BEST_EFFORT, SharingKind.OFFLINE):
         raise ForeignValue(
             f"{memory} without a share of the compute",
-            hint=f"add {MILLI}, or {DOMAIN}/sharing: best-effort",
+            hint=f"add {MILLI}, or {DOMAIN}/sharing: best-effort (or offline)",
             path=memory.path,
         )
     return ask
@@ -276,7 +276,7 @@ DIALECT = Dialect(
         KnownWord(SLOT, WordPlace.RESOURCE, "1", "written on admission, beside totals"),
         *_describe_annotation(
             "sharing",
-            "`fixed`, `burst`, `best-effort`",
+            "`fixed`, `burst`, `best-effort`, `offline`",
             "how the share behaves beside its neighbours",
         ),
         *_describe_annotation("profile", "`1g.10gb`", "each card is a partition of that profile"),

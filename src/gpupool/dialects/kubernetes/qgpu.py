@@ -114,10 +114,10 @@ def _build_offline(
             path=greedy.path,
         )
     milli = amounts.parse_percent(greedy)
-    rule = f"qgpu: {greedy} % of the compute that online pods leave; lowest precedence on the card"
+    rule = f"qgpu: {greedy} % of the compute that online pods leave; after all of them on the card"
     return ContainerAsk(
-        1, milli, memory_bytes=size, sharing=SharingKind.BEST_EFFORT, urgency="low", rules=(*told, rule),
-        notes=("memory is held also while it is offline",),
+        1, milli, memory_bytes=size, sharing=SharingKind.OFFLINE, rules=(*told, rule),
+        notes=("its memory is held all the time, also while online pods have the card",),
     )  # fmt: skip
 
 
@@ -152,7 +152,7 @@ DIALECT = Dialect(
             GREEDY,
             WordPlace.RESOURCE,
             "1-100",
-            "offline pods: compute that others leave; best-effort, low on the card",
+            "offline pods: compute that others leave; sharing offline",
         ),
         KnownWord(
             _CLASS,

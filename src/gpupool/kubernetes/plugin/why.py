@@ -15,7 +15,6 @@ from gpupool.kubernetes.plugin.context import Context, Json
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import GpuNode
 from gpupool.kubernetes.resources.pod import ContainerShape, read_pod
-from gpupool.model.claim import SharingKind
 from gpupool.terminal.output import format_pairs, print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 
@@ -116,7 +115,7 @@ def _format_request(ask: ContainerShape) -> dict[str, Any]:
             shape.gpu_milli,
             shape.memory_bytes,
             shape.count,
-            best_effort=shape.sharing is SharingKind.BEST_EFFORT,
+            unpromised=shape.sharing.unpromised_text,
         ),
     }
 

@@ -3,7 +3,12 @@
 Other packages import from here. Knows no mechanism and no process.
 """
 
-from gpupool.mechanisms.regions.grants import check_grants, empty_grants
+from gpupool.mechanisms.regions.grants import (
+    PromiseSums,
+    check_grants,
+    empty_grants,
+    read_promises,
+)
 from gpupool.mechanisms.regions.layout import (
     COARSE_WORDS,
     DEVICES_FILE,
@@ -102,6 +107,7 @@ __all__ = [
     "FenceDeviceUsage",
     "FenceProcess",
     "FenceUsage",
+    "PromiseSums",
     "RegionHeader",
     "ShareLimits",
     "build_next_page",
@@ -113,6 +119,7 @@ __all__ = [
     "make_file",
     "parse_uuid",
     "read_limits",
+    "read_promises",
     "read_usage",
     "write_limits",
     "write_overhead",

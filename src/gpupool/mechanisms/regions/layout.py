@@ -34,7 +34,7 @@ USAGE_FILE: Final = "usage/region"
 DOORBELL_FILE: Final = "usage/doorbell"
 SIMGPU_FILE: Final = "simgpu/machine"
 
-SHARING: Final[Mapping[str, int]] = {"fixed": 0, "burst": 1, "best-effort": 2}
+SHARING: Final[Mapping[str, int]] = {"fixed": 0, "burst": 1, "best-effort": 2, "offline": 3}
 LEVELS: Final[Mapping[str, int]] = {"none": 0, "advisory": 1, "soft": 2}
 # States of a slot's owner word besides a process: see native/include/gpupool/region.h.
 OWNER_REAPING: Final = 1
@@ -94,7 +94,9 @@ class CGrant(ctypes.LittleEndianStructure):
         ("lease_until_ns", _u64),
         ("window_ns", _u64),
         ("beat_ns", _u64),
-        ("reserved", _u64 * 3),
+        ("borrowed_ns", _u64),
+        ("denied_ns", _u64),
+        ("reserved", _u64 * 1),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from gpupool.mechanisms.regions.grants import PromiseSums
 from gpupool.mechanisms.regions.layout import (
     LAYOUT,
     MAX_SLOTS,
@@ -90,12 +91,14 @@ class FenceUsage:
         charged_ns: the allocation's GPU time since it began, predicted and then corrected, by uuid.
         departed: what ended processes had used, by uuid.
         unknown_lookups: look-ups of driver functions that the fence's table does not know.
+        promises: what the arbiter counted of the allocation's promise, by uuid; empty: unknown.
     """
 
     processes: tuple[FenceProcess, ...] = ()
     charged_ns: Mapping[str, int] = field(default_factory=dict)
     departed: Mapping[str, FenceDeviceUsage] = field(default_factory=dict)
     unknown_lookups: int = 0
+    promises: Mapping[str, PromiseSums] = field(default_factory=dict)
 
     def sum_totals(self) -> dict[str, FenceDeviceUsage]:
         """Return the use by uuid of all processes together, ended ones included."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from gpupool.base.units import MIB, WHOLE
 from gpupool.model.catalogue import nearest_model
-from gpupool.model.claim import Shape, SharingKind
+from gpupool.model.claim import Shape
 from gpupool.model.partition import PartitionProfile
 from gpupool.model.quota import ResourceAmount
 from gpupool.scheduling.filtering.feasibility import (
@@ -125,7 +125,7 @@ def _find_smaller_partition(shape: Shape, free: FreeCapacity, room: QuotaHeadroo
 def _measure_offer(shape: Shape, free: FreeCapacity, room: QuotaHeadroom) -> tuple[Ints, Ints]:
     """Per card, the free compute and memory of at most the requested share."""
     milli = np.full(len(free.cards), shape.gpu_milli)
-    if shape.sharing is not SharingKind.BEST_EFFORT:
+    if shape.sharing.promises_compute:
         milli = np.minimum(milli, _limit_column(free.milli, room.milli, shape.count))
     size = _limit_column(free.size, room.size, shape.count) // MIB * MIB
     if shape.memory_bytes is None:

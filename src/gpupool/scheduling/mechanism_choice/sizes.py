@@ -54,8 +54,7 @@ def is_whole_card(shape: Shape, card_bytes: int) -> bool:
 
 def format_amounts(shape: Shape, memory_bytes: int) -> str:
     """Return both numbers of a share on a card: `0.30 GPU (30 % compute) + 8192 MiB`."""
-    best_effort = shape.sharing is SharingKind.BEST_EFFORT
-    return format_share(shape.gpu_milli, memory_bytes, best_effort=best_effort)
+    return format_share(shape.gpu_milli, memory_bytes, unpromised=shape.sharing.unpromised_text)
 
 
 def _fit_profile(offer: MechanismOffer, name: str) -> SizeFit:

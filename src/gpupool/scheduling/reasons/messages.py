@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupool.base.units import format_mib, format_share
-from gpupool.model.claim import RejectionReason, Shape, SharingKind
+from gpupool.model.claim import RejectionReason, Shape
 from gpupool.model.quota import MEMORY, Resource
 from gpupool.scheduling.reasons.phrases import (
     format_amount,
@@ -227,8 +227,12 @@ def describe_node_need(shape: Shape, seat_bytes: int | None) -> str:
 
 
 def _format_share(shape: Shape, seat_bytes: int | None) -> str:
-    best_effort = shape.sharing is SharingKind.BEST_EFFORT
-    return format_share(shape.gpu_milli, seat_bytes, best_effort=best_effort, profile=shape.profile)
+    return format_share(
+        shape.gpu_milli,
+        seat_bytes,
+        unpromised=shape.sharing.unpromised_text,
+        profile=shape.profile,
+    )
 
 
 def describe_cards_out(

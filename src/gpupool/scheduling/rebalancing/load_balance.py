@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from gpupool.base.fairness import compute_jain_index
-from gpupool.model.claim import SharingKind
 from gpupool.scheduling.filtering import numa_affinity
 from gpupool.scheduling.rebalancing.move_limits import MoveTally, RebalancingLimits
 from gpupool.scheduling.rebalancing.workspace import (
@@ -98,7 +97,7 @@ def plan_rebalancing(
 def measure_loads(snapshot: Snapshot, whole: bool = False) -> Ints:
     """Measure per card what jobs hold of its compute; a moving job counts where it goes.
 
-    Best-effort jobs count what they asked for. Cards in partition mode carry no shares, so no load.
+    Jobs without a promise count what they asked for. Cards in partition mode carry no shares, so no load.
 
     Args:
         snapshot: the pool.
@@ -122,10 +121,8 @@ def is_rebalanceable(job: RunningJob) -> bool:
 
 
 def _measure_job_load(job: RunningJob) -> Ints:
-    best_effort = job.shape.sharing is SharingKind.BEST_EFFORT
-    return np.array(
-        [job.shape.gpu_milli] * len(job.rows) if best_effort else job.milli, dtype=np.int64
-    )
+    held = job.shape.sharing.promises_compute
+    return np.array(job.milli if held else [job.shape.gpu_milli] * len(job.rows), dtype=np.int64)
 
 
 def _measure_spread(load: Ints, shared: Bools, among: Bools) -> LoadSpread:

@@ -97,6 +97,7 @@ class EventLogRecorder:
 def _describe_shape(shape: Shape) -> dict[str, Any]:
     """Describe a shape as a pool's log does; what is not given is left out."""
     fields = {**asdict(shape), "needs": shape.needs.write()}
+    del fields["names_sharing"]
     return {name: value for name, value in fields.items() if value}
 
 

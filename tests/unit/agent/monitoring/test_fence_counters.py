@@ -5,7 +5,12 @@ from __future__ import annotations
 
 from gpupool.agent.monitoring.fence_counters import make_job_sample
 from gpupool.agent.monitoring.usage import TreeUsage
-from gpupool.mechanisms.regions import FenceDeviceUsage, FenceProcess, FenceUsage
+from gpupool.mechanisms.regions import (
+    FenceDeviceUsage,
+    FenceProcess,
+    FenceUsage,
+    PromiseSums,
+)
 from gpupool.model.device import DeviceProcess, DeviceUsage
 from gpupool.wire.common import BIG
 from gpupool.wire.fleet import ReportsIn
@@ -80,3 +85,16 @@ def test_a_tenant_that_writes_nonsense_into_its_region_holds_up_nobodys_report()
     assert ReportsIn.model_validate(ReportsIn(jobs=[sample]).model_dump()).jobs == [sample]
     assert sample.cards is not None
     assert sample.cards[0].gpu_nanoseconds == BIG
+
+
+def test_the_sums_of_the_promise_are_of_all_cards_or_unknown() -> None:
+    cards = {"GPU-a": FenceDeviceUsage(), "GPU-b": FenceDeviceUsage()}
+    known = {"GPU-a": PromiseSums(3_000_000, 5_000_000), "GPU-b": PromiseSums(1_000_000, 0)}
+    charged = dict.fromkeys(cards, 0)
+    whole = make_job_sample("j-1", TREE, {}, FenceUsage((), charged, cards, 0, known))
+    assert (whole.borrowed_milliseconds, whole.denied_milliseconds) == (4, 5)
+    del known["GPU-b"]
+    part = make_job_sample("j-1", TREE, {}, FenceUsage((), charged, cards, 0, known))
+    assert (part.borrowed_milliseconds, part.denied_milliseconds) == (None, None)
+    assert part.cards is not None
+    assert [card.borrowed_nanoseconds for card in part.cards] == [3_000_000, None]

@@ -17,8 +17,9 @@ from gpupool.model.allocation import AllocationState
 from gpupool.model.tenant import UserRole
 from gpupool.scheduling.preemption.victims import PreemptionRules
 from gpupool.store.tables import events
-from gpupool.wire.fleet import DeviceSample, JobSample, ReportIn, ReportsIn, UsageOut, WorkOut
+from gpupool.wire.fleet import ReportIn, ReportsIn, WorkOut
 from gpupool.wire.people import QuotaIn
+from gpupool.wire.samples import DeviceSample, JobSample, UsageOut
 from gpupool.wire.submissions import GroupIn, RoleIn
 from tests.support.house import House
 

@@ -10,6 +10,7 @@ from gpupool.allocations.ledger.grants import write_grants
 from gpupool.allocations.store.tables import allocations, jobs
 from gpupool.base.errors import StaleGeneration
 from gpupool.fleet.tables import devices
+from gpupool.model.sharing_default import SHARING_LABEL
 from gpupool.scheduling import JobPlacement
 from gpupool.scheduling.engine.cycle import cycle
 from gpupool.wire.submissions import GroupIn, RoleIn
@@ -76,3 +77,32 @@ def test_every_part_of_a_grant_names_what_it_took(house: House) -> None:
     with house.store.read() as connection:
         granted = sa.select(sa.func.count()).where(allocations.c.state == "granted")
         assert connection.execute(granted).scalar_one() == 3
+
+
+def test_a_job_that_names_no_sharing_takes_its_nodes_default_for_good(house: House) -> None:
+    house.register(2, labels={SHARING_LABEL: "burst"})
+    house.submit(300, 8, name="unnamed")
+    house.submit(300, 8, name="named", sharing="fixed")
+    house.submit(1000, None, name="whole")
+    house.register(2, labels={})
+    house.submit(300, 8, name="later")
+    names = ("unnamed", "named", "whole", "later")
+    kinds = ["burst", "fixed", "fixed", "fixed"]
+    assert [house.job(name).sharing for name in names] == kinds
+    told = {item.job_name: item.sharing for item in house.work()}
+    assert [told[name] for name in names] == kinds
+    house.restart()
+    assert house.job("unnamed").sharing == "burst"
+
+
+def test_jobs_take_the_defaults_of_the_nodes_that_they_are_placed_on(house: House) -> None:
+    house.register(1, "node-2", labels={SHARING_LABEL: "burst"})
+    house.submit(1000, None, name="holder", count=2)
+    parts = [RoleIn(name="worker", count=2)]
+    house.submit(400, 8, name="gang", gang=GroupIn(name="all", parts=parts))
+    house.finish("holder")
+    house.submit(900, 8, name="large")
+    members = [house.job(f"gang.{rank}") for rank in range(2)]
+    assert {(one.node, one.sharing) for one in members} == {("node-2", "burst")}
+    assert house.job("large").node == "node-1"
+    assert house.job("large").sharing == "fixed"

@@ -19,9 +19,10 @@ from gpupool.metering.tables import delivered, intervals
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.quota.working_quotas import WorkingQuotas
 from gpupool.store.tables import events
-from gpupool.wire.fleet import JobSample, ReportIn, ReportsIn
+from gpupool.wire.fleet import ReportIn, ReportsIn
 from gpupool.wire.jobs import ResizeIn
 from gpupool.wire.people import LimitIn
+from gpupool.wire.samples import JobSample
 from tests.support.house import House
 from tests.support.ledger_sums import held, used
 from tests.support.resizing import quota, resize, rows, running, work_of

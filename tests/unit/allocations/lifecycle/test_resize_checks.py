@@ -129,13 +129,18 @@ def test_a_whole_card_has_no_fence_to_change(house: House) -> None:
         resize(house, "train", 500)
 
 
-def test_best_effort_holds_no_compute_but_its_memory_can_change(house: House) -> None:
-    running(house, "train", sharing="best-effort")
-    with pytest.raises(RequestRejection, match="best effort"):
+@pytest.mark.parametrize(
+    ("sharing", "text"), [("best-effort", "best effort"), ("offline", "offline")]
+)
+def test_a_share_without_a_promise_can_change_its_memory_alone(
+    house: House, sharing: str, text: str
+) -> None:
+    running(house, "train", sharing=sharing)
+    with pytest.raises(RequestRejection, match=f"is {text}: it holds no compute"):
         resize(house, "train", 500)
     resize(house, "train", gib=16)
     assert used(house)[0] == (0, 16 * GIB, 1)
-    assert house.job("train").share == "0.30 GPU (best effort) + 16384 MiB"
+    assert house.job("train").share == f"0.30 GPU ({text}) + 16384 MiB"
 
 
 def test_only_what_runs_can_be_resized(house: House) -> None:

@@ -21,6 +21,7 @@ from tests.unit.client.scripted_pool import ScriptedPool
         ("report", "report"),
         ("report-wide", "report -o wide"),
         ("report-csv", "report -o csv"),
+        ("report-promises", "report --promises"),
     ],
 )
 def test_report_prints_the_recorded_output(name: str, line: str, golden_line: GoldenLine) -> None:

@@ -62,12 +62,13 @@ def test_what_makes_no_sense_is_refused_with_the_numbers(
     assert said(pod(limits)).startswith(refusal)
 
 
-def test_best_effort_may_ask_for_memory_alone() -> None:
-    ask = ask_of(pod({f"{D}/memory": "8Gi"}, {f"{D}/sharing": "best-effort"}))
+@pytest.mark.parametrize("sharing", ["best-effort", "offline"])
+def test_a_share_without_a_promise_may_ask_for_memory_alone(sharing: str) -> None:
+    ask = ask_of(pod({f"{D}/memory": "8Gi"}, {f"{D}/sharing": sharing}))
     assert (ask.gpu_milli, ask.memory_bytes, ask.sharing, ask.held_milli) == (
         None,
         8 << 30,
-        SharingKind.BEST_EFFORT,
+        SharingKind(sharing),
         0,
     )
 

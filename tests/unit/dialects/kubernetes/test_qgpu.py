@@ -84,11 +84,13 @@ def test_an_unknown_policy_is_a_guess_that_is_told() -> None:
 
 def test_offline_pods_take_what_is_left_and_online_ones_ask_for_memory_alone() -> None:
     offline = ask_of(pod({GREEDY: 30, MEMORY: 8}, {CLASS: "offline"}))
-    assert (offline.sharing, offline.urgency, offline.memory_bytes, offline.held_milli) == (
-        SharingKind.BEST_EFFORT,
-        "low",
+    assert (offline.sharing, offline.memory_bytes, offline.held_milli) == (
+        SharingKind.OFFLINE,
         8 << 30,
         0,
+    )
+    assert said(pod({GREEDY: 30, MEMORY: 8}, {CLASS: "offline"})) == (
+        "0.30 GPU (offline) + 8192 MiB, offline"
     )
     online = ask_of(pod({MEMORY: 8}, {CLASS: "online"}))
     assert (online.gpu_milli, online.urgency, online.memory_bytes) == (None, "high", 8 << 30)

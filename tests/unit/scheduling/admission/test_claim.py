@@ -131,8 +131,12 @@ def test_a_proportional_share_is_judged_by_the_smallest_card_that_could_take_it(
     )
 
 
-def test_best_effort_holds_no_compute_of_the_quota() -> None:
-    want = shape(900, sharing=SharingKind.BEST_EFFORT)
+@pytest.mark.parametrize("sharing", [SharingKind.BEST_EFFORT, SharingKind.OFFLINE])
+def test_a_share_without_a_promise_holds_memory_alone_of_the_quota(sharing: SharingKind) -> None:
+    want = shape(900, sharing=sharing)
+    limited = judge_claim(want, tenant(0, memory=GIB // 2), cards("1xT4"), tenant_name="nlp")
+    assert limited is not None
+    assert limited.dominant is RejectionReason.QUOTA
     assert judge_claim(want, tenant(0), cards("1xT4"), tenant_name="nlp") is None
 
 
