@@ -213,9 +213,8 @@ class Agent:
         self.jobs.join(seconds)
         self._reporter.join(seconds)
         self._observer.join(seconds)
-        self._auditor.join(seconds)
-        self._arbiter.join(seconds)
-        self._engine.join(seconds)
+        for part in (self._auditor, self._arbiter, self._engine):
+            part.join(seconds)
         self._cgroups.remove_unused()
         os.close(self._lock_file)
 

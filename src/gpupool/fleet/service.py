@@ -67,8 +67,7 @@ class FleetService:
         self._liveness = AgentLiveness()
         self._samples = LatestSamples()
 
-    # Nodes
-    # ---------------------------------------------------------------------------------------------
+    # Nodes ----------------------------------------------------------------------------------------
 
     def await_agents(self) -> None:
         """Mark all nodes as not ready until their agents have reported every job."""

@@ -79,7 +79,7 @@ def name_owner(tenant: str, run_as: RunAs | None) -> str:
 
 def _check_owner(asked: ShapeIn, owner: str) -> str:
     """Return the owner that the cards of a claim have meanwhile; empty without MPS."""
-    if asked.sharing != SharingKind.MPS:
+    if asked.sharing is None or SharingKind(asked.sharing) is not SharingKind.MPS:
         return ""
     if not owner:
         raise BadOption(
