@@ -32,7 +32,10 @@ STRIDES = {
     "switch vgpu": 3,
 }
 OTHER_STRIDE = 13
-KILLS = 24
+#: The compute partition modes are one code; CPX is killed at every change.
+STRIDES |= dict.fromkeys(("switch dpx", "switch tpx", "switch qpx"), 3)
+#: One of each rig.
+KILLS = len(RIGS)
 
 
 @pytest.fixture

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from gpupool.mechanisms.compute_partitions import ComputePartitionSwitch
 from gpupool.mechanisms.passthrough import PassthroughSwitch
 from gpupool.mechanisms.pci.mode_switch import OperationSwitch
 from gpupool.mechanisms.sriov import SriovSwitch
 from gpupool.mechanisms.vgpu import VgpuSwitch
-from gpupool.model.device import Device
+from gpupool.model.device import COMPUTE_PARTITION_MODES, CardMode, Device
+from gpupool.probes.amd import AmdProbe
+from tests.support.compute_partitions import make_kernel
 from tests.support.handover_builders import CARD, build_card_machine, crash_at, make_device
 from tests.support.handover_machines import MACHINES, TYPES
 from tests.support.kill_rigs.contract import Call, Killer, KillRig, RigBuilder
@@ -99,6 +102,13 @@ def make_vgpu(root: Path) -> _Machine:
     return kernel, VgpuSwitch(root, runner), make_device()
 
 
+def make_partitions(mode: CardMode, root: Path) -> _Machine:
+    """An MI300X that is cut into agents."""
+    kernel = make_kernel(root, modes=f"SPX, {mode.upper()}")
+    (device,) = AmdProbe(root).scan().devices
+    return kernel, ComputePartitionSwitch(mode, root, InlineRunner(kernel)), device
+
+
 def make_switch(make: Callable[[Path], _Machine]) -> RigBuilder:
     """Return the builder of a rig of a mode switch."""
 
@@ -137,4 +147,8 @@ BUILDERS: dict[str, RigBuilder] = {
     "switch passthrough": make_switch(make_passthrough),
     "switch sriov": make_switch(make_sriov),
     "switch vgpu": make_switch(make_vgpu),
+    **{
+        f"switch {mode}": make_switch(partial(make_partitions, mode))
+        for mode in COMPUTE_PARTITION_MODES
+    },
 }

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gpupool.mechanisms.card_modes import SWITCHES
+from gpupool.mechanisms.compute_partitions import MemoryPartitionSwitch
 from gpupool.mechanisms.registry import LAYERS, MECHANISMS
 from tests.support.kill_rigs import handovers, layers, mig, simulated
 from tests.support.kill_rigs.contract import RigBuilder
@@ -22,7 +23,10 @@ def list_registered() -> list[str]:
     """List what the product has registered, by the names of rigs."""
     found = [f"mechanism {name}" for name in MECHANISMS]
     found += [f"layer {layer.name}" for layer in LAYERS]
-    found += [f"switch {mode}" for mode in SWITCHES]
+    for mode, switch in SWITCHES.items():
+        # A memory partition mode is shown and never switched, so nothing of it can be killed.
+        if not isinstance(switch, MemoryPartitionSwitch):
+            found.append(f"switch {mode}")
     return found
 
 
