@@ -81,10 +81,9 @@ def find_neighbour_problem(view: AllocationView, situation: CardSituation) -> st
     device = view.granted[0].device
     record = situation.record
     if record is not None and (record.tenant, record.uid) != (view.tenant, view.seat.uid):
-        return (
-            f"{device.uuid} has an MPS daemon of another owner: tenant {record.tenant}, "
-            f"uid {record.uid}, got tenant {view.tenant}, uid {view.seat.uid}"
-        )
+        # The text reaches the tenant of the job, which learns of no other one by name.
+        whose = "another account" if record.tenant == view.tenant else "another tenant"
+        return f"{device.uuid} has an MPS daemon of {whose}, and serves one owner at a time"
     if situation.mode is ComputeMode.PROHIBITED:
         return f"{device.uuid} has compute mode {situation.mode}: an operator closed it"
     if situation.foreign:

@@ -329,7 +329,7 @@ def test_a_limit_that_the_daemon_does_not_take_is_refused(
 def test_another_owner_is_refused_and_nothing_changes(node: Node) -> None:
     node.prepare()
     before = sorted(node.state.rglob("*"))
-    with pytest.raises(RequestRejection, match="another owner"):
+    with pytest.raises(RequestRejection, match="an MPS daemon of another"):
         node.mechanism.prepare(describe_share("al-2", tenant="blue"), node.state)
     assert sorted(node.state.rglob("*")) == before
 

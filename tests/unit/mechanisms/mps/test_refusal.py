@@ -69,10 +69,10 @@ def test_what_mps_cannot_serve_is_refused_with_the_numbers(
 
 def test_a_card_of_another_owner_is_refused() -> None:
     text = find_neighbour_problem(describe_share(), situation(record=record(tenant="blue")))
-    assert "tenant blue" in text
-    assert "another owner" in text
+    assert "blue" not in text, "a tenant learns of no other one by name"
+    assert "an MPS daemon of another tenant" in text
     text = find_neighbour_problem(describe_share(), situation(record=record(uid=4242)))
-    assert "uid 4242" in text
+    assert "an MPS daemon of another account" in text
 
 
 def test_an_old_driver_is_refused_beside_other_tenants_alone() -> None:
