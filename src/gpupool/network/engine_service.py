@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.errors import NetworkingUnavailable, StillInUse
+from gpupool.base.health import CheckFinding, fail, warn, well
 from gpupool.network.tables import network_engine, network_ports, networks
 from gpupool.store.database import Store
 from gpupool.wire.networks import NetworkEngineOut, NetworkEngineReport, NetworkEngineWork
@@ -143,6 +144,18 @@ class NetworkEngineService:
             write.execute(network_engine.update().values(**values))
             write.event(f"network.{report.state}", agent, data={"reason": report.reason})
             write.announce("network-engine")
+
+    def check(self) -> CheckFinding:
+        """Check that networks are carried; a pool that did not enable them is well."""
+        engine = self.get_state()
+        if engine.state == "off":
+            return well("not enabled")
+        if engine.state == "failed":
+            # The reason of a failed start has the packages that this machine lacks.
+            return fail(f"the engine failed: {engine.reason}", "gpupool network status")
+        if engine.state == "ready":
+            return well(f"ready; {engine.networks} networks, {engine.jobs} jobs in them")
+        return warn(f"the engine is {engine.state}", "gpupool network status")
 
     def read_northbound(self) -> str | None:
         """Return where the northbound database is; None while the engine is not ready."""

@@ -71,6 +71,7 @@ def compose_services(
     checks.add("jobs", allocations.overdue.has_overdue_jobs)
     checks.add("placement", partial(check_placement, allocations))
     engine = allocations.network_engine
+    checks.add("networks", engine.check)
     return ServiceSet(
         store,
         tenancy,

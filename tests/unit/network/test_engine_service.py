@@ -28,6 +28,18 @@ def test_enable_asks_the_agent_once_and_its_report_makes_it_ready(house: Network
     assert engine.read_northbound() == "unix:/run/x"
 
 
+def test_a_check_is_well_where_networks_are_off_or_ready(house: NetworkHouse) -> None:
+    engine = house.allocations.network_engine
+    assert (engine.check().state, engine.check().text) == ("ok", "not enabled")
+    engine.enable()
+    assert engine.check().state == "warn"
+    house.tell_engine("failed", reason="this machine lacks ovn-northd; apt-get install ovn-central")
+    assert engine.check().state == "fail"
+    assert "apt-get install ovn-central" in engine.check().text
+    house.tell_engine("ready", northbound="unix:/run/x")
+    assert engine.check().text == "ready; 0 networks, 0 jobs in them"
+
+
 def test_a_failed_engine_says_why_and_can_be_tried_again(house: NetworkHouse) -> None:
     engine = house.allocations.network_engine
     engine.enable()
