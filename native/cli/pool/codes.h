@@ -99,6 +99,7 @@ static const struct {
     {"GP-5008", 7, true},
     {"GP-5009", 7, true},
     {"GP-5010", 1, false},
+    {"GP-5011", 7, true},
     {"GP-5023", 7, true},
     {"GP-5024", 7, true},
     {"GP-5032", 7, true},

@@ -14,6 +14,7 @@ from gpupool import __version__
 from gpupool.agent.config import AgentConfig
 from gpupool.agent.facts import describe_node
 from gpupool.agent.reports import Api
+from gpupool.base.errors import ProbeSuspended
 from gpupool.mechanisms.fence_survey import survey_fence
 from gpupool.mechanisms.foreign_pieces import ForeignPieceFinder, ForeignPieces
 from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
@@ -24,7 +25,7 @@ from gpupool.mechanisms.released_step import await_released_steps, is_driver_sus
 from gpupool.model.device import CardMode, Device
 from gpupool.model.isolation.host_facts import HostFacts
 from gpupool.probes.accounting import explain_accounting_off
-from gpupool.probes.contract import Machine, Probe, ProbeSuspended
+from gpupool.probes.contract import Machine, Probe
 from gpupool.probes.simulated import SimulatedProbe
 from gpupool.wire.fleet import NodeIn
 

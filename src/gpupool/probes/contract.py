@@ -10,14 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from gpupool.base.errors import ServiceUnavailable
 from gpupool.model.device import Device, DeviceHealth, DeviceUsage
 from gpupool.model.numa import NumaNode
 from gpupool.model.topology import Topology
-
-
-class ProbeSuspended(ServiceUnavailable):
-    """Cards are not read now, because a step needs their driver closed. What was known holds."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ TAGS = {
     "agents": "What a node's agent is told, and tells.",
     "metrics": "The pool's figures for Prometheus.",
     "reservations": "Capacity held for a tenant from a time on.",
+    "networks": "Networks of tenants, and the engine that carries them.",
     "metering": "What was promised, what was used, and what it adds up to.",
 }
 PROBLEMS = {

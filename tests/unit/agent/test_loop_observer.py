@@ -13,8 +13,9 @@ import pytest
 from gpupool.agent.config import AgentConfig
 from gpupool.agent.loop import Agent
 from gpupool.agent.monitoring.observer import UsageObserver
+from gpupool.base.errors import ProbeSuspended
 from gpupool.model.device import DeviceHealth, DeviceProcess, DeviceUsage
-from gpupool.probes.contract import HealthEvent, Machine, ProbeSuspended
+from gpupool.probes.contract import HealthEvent, Machine
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from gpupool.probes.simulated_health import set_health
 from gpupool.wire.samples import DeviceSample, JobSample

@@ -12,7 +12,8 @@ import pytest
 from gpupool.agent import nodes as agent_nodes
 from gpupool.agent.config import AgentConfig
 from gpupool.agent.nodes import AgentNodes
-from gpupool.probes.contract import Machine, ProbeSuspended
+from gpupool.base.errors import ProbeSuspended
+from gpupool.probes.contract import Machine
 from gpupool.probes.nvml.gate import GATE
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 from gpupool.wire.fleet import NodeIn

@@ -12,9 +12,9 @@ import threading
 import time
 from pathlib import Path
 
+from gpupool.base.errors import ProbeSuspended
 from gpupool.mechanisms.contract import NotYet
 from gpupool.mechanisms.released_step import await_released_steps, run_released_step
-from gpupool.probes.contract import ProbeSuspended
 from gpupool.probes.nvml import NvmlProbe
 from gpupool.probes.nvml.gate import GATE
 

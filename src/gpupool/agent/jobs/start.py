@@ -53,13 +53,12 @@ from gpupool.agent.supervisor.host_limits import (
 )
 from gpupool.agent.supervisor.log_quota import note_owner
 from gpupool.agent.suspension.suspender import JobSuspender, is_suspension_wish
-from gpupool.base.errors import GpupoolError, NotFound, VmRejection
+from gpupool.base.errors import GpupoolError, NotFound, ProbeSuspended, VmRejection
 from gpupool.mechanisms.contract import AllocationView, NotYet
 from gpupool.mechanisms.preparation import prepare_allocation, resize_allocation
 from gpupool.mechanisms.released_step import explain_wait
 from gpupool.mechanisms.slow_step import PAUSE_SECONDS
 from gpupool.model.isolation.claim_needs import read_needs
-from gpupool.probes.contract import ProbeSuspended
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.wire.fleet import WorkOut
 

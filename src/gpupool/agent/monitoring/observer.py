@@ -16,12 +16,12 @@ from pathlib import Path
 
 from gpupool.agent.monitoring.fence_counters import make_job_sample
 from gpupool.agent.monitoring.usage import TreeUsage, read_processes, sum_process_trees
-from gpupool.base.errors import GpupoolError
+from gpupool.base.errors import GpupoolError, ProbeSuspended
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.model.device import DeviceProcess, DeviceUsage
-from gpupool.probes.contract import HealthEvent, Machine, Probe, ProbeSuspended
+from gpupool.probes.contract import HealthEvent, Machine, Probe
 from gpupool.wire.samples import DeviceSample, JobSample, ProcessOut, UsageOut
 
 #: With up to so many probes a thread waits for the events of each; more probes are asked with each

@@ -128,6 +128,12 @@ class VmUnreachable(ServiceUnavailable, code="GP-5045", title="A virtual machine
     """A virtual machine does not answer."""
 
 
+class ProbeSuspended(
+    ServiceUnavailable, code="GP-5011", title="Cards are not read while a step needs their driver"
+):
+    """A step needs the driver of the cards closed. What was known of them holds."""
+
+
 class CudaCallFailure(GpupoolError, code="GP-5010", title="The CUDA driver refused a call"):
     """`details` has the `function` and its `result`, a CUresult."""
 

@@ -16,6 +16,7 @@ from typing import Any
 from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.base.errors import (
     GpupoolError,
+    ProbeSuspended,
     RequestRejection,
     ServiceUnavailable,
     StillInUse,
@@ -39,7 +40,6 @@ from gpupool.mechanisms.slow_step import (
     is_step_running,
 )
 from gpupool.model.device import CardMode, Device, ModeNeed, ModeOffer
-from gpupool.probes.contract import ProbeSuspended
 from gpupool.probes.nvml.instances import NvmlInstances
 
 #: The vendor's command for a reset; NVML has no call for it. It refuses while the card is in use,

@@ -11,8 +11,9 @@ import threading
 import time
 from typing import Any
 
+from gpupool.base.errors import ProbeSuspended
 from gpupool.model.device import DeviceHealth
-from gpupool.probes.contract import HealthEvent, ProbeSuspended
+from gpupool.probes.contract import HealthEvent
 from gpupool.probes.nvml.driver import NvmlDriver
 from gpupool.probes.nvml.xids import judge_xid
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
-from gpupool.base.errors import ServiceUnavailable
-from gpupool.probes.contract import ProbeSuspended
+from gpupool.base.errors import ProbeSuspended, ServiceUnavailable
 
 #: Seconds that calls of the driver may take to return before NVML is closed. A scan of sixteen busy
 #: cards takes a few; longer than `events.SLICE_SECONDS`.

@@ -18,6 +18,7 @@ from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.jobs import Jobs
 from gpupool.agent.jobs.launch import LaunchSettings
 from gpupool.agent.supervisor.client import JobState, inspect_job
+from gpupool.base.errors import ProbeSuspended
 from gpupool.mechanisms import preparation
 from gpupool.mechanisms.contract import (
     AllocationView,
@@ -28,7 +29,6 @@ from gpupool.mechanisms.contract import (
     PreparedAllocation,
 )
 from gpupool.mechanisms.share import CountedShare
-from gpupool.probes.contract import ProbeSuspended
 from gpupool.probes.nvml.gate import GATE
 from gpupool.probes.simulated import parse_sim
 from gpupool.wire.fleet import ReportIn, RunAs, WorkOut, WorkSeat

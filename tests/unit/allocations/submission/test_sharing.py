@@ -117,8 +117,9 @@ def test_a_pool_without_mps_refuses_with_the_reason_of_each_mechanism(house: Hou
     with pytest.raises(IsolationNotOffered) as refused:
         submit(house, None)
     assert refused.value.message == (
-        "no card gives --sharing mps to 0.30 GPU (30 % compute) + 2048 MiB: 1 × L40S (whole: it "
-        "serves fixed and burst shares; mps is asked; fence: it does not serve mps shares)"
+        "no card gives --sharing mps to 0.30 GPU (30 % compute) + 2048 MiB\n1 × L40S:\n"
+        "- whole: it serves fixed and burst shares; mps is asked\n"
+        "- fence: it does not serve mps shares"
     )
 
 

@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from gpupool.base.errors import ServiceUnavailable
-from gpupool.probes.contract import ProbeSuspended
+from gpupool.base.errors import ProbeSuspended, ServiceUnavailable
 from gpupool.probes.nvml.driver import NvmlDriver
 from gpupool.probes.nvml.gate import DriverGate
 
