@@ -239,3 +239,88 @@ def test_peered_networks_reach_each_other_and_no_third_one(pool: RealPool) -> No
     pool.do("network", "peering-revoke", "a", peering)
     pool.until(lambda: ask(pool, "c", server, 1) == "TimeoutError", "the end of the peering")
     pool.do("network", "delete", "c", "--yes")
+
+
+OUTSIDE = """
+import socket
+server = socket.create_server(("{address}", 7001))
+while True:
+    peer, source = server.accept()
+    peer.sendall(source[0].encode())
+    peer.close()
+"""
+ASK_OUTSIDE = """
+import socket, sys
+try:
+    print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 2).recv(40).decode())
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.fixture
+def outside() -> Iterator[str]:
+    """A machine beside this one, with a server; returns its address."""
+    name = f"gpt-out-{os.getpid()}"
+    commands = (
+        f"ip netns add {name}",
+        f"ip link add gptout0 type veth peer name eth0 netns {name}",
+        "ip addr add 203.0.113.1/24 dev gptout0",
+        "ip link set gptout0 up",
+        f"ip -n {name} addr add 203.0.113.2/24 dev eth0",
+        f"ip -n {name} link set eth0 up",
+    )
+    for command in commands:
+        subprocess.run(command.split(), check=True)
+    server = subprocess.Popen(
+        ["ip", "netns", "exec", name, sys.executable, "-c", OUTSIDE.format(address="203.0.113.2")]
+    )
+    yield "203.0.113.2"
+    server.kill()
+    server.wait()
+    subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def ask_outside(pool: RealPool, network: str, address: str, port: int = 7001) -> str:
+    words = ("run", "-q", "--network", network, "--gpu", "0.1", "--")
+    return pool.do(*words, sys.executable, "-c", ASK_OUTSIDE, address, str(port)).strip()
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="needs the package nftables")
+def test_a_gateway_leads_outside_and_neither_to_the_machine_nor_to_other_tenants(
+    pool: RealPool, outside: str
+) -> None:
+    forwarding = Path("/proc/sys/net/ipv4/ip_forward").read_text()
+    assert ask_outside(pool, "a", outside) == "TimeoutError"
+    for network in ("a", "b"):
+        pool.do("network", "gateway-create", network)
+    pool.until(
+        lambda: ask_outside(pool, "a", outside) == "203.0.113.1",
+        "packets with the machine's address",
+    )
+    assert ask_outside(pool, "b", outside) == "203.0.113.1"
+    uplink = [pool.json("network", "show", name)["gateway"]["address"] for name in ("a", "b")]
+    assert len(set(uplink)) == 2
+    # The machine itself answers nothing, and no other tenant's network is reached.
+    machine = subprocess.Popen(
+        [sys.executable, "-c", OUTSIDE.format(address="203.0.113.1").replace("7001", "7002")]
+    )
+    try:
+        assert ask_outside(pool, "a", "203.0.113.1", 7002) == "TimeoutError"
+    finally:
+        machine.kill()
+        machine.wait()
+    assert ask_outside(pool, "a", uplink[1], 7000) == "TimeoutError"
+    assert ask(pool, "a", "10.0.0.2") == "from-a"
+    for network in ("a", "b"):
+        pool.do("network", "gateway-delete", network)
+    pool.until(lambda: ask_outside(pool, "a", outside) == "TimeoutError", "the end of the gateway")
+    rules = ["nft", "list", "tables"]
+    pool.until(
+        lambda: (
+            f"gpupool_{mark(pool)}"
+            not in subprocess.run(rules, capture_output=True, text=True, check=True).stdout
+        ),
+        "the end of the rules",
+    )
+    assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == forwarding

@@ -7,14 +7,14 @@ far it is; `reconciler` connects where the agent says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from gpupool.base.errors import NetworkingUnavailable, StillInUse
 from gpupool.base.health import CheckFinding, fail, warn, well
 from gpupool.network.tables import network_engine, network_ports, networks
-from gpupool.store.database import Store
+from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.networks import NetworkEngineOut, NetworkEngineReport, NetworkEngineWork
 
 
@@ -118,7 +118,8 @@ class NetworkEngineService:
         row = _read_row(connection)
         if row is None or row.agent != agent or row.work_seq <= after:
             return after, None
-        return row.work_seq, NetworkEngineWork(want="stop" if row.state == "stopping" else "run")
+        want: Literal["run", "stop"] = "stop" if row.state == "stopping" else "run"
+        return row.work_seq, NetworkEngineWork(want=want, uplink=_has_gateways(connection))
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
         """Apply what an agent says of the engine. Idempotent."""
@@ -138,10 +139,13 @@ class NetworkEngineService:
                 "state": report.state,
                 "reason": report.reason,
                 "northbound": report.northbound,
+                "uplink": report.uplink,
             }
             if all(getattr(row, name) == value for name, value in values.items()):
                 return
             write.execute(network_engine.update().values(**values))
+            if row.uplink != report.uplink:
+                _announce_gateways(write)
             write.event(f"network.{report.state}", agent, data={"reason": report.reason})
             write.announce("network-engine")
 
@@ -162,6 +166,25 @@ class NetworkEngineService:
         with self._store.read() as connection:
             row = _read_row(connection)
         return row.northbound if row is not None and row.state == "ready" else None
+
+
+def renew_uplink(write: WriteTransaction) -> None:
+    """Tell the engine's agent anew whether some network has a gateway, in the caller's transaction."""
+    row = _read_row(write.connection)
+    if row is not None:
+        write.execute(network_engine.update().values(work_seq=write.touch_ledger()))
+        write.announce(("node", row.agent))
+
+
+def _has_gateways(connection: sa.Connection) -> bool:
+    query = sa.select(networks.c.id).where(networks.c.has_gateway).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def _announce_gateways(write: WriteTransaction) -> None:
+    """Announce the networks whose rows depend on the uplink."""
+    found = write.execute(sa.select(networks.c.id).where(networks.c.has_gateway)).scalars()
+    write.announce(*(("network", network_id) for network_id in found))
 
 
 def require_ready(connection: sa.Connection) -> None:

@@ -88,12 +88,28 @@ class PeeringEnd:
 
 
 @dataclass(frozen=True)
+class Gateway:
+    """The way of a network to what lies outside of the pool.
+
+    Attributes:
+        address: of the network's router on the uplink; its packets have it outside.
+        uplink: prefix of the uplink.
+        next_hop: the machine's address on the uplink.
+    """
+
+    address: IPv4Address
+    uplink: IPv4Network
+    next_hop: IPv4Address
+
+
+@dataclass(frozen=True)
 class Network:
     """A virtual private cloud (VPC) of one tenant with all that is in it.
 
     Attributes:
         domain: DNS domain of the names of its ports.
         mtu: largest packet inside the network, in bytes.
+        id: row id, which makes the MAC address of its gateway unique in the pool.
     """
 
     key: str
@@ -103,6 +119,8 @@ class Network:
     subnets: tuple[Subnet, ...] = ()
     ports: tuple[Port, ...] = ()
     peerings: tuple[PeeringEnd, ...] = ()
+    id: int = 0
+    gateway: Gateway | None = None
 
 
 def make_dns_name(job: str, array: str | None = None) -> str:
@@ -123,6 +141,13 @@ def make_mac(first: int, number: int) -> str:
     """Make a MAC address of a first byte and a number below 2**40."""
     octets = (first, *number.to_bytes(5, "big"))
     return ":".join(f"{octet:02x}" for octet in octets)
+
+
+def make_gateway(network_id: int, uplink: IPv4Network) -> Gateway:
+    """Make the gateway of a network: the machine has the first address of the uplink."""
+    # Networks of a pool at once are fewer than the addresses of an uplink, so none is there twice.
+    offset = 2 + network_id % (uplink.num_addresses - 3)
+    return Gateway(uplink[offset], uplink, uplink[1])
 
 
 def make_router_mac(subnet: Subnet) -> str:

@@ -10,6 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from ipaddress import IPv4Network
 
+from gpupool.network.gateway_rows import (
+    compile_gateway,
+    key_route,
+    key_router_port,
+    list_nat_keys,
+)
 from gpupool.network.model import (
     LINK_PREFIX,
     Network,
@@ -42,6 +48,8 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
     for end in network.peerings:
         rows.append(_compile_peering_port(end))
         rows += [_compile_route(end, prefix) for prefix in end.prefixes]
+    if network.gateway is not None:
+        rows += compile_gateway(network, network.gateway)
     return tuple(rows)
 
 
@@ -51,16 +59,22 @@ def name_port(port: str) -> str:
 
 
 def _compile_router(network: Network) -> NorthboundRow:
+    has_gateway = network.gateway is not None
+    uplink = frozenset({key_router_port(network)}) if has_gateway else frozenset[str]()
+    default = frozenset({key_route(network)}) if has_gateway else frozenset[str]()
     return NorthboundRow(
         "Logical_Router",
         f"router/{network.key}",
         {"name": f"gpupool-{network.key}"},
         {
             "ports": _keys("router-port", (subnet.key for subnet in network.subnets))
-            | frozenset(_key_end(end) for end in network.peerings),
+            | frozenset(_key_end(end) for end in network.peerings)
+            | uplink,
             "static_routes": frozenset(
                 _key_route(end, prefix) for end in network.peerings for prefix in end.prefixes
-            ),
+            )
+            | default,
+            "nat": list_nat_keys(network) if has_gateway else frozenset(),
         },
     )
 
@@ -87,6 +101,7 @@ def _compile_router_port(subnet: Subnet) -> NorthboundRow:
             "networks": (f"{subnet.gateway}/{subnet.cidr.prefixlen}",),
             "peer": (),
         },
+        {"gateway_chassis": frozenset()},
     )
 
 

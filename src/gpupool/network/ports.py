@@ -33,6 +33,7 @@ _WORK = (
         networks.c.public_id.label("network"),
         networks.c.name.label("network_name"),
         networks.c.mtu,
+        networks.c.has_gateway,
     )
     .join(subnets, subnets.c.id == network_ports.c.subnet_id)
     .join(networks, networks.c.id == network_ports.c.network_id)
@@ -106,6 +107,7 @@ def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> 
             mtu=row.mtu,
             domain=make_domain(row.network_name),
             dns_name=row.name,
+            has_gateway=row.has_gateway,
         )
     return found
 

@@ -10,8 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.network.addresses import find_gateway
-from gpupool.network.model import Network, PeeringEnd, Port, Subnet
-from gpupool.network.tables import network_peerings, network_ports, networks, subnets
+from gpupool.network.model import Network, PeeringEnd, Port, Subnet, make_gateway
+from gpupool.network.tables import (
+    network_engine,
+    network_peerings,
+    network_ports,
+    networks,
+    subnets,
+)
 
 Row = sa.Row[Any]
 
@@ -47,6 +53,7 @@ def read_networks(
     parts = _read_subnets(connection, None if keys is None else ids)
     ports = _read_ports(connection, None if keys is None else ids)
     ends = _read_peerings(connection, rows)
+    uplink = read_uplink(connection)
     found = dict[str, Network]()
     for row in rows:
         found[row.public_id] = Network(
@@ -57,8 +64,16 @@ def read_networks(
             tuple(parts[row.id]),
             tuple(ports[row.id]),
             tuple(ends[row.id]),
+            row.id,
+            make_gateway(row.id, uplink) if row.has_gateway and uplink is not None else None,
         )
     return found
+
+
+def read_uplink(connection: sa.Connection) -> IPv4Network | None:
+    """Read the prefix of the machine's uplink; None while there is none."""
+    text = connection.execute(sa.select(network_engine.c.uplink)).scalar_one_or_none()
+    return IPv4Network(text) if text else None
 
 
 def make_domain(network: str) -> str:

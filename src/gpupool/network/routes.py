@@ -98,6 +98,22 @@ def delete_subnet(
     return Response(status_code=204)
 
 
+@router.put("/networks/{network}/gateway")
+def create_gateway(
+    network: str, service: Service, caller: TenantManager, tenant: Tenant = None
+) -> NetworkOut:
+    """Let the jobs of a network reach what lies outside of the pool."""
+    return service.create_gateway(caller, network, tenant)
+
+
+@router.delete("/networks/{network}/gateway")
+def delete_gateway(
+    network: str, service: Service, caller: TenantManager, tenant: Tenant = None
+) -> NetworkOut:
+    """Cut the jobs of a network off from what lies outside of the pool."""
+    return service.delete_gateway(caller, network, tenant)
+
+
 @router.get("/networks/{network}/peerings")
 def list_peerings(
     network: str, service: Peerings, caller: Reader, tenant: Tenant = None

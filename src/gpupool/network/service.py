@@ -17,6 +17,7 @@ from gpupool.base.errors import (
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import check_overlap, count_port_addresses, parse_cidr
+from gpupool.network.engine_service import renew_uplink, require_ready
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import count_addresses
 from gpupool.network.tables import network_ports, networks, subnets
@@ -153,9 +154,47 @@ class NetworkService:
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))
             write.execute(networks.delete().where(networks.c.id == row.id))
             data = {"network": row.public_id}
+            if row.has_gateway:
+                renew_uplink(write)
             write.event("network.deleted", row.name, tenant_id=row.tenant_id, data=data)
             write.announce(("network", row.id))
             write.answer(204, None)
+
+    def create_gateway(self, caller: Principal, name: str, tenant: str | None = None) -> NetworkOut:
+        """Let the jobs of a network reach what lies outside of the pool. Idempotent.
+
+        Their packets leave with the address of the machine. Jobs that run already keep the name
+        servers that they started with.
+
+        Raises:
+            UnknownNetwork: the tenant has no such network.
+            NetworkingUnavailable: networking is off, or its engine cannot work.
+        """
+        return self._set_gateway(caller, name, tenant, wanted=True)
+
+    def delete_gateway(self, caller: Principal, name: str, tenant: str | None = None) -> NetworkOut:
+        """Cut the jobs of a network off from what lies outside of the pool. Idempotent."""
+        return self._set_gateway(caller, name, tenant, wanted=False)
+
+    def _set_gateway(
+        self, caller: Principal, name: str, tenant: str | None, *, wanted: bool
+    ) -> NetworkOut:
+        with self._store.write() as write:
+            row = self.find_network(write.connection, caller, name, tenant)
+            if wanted:
+                require_ready(write.connection)
+            if row.has_gateway != wanted:
+                changed = networks.update().where(networks.c.id == row.id)
+                write.execute(changed.values(has_gateway=wanted))
+                kind = "network.gateway_created" if wanted else "network.gateway_deleted"
+                data = {"network": row.public_id}
+                write.event(kind, row.name, tenant_id=row.tenant_id, data=data)
+                renew_uplink(write)
+                write.announce(("network", row.id))
+            row = _read_row(write.connection, row.id)
+            out = describe_networks(write.connection, [row])[0]
+            write.answer(200, out.model_dump(mode="json"))
+        return out
 
     def _refuse_used_subnet(self, connection: sa.Connection, row: Any, subnet: Any) -> None:
         """Raise StillInUse while jobs have addresses of a subnet, or wait for them."""

@@ -15,6 +15,7 @@ networks = sa.Table(
     sa.Column("name", sa.String(63), nullable=False),
     sa.Column("mtu", sa.Integer, nullable=False),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
+    sa.Column("has_gateway", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.UniqueConstraint("tenant_id", "name"),
 )
 
@@ -72,6 +73,13 @@ network_engine = sa.Table(
     sa.Column("agent", sa.String(63), nullable=False, comment="whose node runs the databases"),
     sa.Column("state", sa.String(16), nullable=False, comment="starting, ready, failed, stopping"),
     sa.Column("reason", sa.String(400), nullable=False, comment="why it is in that state"),
+    sa.Column(
+        "uplink",
+        sa.String(18),
+        nullable=False,
+        server_default="",
+        comment="prefix between the networks and their machine; empty: none is set up",
+    ),
     sa.Column("northbound", sa.String(200), nullable=False, comment="where the server connects"),
     sa.Column(
         "work_seq", sa.BigInteger, nullable=False, comment="when its agent last had news of it"

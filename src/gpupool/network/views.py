@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from ipaddress import IPv4Network
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.network.addresses import count_port_addresses
-from gpupool.network.model import make_mac
-from gpupool.network.reading import make_domain, make_subnet
+from gpupool.network.model import make_gateway, make_mac
+from gpupool.network.reading import make_domain, make_subnet, read_uplink
 from gpupool.network.tables import network_ports, subnets
 from gpupool.tenancy.tables import tenants
-from gpupool.wire.networks import NetworkOut, NetworkPortOut, SubnetOut
+from gpupool.wire.networks import GatewayOut, NetworkOut, NetworkPortOut, SubnetOut
 
 
 def describe_networks(
@@ -21,6 +22,7 @@ def describe_networks(
 ) -> list[NetworkOut]:
     """Describe rows of `networks`, in their order."""
     ids = [row.id for row in rows]
+    uplink = read_uplink(connection)
     owners = _read_tenants(connection, {row.tenant_id for row in rows})
     parts = _read_subnets(connection, ids)
     ports = _read_ports(connection, ids) if with_ports else {}
@@ -33,10 +35,17 @@ def describe_networks(
             domain=make_domain(row.name),
             subnets=parts[row.id],
             ports=ports.get(row.id, []),
+            gateway=_describe_gateway(row, uplink) if row.has_gateway else None,
             created_ns=row.created_ns,
         )
         for row in rows
     ]
+
+
+def _describe_gateway(row: Any, uplink: IPv4Network | None) -> GatewayOut:
+    if uplink is None:
+        return GatewayOut(state="starting")
+    return GatewayOut(state="ready", address=str(make_gateway(row.id, uplink).address))
 
 
 def _read_tenants(connection: sa.Connection, ids: set[int]) -> dict[int, str]:

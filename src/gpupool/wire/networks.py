@@ -53,6 +53,13 @@ class NetworkPortOut(WireModel):
     dns_name: str
 
 
+class GatewayOut(WireModel):
+    """The way of a network to what lies outside of the pool."""
+
+    state: Literal["starting", "ready"]
+    address: str | None = Field(None, description="of its packets on the machine's uplink")
+
+
 class NetworkOut(WireModel):
     id: str
     name: str
@@ -63,6 +70,7 @@ class NetworkOut(WireModel):
     ports: list[NetworkPortOut] = Field(
         default_factory=list, description="jobs in it; empty in lists"
     )
+    gateway: GatewayOut | None = Field(None, description="null: its jobs reach nothing outside")
     created_ns: int
 
 
@@ -101,6 +109,7 @@ class NetworkEngineWork(WireModel):
     """What an agent has to do about the engine on its machine."""
 
     want: Literal["run", "stop"]
+    uplink: bool = Field(False, description="some network has a gateway")
 
 
 class NetworkEngineReport(WireModel):
@@ -109,6 +118,7 @@ class NetworkEngineReport(WireModel):
     state: Literal["starting", "ready", "failed", "stopped"]
     reason: str = Field("", max_length=400)
     northbound: str = Field("", max_length=200)
+    uplink: str = Field("", max_length=18, description="its prefix, where one is set up")
 
 
 class PortWork(WireModel):
@@ -123,3 +133,4 @@ class PortWork(WireModel):
     mtu: int
     domain: str
     dns_name: str
+    has_gateway: bool = Field(False, description="it reaches the machine's name servers")

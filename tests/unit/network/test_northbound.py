@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gpupool.network.model import make_dns_name
+from dataclasses import replace
+from ipaddress import IPv4Network
+
+from gpupool.network.model import make_dns_name, make_gateway
 from gpupool.network.northbound import compile_network, name_port
 from gpupool.network.rows import NorthboundRow
 from tests.unit.network.networks import make_network
@@ -54,3 +57,28 @@ def test_dns_names_of_members_are_host_names() -> None:
     assert make_dns_name("Train_x.y") == "train-x-y"
     assert make_dns_name("train.12", "train") == "train-12.train"
     assert make_dns_name("a.b.0", "a.b") == "a-b-0.a-b"
+
+
+def test_a_gateway_adds_nat_for_each_subnet_and_a_default_route() -> None:
+    plain = make_network(3, 2)
+    network = replace(plain, id=3, gateway=make_gateway(3, IPv4Network("198.18.0.0/16")))
+    rows = compile_network(network)
+    keys = {row.key for row in rows}
+    assert len(keys) == len(rows)
+    assert all(keys >= refs for row in rows for refs in row.references.values())
+    (nat,) = (row for row in rows if row.table == "NAT")
+    assert nat.columns == {
+        "type": "snat",
+        "external_ip": "198.18.0.5",
+        "logical_ip": "10.0.0.0/24",
+    }
+    (route,) = (row for row in rows if row.table == "Logical_Router_Static_Route")
+    assert route.columns == {"ip_prefix": "0.0.0.0/0", "nexthop": "198.18.0.1"}
+    assert {row.key for row in compile_network(plain)} < keys
+
+
+def test_networks_of_an_uplink_have_addresses_of_their_own() -> None:
+    uplink = IPv4Network("198.18.0.0/16")
+    found = [make_gateway(number, uplink).address for number in range(1, 2000)]
+    assert len(set(found)) == len(found)
+    assert uplink[1] not in found

@@ -7,6 +7,7 @@ import pytest
 from gpupool.base.errors import (
     BadAddress,
     NameTaken,
+    NetworkingUnavailable,
     OverlappingSubnets,
     StillInUse,
     SubnetFull,
@@ -99,3 +100,25 @@ def test_a_network_takes_no_more_jobs_than_it_has_addresses(house: NetworkHouse)
     with pytest.raises(SubnetFull) as caught:
         house.submit(100, 1, network="a")
     assert caught.value.details == {"addresses": 13, "jobs": 13}
+
+
+def test_a_gateway_asks_the_engine_for_an_uplink_and_is_ready_with_it(house: NetworkHouse) -> None:
+    house.create_network("a", "10.0.0.0/24")
+    networks = house.allocations.networks
+    with pytest.raises(NetworkingUnavailable):
+        networks.create_gateway(house.admin, "a")
+    house.enable()
+    made = networks.create_gateway(house.admin, "a")
+    assert made.gateway is not None
+    assert (made.gateway.state, made.gateway.address) == ("starting", None)
+    work = house.allocations.agents.read_work("node-1", 0).network
+    assert work is not None
+    assert work.uplink
+    house.tell_engine("ready", northbound="unix:/nowhere", uplink="198.18.0.0/16")
+    ready = networks.create_gateway(house.admin, "a").gateway
+    assert ready is not None
+    assert (ready.state, ready.address) == ("ready", "198.18.0.3")
+    networks.delete_network(house.admin, "a")
+    work = house.allocations.agents.read_work("node-1", 0).network
+    assert work is not None
+    assert not work.uplink

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.mechanisms.contract import HelperProcess
+from gpupool.network.gateway_rows import CHASSIS, PHYSICAL_NETWORK
 
 #: The bridge that jobs are plugged into: an interface of the switch's namespace.
 BRIDGE: Final = "br-int"
+#: The bridge that the cable to this machine is plugged into.
+UPLINK_BRIDGE: Final = "br-uplink"
 #: Where iproute2 finds namespaces, so `ip netns` shows them to admins.
 NAMESPACES: Final = Path("/run/netns")
-#: The name of this machine in the southbound database.
-CHASSIS: Final = "gpupool"
 
 #: By program, the package of Debian and Ubuntu that has it.
 _PROGRAMS: Final[Mapping[str, str]] = {
@@ -139,6 +140,7 @@ def make_switch_settings(files: EngineFiles, datapath: str) -> dict[str, str]:
         "ovn-encap-type": "geneve",
         "ovn-encap-ip": "127.0.0.1",
         "ovn-monitor-all": "true",
+        "ovn-bridge-mappings": f"{PHYSICAL_NETWORK}:{UPLINK_BRIDGE}",
     }
 
 

@@ -29,6 +29,7 @@ from gpupool.agent.network.daemons import (
 )
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
 from gpupool.agent.network.switch_ports import SwitchPorts
+from gpupool.agent.network.uplink import INNER, Uplink
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import make_directory_durably
 from gpupool.base.errors import NetworkingUnavailable
@@ -91,7 +92,7 @@ class NetworkEngine:
     def _run(self) -> None:
         while (work := self._take_work()) is not None:
             with mark_busy(6 * _START_SECONDS):
-                self._tell(self._stop() if work.want == "stop" else self._start())
+                self._tell(self._stop() if work.want == "stop" else self._start(work))
             self._thread.mark_well()
 
     def _take_work(self) -> NetworkEngineWork | None:
@@ -109,18 +110,24 @@ class NetworkEngine:
         if is_news:
             self._report(report)
 
-    def _start(self) -> NetworkEngineReport:
+    def _start(self, work: NetworkEngineWork) -> NetworkEngineReport:
         """Start what does not run, and say how it is. Idempotent."""
+        done = self._last
+        if done is not None and done.state == "ready":
+            return self._watch(done)
         try:
             self._check_machine()
             self._create_databases()
-            self._start_daemons()
+            uplink, reason = self._start_daemons(work)
         except NetworkingUnavailable as error:
             hint = f"; {error.hint}" if error.hint else ""
             return NetworkEngineReport(state="failed", reason=f"{error.message}{hint}"[:400])
         except (SupervisorError, OSError) as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
-        return NetworkEngineReport(state="ready", northbound=self._files.remote("northbound"))
+        northbound = self._files.remote("northbound")
+        return NetworkEngineReport(
+            state="ready", reason=reason[:400], northbound=northbound, uplink=uplink
+        )
 
     def _check_machine(self) -> None:
         missing = find_missing_programs()
@@ -145,7 +152,17 @@ class NetworkEngine:
             subprocess.run(arguments, check=True, capture_output=True, timeout=_START_SECONDS)
             temporary.rename(file)
 
-    def _start_daemons(self) -> None:
+    def _watch(self, done: NetworkEngineReport) -> NetworkEngineReport:
+        """Start daemons that have ended; what they are told is in their databases."""
+        try:
+            helpers = (*list_database_servers(self._files), *list_workers(self._files))
+            self._helpers.start(_USER, helpers)
+        except (SupervisorError, OSError) as error:
+            return NetworkEngineReport(state="failed", reason=str(error)[:400])
+        return done
+
+    def _start_daemons(self, work: NetworkEngineWork) -> tuple[str, str]:
+        """Start the daemons; return the prefix of the uplink, and why there is none."""
         self._helpers.start(_USER, list_database_servers(self._files))
         ports = open_ports(self._files)
         try:
@@ -156,8 +173,23 @@ class NetworkEngine:
                     f"the switch did not make its bridge within {_START_SECONDS:g} s",
                     hint=f"see the logs below {self._root / 'daemons'}",
                 )
+            return self._set_up_uplink(ports) if work.uplink else self._remove_uplink(ports)
         finally:
             ports.close()
+
+    def _set_up_uplink(self, ports: SwitchPorts) -> tuple[str, str]:
+        try:
+            prefix = Uplink(self._files, self._root).set_up()
+        except NetworkingUnavailable as error:
+            # Networks without a gateway do not need it.
+            return "", f"gateways wait: {error.message}; {error.hint}"
+        ports.add_uplink(INNER, find_datapath())
+        return str(prefix), ""
+
+    def _remove_uplink(self, ports: SwitchPorts) -> tuple[str, str]:
+        ports.remove_uplink()
+        Uplink(self._files, self._root).remove()
+        return "", ""
 
     def _stop(self) -> NetworkEngineReport:
         try:
@@ -184,6 +216,7 @@ def end_engine(root: Path, helpers: HelperProcesses) -> None:
     for port in namespaces.list_ports():
         namespaces.remove(port)
     helpers.release(_USER)
+    Uplink(files, root).remove()
     # With the interfaces that a switch in user space leaves when it ends.
     remove_namespace(files.namespace)
     shutil.rmtree(files.run, ignore_errors=True)

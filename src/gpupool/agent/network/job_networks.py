@@ -12,6 +12,7 @@ from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.engine import open_ports
 from gpupool.agent.network.namespaces import JobNamespaces, JobNetwork, name_interface
 from gpupool.agent.network.switch_ports import SwitchPorts
+from gpupool.agent.network.uplink import read_name_servers
 from gpupool.agent.supervisor.client import BindMount, JobSpec
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.northbound import name_port
@@ -102,4 +103,7 @@ def make_resolv_conf(work: PortWork) -> str:
     # OVN 23.03 gives no answer to a question for the IPv6 address of a name that has none, and
     # glibc takes a missing answer for a failure. glibc knows `no-aaaa` from 2.36 on.
     options = "no-aaaa single-request timeout:2 attempts:2"
-    return f"nameserver {work.gateway}\nsearch {work.domain}\noptions {options}\n"
+    # The switch answers names of the network whatever server is asked; others pass to that server.
+    servers = read_name_servers() if work.has_gateway else []
+    lines = [f"nameserver {server}" for server in servers or [work.gateway]]
+    return "\n".join((*lines, f"search {work.domain}", f"options {options}", ""))

@@ -62,7 +62,7 @@ class JobNamespaces:
 
         Idempotent; undoes first what a killed agent left half made.
         """
-        library = _import_pyroute2()
+        library = import_pyroute2()
         network = JobNetwork(self._locate(work.id), name_interface(work.id))
         if self._is_complete(library, network, work):
             return network
@@ -70,11 +70,11 @@ class JobNamespaces:
         create_namespace(network.namespace)
         inside = os.open(network.namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            with _enter(self._switch), library.IPRoute() as switch:
+            with enter_namespace(self._switch), library.IPRoute() as switch:
                 _create_cable(switch, network.interface, work, inside)
         finally:
             os.close(inside)
-        with _enter(network.namespace):
+        with enter_namespace(network.namespace):
             _set_up_inside(library, work)
         return network
 
@@ -84,7 +84,7 @@ class JobNamespaces:
         Processes that are still in it keep it without a cable.
         """
         if self._switch.exists():
-            with _enter(self._switch), _import_pyroute2().IPRoute() as switch:
+            with enter_namespace(self._switch), import_pyroute2().IPRoute() as switch:
                 for index in switch.link_lookup(ifname=name_interface(port)):
                     switch.link("del", index=index)
         remove_namespace(self._locate(port))
@@ -104,10 +104,10 @@ class JobNamespaces:
         """Whether an earlier call made all of it: the address comes last."""
         if not network.namespace.exists() or not self._switch.exists():
             return False
-        with _enter(self._switch), library.IPRoute() as switch:
+        with enter_namespace(self._switch), library.IPRoute() as switch:
             if not switch.link_lookup(ifname=network.interface):
                 return False
-        with _enter(network.namespace), library.IPRoute() as inside:
+        with enter_namespace(network.namespace), library.IPRoute() as inside:
             addresses = inside.get_addr(family=socket.AF_INET, label="eth0")
             routes = inside.get_default_routes(family=socket.AF_INET)
         return bool(addresses) and bool(routes) and addresses[0].get("address") == work.address
@@ -116,13 +116,13 @@ class JobNamespaces:
 def create_namespace(path: Path) -> None:
     """Make a network namespace of that name. Idempotent."""
     if not path.exists():
-        _import_pyroute2().netns.create(path.name)
+        import_pyroute2().netns.create(path.name)
 
 
 def remove_namespace(path: Path) -> None:
     """Remove the name of a network namespace; it ends with its last process. Idempotent."""
     if path.exists():
-        _import_pyroute2().netns.remove(path.name)
+        import_pyroute2().netns.remove(path.name)
 
 
 def _create_cable(switch: Any, interface: str, work: PortWork, inside: int) -> None:
@@ -136,12 +136,12 @@ def _create_cable(switch: Any, interface: str, work: PortWork, inside: int) -> N
         peer={"ifname": "eth0", "address": work.mac, "mtu": work.mtu, "net_ns_fd": inside},
     )
     switch.link("set", index=switch.link_lookup(ifname=interface)[0], state="up")
-    _turn_checksum_off(interface)
+    turn_checksum_off(interface)
 
 
 def _set_up_inside(library: Any, work: PortWork) -> None:
     """Give this thread's namespace its address and its route."""
-    _turn_checksum_off("eth0")
+    turn_checksum_off("eth0")
     with library.IPRoute() as inside:
         cable = inside.link_lookup(ifname="eth0")[0]
         inside.link("set", index=inside.link_lookup(ifname="lo")[0], state="up")
@@ -152,7 +152,7 @@ def _set_up_inside(library: Any, work: PortWork) -> None:
     Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 2147483647")
 
 
-def _turn_checksum_off(interface: str) -> None:
+def turn_checksum_off(interface: str) -> None:
     """Turn checksum offload off: over a switch in user space TCP does not connect with it."""
     value = array.array("B", struct.pack("II", _SET_TX_CHECKSUM, 0))
     request = struct.pack("16sP16x", interface.encode(), value.buffer_info()[0])
@@ -161,7 +161,7 @@ def _turn_checksum_off(interface: str) -> None:
 
 
 @contextlib.contextmanager
-def _enter(namespace: Path) -> Iterator[None]:
+def enter_namespace(namespace: Path) -> Iterator[None]:
     """Put this thread, and no other, into a network namespace for a while."""
     library = ctypes.CDLL(None, use_errno=True)
     here = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -183,7 +183,8 @@ def _set_namespace(setns: Callable[[int, int], int], descriptor: int) -> None:
         raise OSError(number, f"cannot enter a network namespace: {os.strerror(number)}")
 
 
-def _import_pyroute2() -> Any:
+def import_pyroute2() -> Any:
+    """Import the library. Raises NetworkingUnavailable with the command that installs it."""
     try:
         import pyroute2
         import pyroute2.netns

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
-from gpupool.agent.network.daemons import BRIDGE
+from gpupool.agent.network.daemons import BRIDGE, UPLINK_BRIDGE
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.ovn.session import OvsdbSession
 
 _TABLES: Final = {
     "Open_vSwitch": ("bridges", "external_ids", "next_cfg", "cur_cfg"),
-    "Bridge": ("name", "ports"),
+    "Bridge": ("name", "ports", "datapath_type", "fail_mode"),
     "Port": ("name", "interfaces", "external_ids"),
-    "Interface": ("name", "external_ids", "error"),
+    "Interface": ("name", "type", "external_ids", "error"),
 }
 #: Marks our ports, and names the port of the pool that each one is.
 OWNER: Final = "gpupool-port"
@@ -52,6 +52,46 @@ class SwitchPorts:
         """Block until the switch has made its bridge; false when the time is over before."""
         with self._lock:
             return self._session.wait_for(lambda: self._find_bridge() is not None, seconds)
+
+    def add_uplink(self, interface: str, datapath: str) -> None:
+        """Make the bridge of the uplink with that interface in it. Idempotent."""
+
+        def write(transaction: Any) -> None:
+            if self._find("Bridge", UPLINK_BRIDGE) is not None:
+                return
+            bridge = transaction.insert(self._session.get_table("Bridge"))
+            bridge.name = UPLINK_BRIDGE
+            bridge.datapath_type = datapath
+            bridge.fail_mode = ["standalone"]
+            ports = []
+            # The first is the bridge's own port, as ovs-vsctl(8) makes it.
+            for name, kind in ((UPLINK_BRIDGE, "internal"), (interface, "")):
+                plug = transaction.insert(self._session.get_table("Interface"))
+                plug.name = name
+                plug.type = kind
+                row = transaction.insert(self._session.get_table("Port"))
+                row.name = name
+                row.interfaces = [plug]
+                ports.append(row)
+            bridge.ports = ports
+            self._find_root().addvalue("bridges", bridge)
+
+        with self._lock:
+            self._session.refresh()
+            self._session.commit(write)
+
+    def remove_uplink(self) -> None:
+        """Remove the bridge of the uplink. Does nothing where there is none."""
+
+        def write(_transaction: Any) -> None:
+            bridge = self._find("Bridge", UPLINK_BRIDGE)
+            if bridge is not None:
+                self._find_root().delvalue("bridges", bridge)
+                bridge.delete()
+
+        with self._lock:
+            self._session.refresh()
+            self._session.commit(write)
 
     def add(self, interface: str, port: str, seconds: float) -> None:
         """Plug an interface in as a port of the pool, and block until it is in force.

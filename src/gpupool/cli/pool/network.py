@@ -45,6 +45,7 @@ def register(parser: CommandParser) -> None:
     parser.add_verbs()
     _register_engine(parser)
     _register_networks(parser)
+    _register_gateway(parser)
     register_peerings(parser)
 
 
@@ -93,6 +94,17 @@ def _register_networks(parser: CommandParser) -> None:
     removal.add_argument("name", metavar="NAME", help="the network")
     removal.add_argument("subnet", metavar="SUBNET", help="the name of the subnet")
     _add_tenant(removal)
+
+
+def _register_gateway(parser: CommandParser) -> None:
+    create = parser.add_verb(
+        "gateway-create", "let the jobs of a network reach what lies outside of the pool"
+    )
+    delete = parser.add_verb("gateway-delete", "cut a network off from what lies outside")
+    for verb in (create, delete):
+        verb.add_argument("name", metavar="NAME", help="the network")
+        _add_tenant(verb)
+        add_output(verb, OBJECT_FORMATS)
 
 
 def _add_tenant(parser: CommandParser) -> None:
@@ -196,6 +208,7 @@ def _show_network(options: argparse.Namespace, context: CommandContext) -> int:
         ("tenant", network["tenant"]),
         ("domain", network["domain"]),
         ("mtu", network["mtu"]),
+        ("gateway", "none" if network["gateway"] is None else network["gateway"]["state"]),
         ("created", describe_instant(network["created_ns"])),
     ]
     sys.stdout.write(format_pairs(facts) + "\n\n")
@@ -234,6 +247,36 @@ def _delete_subnet(options: argparse.Namespace, context: CommandContext) -> int:
     path = f"{_path(options)}/subnets/{subnet}"
     context.api.request("DELETE", path, query={"tenant": options.tenant})
     sys.stdout.write(f"{options.subnet} deleted\n")
+    return 0
+
+
+def _create_gateway(options: argparse.Namespace, context: CommandContext) -> int:
+    path = f"{_path(options)}/gateway"
+    query = {"tenant": options.tenant}
+    network = context.api.request("PUT", path, query=query)
+    deadline = time.monotonic() + _ENGINE_SECONDS
+    while network["gateway"]["state"] == "starting":
+        if time.monotonic() >= deadline:
+            raise NetworkingUnavailable(
+                f"the gateway is not ready after {_ENGINE_SECONDS:g} s",
+                hint="gpupool network status  says why",
+            )
+        time.sleep(_LOOK_SECONDS)
+        network = context.api.request("GET", _path(options), query=query)
+    if options.output != "table":
+        print_data(network, options.output)
+        return 0
+    sys.stdout.write(f"{network['name']}: jobs that start now reach what lies outside\n")
+    return 0
+
+
+def _delete_gateway(options: argparse.Namespace, context: CommandContext) -> int:
+    path = f"{_path(options)}/gateway"
+    network = context.api.request("DELETE", path, query={"tenant": options.tenant})
+    if options.output != "table":
+        print_data(network, options.output)
+        return 0
+    sys.stdout.write(f"{network['name']}: jobs reach nothing outside\n")
     return 0
 
 
@@ -288,5 +331,7 @@ _VERBS = {
     "delete": _delete_network,
     "subnet-create": _create_subnet,
     "subnet-delete": _delete_subnet,
+    "gateway-create": _create_gateway,
+    "gateway-delete": _delete_gateway,
     **PEERING_VERBS,
 }

@@ -27,10 +27,13 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "DHCP_Options": ("cidr", "options"),
     "DNS": ("records",),
     "Logical_Router_Static_Route": ("ip_prefix", "nexthop"),
+    "Gateway_Chassis": ("name", "chassis_name", "priority"),
+    "NAT": ("type", "external_ip", "logical_ip"),
 }
 #: By table, the columns that refer to other rows.
 _REFERENCES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Logical_Router": ("ports", "static_routes"),
+    "Logical_Router": ("ports", "static_routes", "nat"),
+    "Logical_Router_Port": ("gateway_chassis",),
     "Logical_Switch": ("ports", "dns_records"),
     "Logical_Switch_Port": ("dhcpv4_options",),
 }

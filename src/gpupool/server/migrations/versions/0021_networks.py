@@ -24,6 +24,13 @@ def upgrade() -> None:
         ),
         sa.Column("reason", sa.String(400), nullable=False, comment="why it is in that state"),
         sa.Column(
+            "uplink",
+            sa.String(18),
+            nullable=False,
+            server_default="",
+            comment="prefix between the networks and their machine; empty: none is set up",
+        ),
+        sa.Column(
             "northbound", sa.String(200), nullable=False, comment="where the server connects"
         ),
         sa.Column(
@@ -65,6 +72,7 @@ def _create_networks() -> None:
         sa.Column("name", sa.String(63), nullable=False),
         sa.Column("mtu", sa.Integer(), nullable=False),
         sa.Column("created_ns", sa.BigInteger(), nullable=False),
+        sa.Column("has_gateway", sa.Boolean(), nullable=False, server_default=sa.false()),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenants.id"], name=op.f("fk_networks_tenant_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_networks")),
         sa.UniqueConstraint("public_id", name=op.f("uq_networks_public_id")),
