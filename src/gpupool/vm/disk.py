@@ -65,6 +65,7 @@ def inspect_image(path: Path, account: Account = Account()) -> DiskImage:
         BadImage: The file is missing, unreadable, or no disk image; says what was found.
         VmRejection: `qemu-img` is missing.
     """
+    _refuse_special_file(path)
     done = _run(["info", "--output=json", "--force-share", str(path)], account)
     if done.returncode != 0:
         raise BadImage(
@@ -198,6 +199,19 @@ def _check_raw(path: Path, account: Account) -> None:
             f"{path} is no disk image: got {_describe_head(head)} of {size} bytes, "
             "expected qcow2, or a raw disk with a boot sector",
             hint="with --kernel a raw file system is imported first: gpupool vm image import FILE",
+        )
+
+
+def _refuse_special_file(path: Path) -> None:
+    """Raise BadImage for a pipe, a socket or a directory: `qemu-img` waits for the first without end."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # qemu-img says why
+    if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
+        raise BadImage(
+            f"{path} cannot be used as a disk image: it is no regular file and no block device",
+            hint="name the image itself",
         )
 
 

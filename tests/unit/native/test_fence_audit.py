@@ -61,7 +61,8 @@ def test_a_program_beside_one_that_always_wants_the_card_is_not_found(
         [Tenant("a", share, sharing, work, lengths), Tenant("b", 0.3, other, beside, lengths)]
         for sharing, share in (("burst", 0.3), ("best-effort", 0.0), ("offline", 0.0))
         for other in ("fixed", "burst")
-        for beside in ("k20us", "k20us,s", "k300ms")
+        # An offline share gives way to any neighbour alike, so one kind of them is enough.
+        for beside in (("k300ms",) if sharing == "offline" else ("k20us", "k20us,s", "k300ms"))
     ]
     assert_none_found(simulation, mixes)
 

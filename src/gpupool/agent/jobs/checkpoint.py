@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from gpupool.agent.supervisor.job_state import await_unsupervised
 from gpupool.agent.supervisor.log_quota import (
     LogLook,
     LogPart,
@@ -34,6 +35,8 @@ VERSION: Final = 1
 FILE: Final = "allocation.json"
 #: Seconds for which the log of a finished job is kept.
 KEEP_SECONDS: Final = 7 * 86400
+#: Seconds in which a supervisor has ended after its exit record.
+_END_SECONDS: Final = 5.0
 #: So many finished jobs keep their logs.
 KEEP_JOBS: Final = 1000
 #: The first two hold the caller's environment, which may have secrets; a supervisor that was killed
@@ -154,6 +157,7 @@ class JobDirectories:
             known = None
         if known is not None and known.allocation == checkpoint.allocation:
             return
+        await_unsupervised(directory, _END_SECONDS)
         # The checkpoint goes first: after a kill here the directory has no allocation.
         for name in (FILE, *_RUN_FILES):
             (directory / name).unlink(missing_ok=True)

@@ -29,6 +29,7 @@ from gpupool.agent.supervisor.client import (
     start_supervisor,
     write_spec,
 )
+from gpupool.agent.supervisor.job_state import await_unsupervised
 from gpupool.base.durable import make_directory_durably
 from gpupool.mechanisms.contract import HelperProcess
 
@@ -72,6 +73,7 @@ class HelperProcesses:
             if not helper.restarts:
                 raise SupervisorError(f"helper {helper.name} ended before the job could start")
             reap_orphans(directory)
+            await_unsupervised(directory, STUCK_SECONDS)
             _clear_run(directory)
         if inspect_job(directory).state is JobState.NOT_STARTED:
             write_spec(directory, self._make_spec(helper))

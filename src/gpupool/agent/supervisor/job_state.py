@@ -10,6 +10,7 @@ import enum
 import fcntl
 import os
 import struct
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,20 @@ def is_supervised(job_dir: Path) -> bool:
             os.close(descriptor)
         return bool(struct.unpack("hhqqi4x", found)[0] != fcntl.F_UNLCK)
     return False
+
+
+def await_unsupervised(job_dir: Path, seconds: float) -> bool:
+    """Block until no supervisor has the job's lock; false when the time is over before.
+
+    A supervisor goes on for a moment after its exit record: it removes its socket, which must not
+    be that of a run that was begun in the same directory meanwhile.
+    """
+    deadline = time.monotonic() + seconds
+    while is_supervised(job_dir):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.002)
+    return True
 
 
 def inspect_job(job_dir: Path) -> JobStatus:
