@@ -21,12 +21,19 @@ SEED = int(os.environ.get("GPUPOOL_FAULT_SEED") or random.SystemRandom().randran
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("separate_agent", [False, True], ids=["agent-inside", "agent-apart"])
-def test_fifty_kills_under_load_break_no_promise(tmp_path: Path, separate_agent: bool) -> None:
-    counts = run_campaign(tmp_path, SEED, 50, separate_agent=separate_agent)
+@pytest.mark.parametrize(
+    ("separate_agent", "kills"),
+    # The bench `faults` kills both hundreds of times.
+    [(False, 50), (True, 15)],
+    ids=["agent-inside", "agent-apart"],
+)
+def test_kills_under_load_break_no_promise(
+    tmp_path: Path, separate_agent: bool, kills: int
+) -> None:
+    counts = run_campaign(tmp_path, SEED, kills, separate_agent=separate_agent)
     print(f"seed {SEED}: {counts}")
-    assert sum(counts.kills.values()) == 50
-    assert counts.ran > 50
+    assert sum(counts.kills.values()) == kills
+    assert counts.ran > kills
 
 
 @pytest.mark.root
