@@ -23,6 +23,9 @@ UPLINK_BRIDGE: Final = "br-uplink"
 #: Where iproute2 finds namespaces, so `ip netns` shows them to admins.
 NAMESPACES: Final = Path("/run/netns")
 
+#: Threads that build logical flows: one more network among 1,000 takes two thirds of the time of one.
+_COMPILER_THREADS: Final = 2
+
 #: By program, the package of Debian and Ubuntu that has it.
 _PROGRAMS: Final[Mapping[str, str]] = {
     "ovsdb-server": "openvswitch-switch",
@@ -112,6 +115,7 @@ def list_workers(files: EngineFiles) -> tuple[HelperProcess, ...]:
             "ovn-northd",
             f"--ovnnb-db={files.remote('northbound')}",
             f"--ovnsb-db={files.remote('southbound')}",
+            f"--n-threads={_COMPILER_THREADS}",
             *_common_options(files, "northd"),
         ),
         _make_environment(files),
