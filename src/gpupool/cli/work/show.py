@@ -165,6 +165,7 @@ def _asked_besides(job: dict[str, Any]) -> list[tuple[str, str | None]]:
     """List what few jobs ask for; None where this one does not."""
     member = f"{job['array']} ({job['gang']}), member {job['gang_rank']}, role {job['gang_role']}"
     return [
+        ("network", job["network"] and f"{job['network']}, {job['address'] or 'no address now'}"),
         ("gang", member if job["gang"] else None),
         ("of its node", _describe_node_part(job)),
         ("near together", _describe_near(job["within"])),
