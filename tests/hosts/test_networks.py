@@ -65,9 +65,12 @@ def pool() -> Iterator[RealPool]:
         made.do("network", "disable", "--yes")
         assert made.json("network", "status")["state"] == "off"
         check_nothing_is_left(made)
-        # A purge ends an engine that is enabled.
+        # So does `down` with an engine that is enabled, and the next start has it again.
         made.do("network", "enable")
-        assert len(find_daemons(made)) == 6
+        made.do("down")
+        check_nothing_is_left(made)
+        made.up()
+        made.until(lambda: len(find_daemons(made)) == 6, "the daemons after a new start")
     check_nothing_is_left(made)
     assert list_interfaces() == interfaces
     shutil.rmtree(directory)
@@ -119,6 +122,8 @@ def test_jobs_of_one_network_meet_by_name_and_by_address(pool: RealPool) -> None
     assert ask(pool, "b", "server-b") == "from-b"
     assert ask(pool, "a", "server-a.a.gpupool.internal") == "from-a"
     assert ask(pool, "a", address(pool, "server-a")) == "from-a"
+    facts = dict(line.split("  ", 1) for line in pool.do("show", "server-a").splitlines())
+    assert facts["network"].strip() == "a, 10.0.0.2"
 
 
 def test_the_same_address_in_two_networks_is_two_jobs(pool: RealPool) -> None:

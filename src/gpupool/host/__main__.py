@@ -24,6 +24,10 @@ def main() -> int:
         from gpupool.host.state.purge import purge_pool
 
         return purge_pool(options)
+    if what == "end-networks":
+        from gpupool.host.state.network_end import end_networks
+
+        return end_networks(options)
     if what in ("backup", "restore"):
         from gpupool.host.state import backup
 

@@ -18,7 +18,7 @@ from gpupool.base.errors import (
     PoolNotRunning,
     StandbyServer,
 )
-from gpupool.cli.pool.host_process import purge_pool
+from gpupool.cli.pool.host_process import end_networks, purge_pool
 from gpupool.cli.work.stop import await_ends, end_job, grace_seconds
 from gpupool.client.paging import iterate_items
 from gpupool.client.transport import Api
@@ -83,8 +83,10 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     if options.purge:
         return _purge_state(state_dir)
     if late:
+        # They may be in networks, so these go on as well.
         sys.stdout.write("some jobs were still ending; gpupool up  takes them back\n")
-    return late
+        return late
+    return end_networks(state_dir)
 
 
 def _stop_standby(state_dir: str, options: argparse.Namespace, error: StandbyServer) -> int:

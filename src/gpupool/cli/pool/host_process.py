@@ -110,6 +110,13 @@ def ask_host(state_dir: str, *words: str) -> int:
     ).returncode
 
 
+def end_networks(state_dir: str) -> int:
+    """End the engine of networks of a stopped pool, if it has one; return the exit code."""
+    if not os.path.isdir(os.path.join(state_dir, "agent", "network")):
+        return 0
+    return ask_host(state_dir, "--end-networks")
+
+
 def purge_pool(state_dir: str) -> int:
     """End what is left of the pool's jobs and remove everything of it; return the exit code.
 

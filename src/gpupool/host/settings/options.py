@@ -36,7 +36,7 @@ class HostOptions:
 
 
 def parse_options(argv: Sequence[str]) -> tuple[str, HostOptions]:
-    """Return what to do (run, purge, facts, backup, restore) and the options."""
+    """Return what to do (run, purge, end-networks, facts, backup, restore) and the options."""
     parser = argparse.ArgumentParser(prog="python -m gpupool.host", description=__doc__)
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
@@ -52,6 +52,13 @@ def parse_options(argv: Sequence[str]) -> tuple[str, HostOptions]:
         dest="what",
         const="facts",
         help="what this machine has, JSON",
+    )
+    what.add_argument(
+        "--end-networks",
+        action="store_const",
+        dest="what",
+        const="end-networks",
+        help="end the engine of networks of a stopped pool",
     )
     what.add_argument("--backup", type=Path, metavar="FILE", help="save what the pool knows")
     what.add_argument("--restore", type=Path, metavar="FILE", help="make a pool from a backup")
