@@ -16,7 +16,7 @@ static bool look(const struct sim_process *process, uint32_t card, struct entry 
     entry->bytes = sim_process_used(process, card);
     entry->context = process->context[card] ? process->context[card] - 1u : ENGINE_CONTEXTS;
     if (atomic_load(&process->suspension) == SIM_SUSPENDED)
-        return false; /* its memory lies on the host: the driver has let go of the card */
+        return false; /* its memory lies on the host: it has nothing on the card */
     return owner && (entry->bytes || entry->context < ENGINE_CONTEXTS);
 }
 

@@ -147,7 +147,7 @@ class HelperProcess:
         name: unique on the node; a plain file name.
         uid: account that it runs as; None is the agent's.
         network_namespace: path of the namespace that it enters; None is the agent's.
-        restarts: whether it is started anew if it has ended. False where its mechanism must first
+        restarts: whether it is restarted if it has ended. False where its mechanism must first
             see to what the ended one left; then the start of the job fails.
     """
 

@@ -153,7 +153,7 @@ class NetworkEngine:
             temporary.rename(file)
 
     def _watch(self, done: NetworkEngineReport) -> NetworkEngineReport:
-        """Start daemons that have ended; what they are told is in their databases."""
+        """Start daemons that have ended; their settings are in their databases."""
         try:
             helpers = (*list_database_servers(self._files), *list_workers(self._files))
             self._helpers.start(_USER, helpers)

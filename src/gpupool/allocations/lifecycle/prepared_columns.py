@@ -10,7 +10,7 @@ from gpupool.wire.fleet import ReportIn
 def build_prepared_columns(report: ReportIn) -> dict[str, Any]:
     """Return the columns that a report about a prepared or running job sets.
 
-    An agent that was started anew no longer knows what it refused: what is stored then stays.
+    An agent that was restarted no longer knows what it refused: what is stored then stays.
     """
     columns: dict[str, Any] = {
         "fence": report.fence,

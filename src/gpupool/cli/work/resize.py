@@ -50,34 +50,34 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     query = {} if options.no_wait else {"wait_seconds": WAIT_SECONDS}
     path = f"{job_path(options.job)}/resize"
     key = os.urandom(16).hex()  # a repetition after a lost answer resizes once
-    told = context.api.request("POST", path, body, query=query, idempotency_key=key)
+    answer = context.api.request("POST", path, body, query=query, idempotency_key=key)
     if options.output != "table":
-        print_data(told, options.output)
+        print_data(answer, options.output)
         return 0
-    sys.stdout.write(describe_change(told) + "\n")
-    if told["note"]:
-        print_notice(told["note"])
-    if told["changed"] and not told["applied"] and not options.no_wait:
+    sys.stdout.write(describe_change(answer) + "\n")
+    if answer["note"]:
+        print_notice(answer["note"])
+    if answer["changed"] and not answer["applied"] and not options.no_wait:
         print_notice(
             "it is booked; its node has not answered yet and applies it as soon as it does"
         )
     return 0
 
 
-def describe_change(told: dict[str, Any]) -> str:
+def describe_change(answer: dict[str, Any]) -> str:
     """Format the change: `train: 0.30 GPU … -> 0.50 GPU …, in force after 31 ms`."""
-    job = told["job"]
-    if not told["changed"]:
+    job = answer["job"]
+    if not answer["changed"]:
         return f"{job['name']}: {job['share']} already"
     sharing = SharingKind(job["sharing"])
     # Without a promise the compute is a limit of nothing, and it is shown as it is.
-    milli = told["gpu_milli_before"] if sharing.promises_compute else job["gpu_milli"]
+    milli = answer["gpu_milli_before"] if sharing.promises_compute else job["gpu_milli"]
     before = format_share(
         milli,
-        told["memory_bytes_before"],
+        answer["memory_bytes_before"],
         job["count"],
         unpromised=sharing.unpromised_text,
     )
-    after = told["applied_milliseconds"]
-    force = f", in force after {after:.0f} ms" if told["applied"] and after is not None else ""
+    after = answer["applied_milliseconds"]
+    force = f", in force after {after:.0f} ms" if answer["applied"] and after is not None else ""
     return f"{job['name']}: {before} -> {job['share']}{force}"

@@ -53,11 +53,13 @@ def _read_ask(one: PodContainer, kind: str | None, facts: NodeFacts) -> Containe
     memory = one.find_resource(MEMORY)
     greedy = one.find_resource(GREEDY)
     size = None if memory is None else amounts.parse_gibibytes(memory)
-    told = () if memory is None else (f"qgpu: {memory} GiB on the card = {(size or 0) // MIB} MiB",)
+    memory_rules = (
+        () if memory is None else (f"qgpu: {memory} GiB on the card = {(size or 0) // MIB} MiB",)
+    )
     if greedy is not None:
-        return _build_offline(greedy, core, kind, size, told)
+        return _build_offline(greedy, core, kind, size, memory_rules)
     if core is None:
-        return _build_memory_only(one, kind, size, told)
+        return _build_memory_only(one, kind, size, memory_rules)
     if kind == "offline":
         raise ContradictoryManifest(
             f"{core} in a pod of class offline",
@@ -78,13 +80,13 @@ def _read_ask(one: PodContainer, kind: str | None, facts: NodeFacts) -> Containe
             hint=f"add {MEMORY}",
             path=core.path,
         )
-    return _build_share(core, milli, size, told, facts)
+    return _build_share(core, milli, size, memory_rules, facts)
 
 
 def _build_share(
-    core: PlacedWord, milli: int, size: int, told: tuple[str, ...], facts: NodeFacts
+    core: PlacedWord, milli: int, size: int, memory_rules: tuple[str, ...], facts: NodeFacts
 ) -> ContainerAsk:
-    rules = (*told, f"qgpu: {core} % of a card's compute")
+    rules = (*memory_rules, f"qgpu: {core} % of a card's compute")
     if facts.qgpu_policy is not None:
         rules = (*rules, f"qgpu: the node's policy is {facts.qgpu_policy}")
         return ContainerAsk(
@@ -101,7 +103,7 @@ def _build_offline(
     core: PlacedWord | None,
     kind: str | None,
     size: int | None,
-    told: tuple[str, ...],
+    memory_rules: tuple[str, ...],
 ) -> ContainerAsk:
     if core is not None:
         raise ContradictoryManifest(
@@ -116,13 +118,13 @@ def _build_offline(
     milli = amounts.parse_percent(greedy)
     rule = f"qgpu: {greedy} % of the compute that online pods leave; after all of them on the card"
     return ContainerAsk(
-        1, milli, memory_bytes=size, sharing=SharingKind.OFFLINE, rules=(*told, rule),
+        1, milli, memory_bytes=size, sharing=SharingKind.OFFLINE, rules=(*memory_rules, rule),
         notes=("its memory is held all the time, also while online pods have the card",),
     )  # fmt: skip
 
 
 def _build_memory_only(
-    one: PodContainer, kind: str | None, size: int | None, told: tuple[str, ...]
+    one: PodContainer, kind: str | None, size: int | None, memory_rules: tuple[str, ...]
 ) -> ContainerAsk:
     if kind != "online":
         raise NotExpressible(
@@ -132,7 +134,7 @@ def _build_memory_only(
         )
     rule = "qgpu: class online: memory alone, before offline pods of the same card"
     return ContainerAsk(
-        memory_bytes=size, urgency="high", rules=(*told, rule), guesses=(NO_COMPUTE,)
+        memory_bytes=size, urgency="high", rules=(*memory_rules, rule), guesses=(NO_COMPUTE,)
     )
 
 

@@ -85,7 +85,7 @@ class ComputePartitionSwitch(OperationSwitch):
 
 
 class MemoryPartitionSwitch:
-    """Says what a memory mode needs; gpupool does not load drivers anew, so it never switches.
+    """Says what a memory mode needs; gpupool does not reload drivers, so it never switches.
 
     Args:
         mode: one of MEMORY_PARTITION_MODES.

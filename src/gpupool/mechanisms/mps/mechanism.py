@@ -283,7 +283,7 @@ class MpsMechanism:
             level,
             (f"fence: {level}", _WHY[record.variant]),
             levels=_spread(level),
-            # A daemon that starts anew has no limits: only `prepare` starts one.
+            # A restarted daemon has no limits: only `prepare` starts one.
             helpers=(replace(self._describe_helper(cards, record), restarts=False),),
         )
 

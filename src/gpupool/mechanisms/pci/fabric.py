@@ -132,7 +132,7 @@ def explain_partitions(root: Path, addresses: Iterable[str]) -> str:
     try:
         partitions = read_partitions(root)
     except ValueError as damage:
-        return f"{root / TABLE}: {damage}: write it anew with fmpm -l"
+        return f"{root / TABLE}: {damage}: rewrite it with fmpm -l"
     wanted = frozenset(addresses)
     nameless = [one for one in partitions if len(one.addresses) < len(one.modules)]
     if nameless:

@@ -1,8 +1,8 @@
 """Operation on the compute partition mode of an AMD card.
 
 The kernel refuses a change while any process has `/dev/kfd` open, on whatever card
-(kgd2kfd_check_and_lock_kfd in drivers/gpu/drm/amd/amdkfd/kfd_device.c of Linux), and makes the agents
-of the card anew. The attributes are those of amdgpu_gfx.c.
+(kgd2kfd_check_and_lock_kfd in drivers/gpu/drm/amd/amdkfd/kfd_device.c of Linux), and recreates the agents
+of the card. The attributes are those of amdgpu_gfx.c.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpupool.probes.common.sysfs import read_text
 #: The mode that the card is in, and those that it has.
 CURRENT: Final = "current_compute_partition"
 AVAILABLE: Final = "available_compute_partition"
-#: Looks at a card whose driver makes its agents anew, which takes seconds.
+#: Looks at a card whose driver recreates its agents, which takes seconds.
 LOOKS: Final = 300
 #: Seconds between two looks.
 PAUSE_SECONDS: Final = 0.1

@@ -19,7 +19,7 @@ from gpupool.mechanisms.slow_step import (
 )
 
 #: Verbs of the plans in which a card leaves NVIDIA's driver or returns to it. NVML has every card open,
-#: and sees a card that came back only when it is opened anew.
+#: and sees a card that came back only when it is opened again.
 RELEASING_VERBS = frozenset(
     {"disable-functions", "disable-persistence", "enable-functions", "restore-persistence"}
 )
@@ -33,7 +33,7 @@ class PlanRunner:
     ) -> StepResult | NotYet:
         """Start a plan unless it runs already, or return how it ended. Does not block.
 
-        The result is returned once: the next call starts the plan anew.
+        The result is returned once: the next call starts the plan again.
         """
         plan = self.locate_plan(folder, name)
         if not plan.exists():

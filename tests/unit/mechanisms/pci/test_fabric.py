@@ -131,7 +131,7 @@ def test_a_partition_without_the_program_cannot_be_activated(tmp_path: Path) -> 
 def test_a_damaged_table_names_the_file(tmp_path: Path) -> None:
     write_table(tmp_path)
     (tmp_path / TABLE).write_text('{"partitions": []}')
-    assert "write it anew with fmpm -l" in explain_partitions(tmp_path, CARDS[:2])
+    assert "rewrite it with fmpm -l" in explain_partitions(tmp_path, CARDS[:2])
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"partitionInfo": [{}]}', '{"partitionInfo": 7}'])
