@@ -75,12 +75,22 @@ def test_any_call_that_fails_breaks_no_promise(sweep: Sweep, kind: str) -> None:
     assert [one for one in rounds if one.wrong] == []
 
 
-@pytest.mark.parametrize("kind", ["open", "write", "socket", "memory"])
-def test_a_shortage_of_seconds_passes_without_a_trace(sweep: Sweep, kind: str) -> None:
-    """Every call of the kind fails at first, as where descriptors, space or memory are used up."""
-    with sweep.faults.armed(
-        sweep.pid, KINDS[kind], after=0, count=200 if kind == "memory" else ALL
-    ):
+@pytest.mark.parametrize(
+    ("kind", "after", "count"),
+    [
+        ("open", 0, ALL),
+        ("write", 0, ALL),
+        ("socket", 0, ALL),
+        ("memory", 0, 200),
+        ("memory", 1100, 50),  # threads of the pool of requests end
+        ("memory", 1738, 200),
+    ],
+)
+def test_a_shortage_of_seconds_passes_without_a_trace(
+    sweep: Sweep, kind: str, after: int, count: int
+) -> None:
+    """So many calls of the kind fail, as where descriptors, space or memory are used up."""
+    with sweep.faults.armed(sweep.pid, KINDS[kind], after=after, count=count):
         submit_quietly(sweep)
         time.sleep(1.0)  # how long the shortage lasts
     assert sweep.faults.hits > 0

@@ -26,6 +26,7 @@ from gpupool.audit.reactions import REACTIONS
 from gpupool.base.anew import begin_anew
 from gpupool.base.client_settings import ClientSettings, client_settings
 from gpupool.base.errors import GpupoolError, ServiceUnavailable
+from gpupool.base.lost_work import watch_threads
 from gpupool.base.settings import PoolPaths
 from gpupool.base.supervision import register
 from gpupool.client.transport import Api
@@ -128,4 +129,5 @@ def _probes(options: argparse.Namespace, paths: PoolPaths) -> dict[str, Probe]:
 
 if __name__ == "__main__":
     register.end_process = begin_anew
+    watch_threads()
     sys.exit(main(sys.argv[1:], os.environ))

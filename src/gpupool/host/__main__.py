@@ -8,6 +8,7 @@ import os
 import sys
 
 from gpupool.base.anew import begin_anew
+from gpupool.base.lost_work import watch_threads
 from gpupool.base.silence import read_scale
 from gpupool.base.supervision import register
 from gpupool.host.settings.options import parse_options
@@ -43,6 +44,7 @@ def main() -> int:
     set_up_log(PoolPaths(options.state_dir).server_log)
     register.end_process = begin_anew
     register.pulse.scale = read_scale(os.environ)
+    watch_threads()
     return run_pool(options)
 
 

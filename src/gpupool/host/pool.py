@@ -20,6 +20,7 @@ from gpupool.allocations.routes.unknown_cards import READY
 from gpupool.base.anew import RESTART_SIGNAL, begin_anew_as_told
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, InternalError
+from gpupool.base.lost_work import watch_loop
 from gpupool.base.room import is_full, no_room
 from gpupool.base.supervision import register, supervised_task
 from gpupool.fleet.tables import nodes
@@ -105,6 +106,7 @@ def _stderr_is(file: Path) -> bool:
 
 async def _serve_pool(options: HostOptions, state: StateDir, readiness: PoolReadiness) -> None:
     loop = asyncio.get_running_loop()
+    watch_loop(loop)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)

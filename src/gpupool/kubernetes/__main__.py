@@ -32,6 +32,7 @@ from gpupool.base.anew import begin_anew
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.clock import wall_ns
 from gpupool.base.errors import GpupoolError, ServiceUnavailable
+from gpupool.base.lost_work import watch_loop, watch_threads
 from gpupool.base.silence import read_scale
 from gpupool.base.supervision import beating_loop, register
 from gpupool.client.transport import Api
@@ -117,6 +118,7 @@ async def _until_signal(options: argparse.Namespace, environ: Mapping[str, str])
     ]
     task = asyncio.ensure_future(work(options, environ))
     loop = asyncio.get_running_loop()
+    watch_loop(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     beating = asyncio.ensure_future(beating_loop())
@@ -271,4 +273,5 @@ async def _lead(controller: PoolController, health: Health) -> None:
 if __name__ == "__main__":
     register.end_process = begin_anew
     register.pulse.scale = read_scale(os.environ)
+    watch_threads()
     sys.exit(main(sys.argv[1:], os.environ))
