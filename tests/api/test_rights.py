@@ -18,6 +18,7 @@ import pytest
 from gpupool.base.units import GIB
 from gpupool.host.state.job_logs import LocalLogs
 from gpupool.model.tenant import UnixIdentity
+from gpupool.network import service as network_service
 from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.tables import tokens
 from tests.support.api import Answer, Client, RunningApp, running_app
@@ -51,6 +52,8 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/networks": {"name": "some-1", "subnets": [{"cidr": "10.0.0.0/24"}]},
     "POST /api/v1/networks/{network}/peerings": {"accepter": "v-0000000000"},
     "POST /api/v1/networks/{network}/subnets": {"cidr": "10.0.1.0/24"},
+    "POST /api/v1/networks/{network}/security-groups": {"name": "some-1"},
+    "POST /api/v1/networks/{network}/security-groups/{group}/rules": {"protocol": "any"},
     "POST /api/v1/jobs": JOB,
     "POST /api/v1/jobs/plan": JOB,
     "POST /api/v1/jobs/{job}/stop": {},
@@ -166,6 +169,13 @@ class World:
         assert self.admin.post("networks", body).status == 201
         return name
 
+    def security_group(self, network: str, tenant: str) -> dict[str, str]:
+        """One with a rule; the names that its routes have."""
+        path, params = f"networks/{network}/security-groups", {"tenant": tenant}
+        assert self.admin.post(path, {"name": "web"}, params=params).status == 201
+        made = self.admin.post(f"{path}/web/rules", {"protocol": "any"}, params=params).json()
+        return {"group": "web", "rule": made["rules"][0]["id"]}
+
     def peering(self, network: str, tenant: str) -> str:
         """One that the network of that tenant is asked for."""
         own = self.admin.get(f"networks/{network}", params={"tenant": tenant}).json()["id"]
@@ -182,7 +192,9 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     place = tmp_path_factory.mktemp("world")
-    with running_app(place, accounts=AnyAccount()) as pool:
+    with running_app(place, accounts=AnyAccount()) as pool, pytest.MonkeyPatch.context() as patch:
+        # Each case has networks of its own.
+        patch.setattr(network_service, "MOST_NETWORKS", 10_000)
         pool.app.state.logs = LocalLogs(place)
         pool.app.state.brake.LONGEST_SECONDS = (
             0.0  # the brake on failing logins has tests of its own
@@ -367,10 +379,12 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         network, peering = world.network(tenant), ""
         if "{peering}" in path:
             peering = world.peering(network, tenant)
+        group = world.security_group(network, tenant) if "{group}" in path else {}
         return {
             "network": network,
             "subnet": "other",
             "peering": peering,
+            **group,
             "params": {"tenant": tenant} if elsewhere else None,
         }
     if "{job}" in path:

@@ -225,10 +225,19 @@ def test_commands_of_the_page_work_in_their_order(pool: RealPool) -> None:
         # The network of these tests is used, so the engine cannot end here.
         if words[:2] != ["network", "disable"]:
             printed = pool.do(*words)
-            if words[0] == "submit":
-                pool.until_state("server", "running")
-            if words[0] == "run":
-                assert printed == "200\n"
+            check_printed(pool, words, printed)
+    for words in commands(PAGES / "network-security-groups.md"):
+        check_printed(pool, words, pool.do(*words))
+    pool.do("network", "delete", "lab", "--yes")
+
+
+def check_printed(pool: RealPool, words: list[str], printed: str) -> None:
+    if words[0] == "submit":
+        pool.until_state(words[words.index("--name") + 1], "running")
+    if words[0] == "stop":
+        pool.until_state(words[1], "stopped")
+    if words[0] == "run":
+        assert printed == "200\n"
 
 
 def test_peered_networks_reach_each_other_and_no_third_one(pool: RealPool) -> None:
@@ -244,6 +253,45 @@ def test_peered_networks_reach_each_other_and_no_third_one(pool: RealPool) -> No
     pool.do("network", "peering-revoke", "a", peering)
     pool.until(lambda: ask(pool, "c", server, 1) == "TimeoutError", "the end of the peering")
     pool.do("network", "delete", "c", "--yes")
+
+
+def ask_in_group(pool: RealPool, group: str, whom: str, seconds: float = 1) -> str:
+    words = ("run", "-q", "--network", "a", "--security-group", group, "--gpu", "0.1", "--")
+    return pool.do(*words, sys.executable, "-c", ASK, whom, str(seconds)).strip()
+
+
+def test_a_security_group_takes_its_members_and_its_rules_alone(pool: RealPool) -> None:
+    for group in ("web", "ops"):
+        pool.do("network", "group-create", "a", group)
+    command = SERVE.format(text=b"from-web")
+    words = ("submit", "--network", "a", "--security-group", "web", "--gpu", "0.1", "--name", "web")
+    pool.do(*words, "--", sys.executable, "-c", command)
+    pool.until_state("web", "running")
+    pool.until(lambda: ask_in_group(pool, "web", "web") == "from-web", "packets of a member")
+    assert ask(pool, "a", "web", 1) == "TimeoutError"
+    assert ask_in_group(pool, "ops", "web") == "TimeoutError"
+    # What a member asks for is answered, also by those that could not ask it, and by name.
+    assert ask_in_group(pool, "ops", "server-a", 10) == "from-a"
+
+    pool.do("network", "group-allow", "a", "web", "tcp:6999-7000", "--from", "ops")
+    pool.until(lambda: ask_in_group(pool, "ops", "web") == "from-web", "packets by the rule")
+    assert ask(pool, "a", "web", 1) == "TimeoutError"
+    (rule,) = next(
+        group["rules"]
+        for group in pool.json("network", "group-list", "a")
+        if group["name"] == "web"
+    )
+    pool.do("network", "group-allow", "a", "web", "tcp:7001", "--from", "10.0.0.0/24")
+    pool.do("network", "group-revoke", "a", "web", rule["id"])
+    pool.until(lambda: ask_in_group(pool, "ops", "web") == "TimeoutError", "the end of the rule")
+    pool.do("network", "group-allow", "a", "web", "tcp:7000")
+    pool.until(lambda: ask(pool, "a", "web", 1) == "from-web", "packets from every address")
+    refused = pool.run("network", "group-delete", "a", "web")
+    assert "GP-2008" in refused.stderr
+    pool.do("stop", "web")
+    pool.until_state("web", "stopped")
+    for group in ("web", "ops"):
+        pool.do("network", "group-delete", "a", group)
 
 
 OUTSIDE = """

@@ -94,12 +94,15 @@ class House:
         shape = {key: options.pop(key) for key in (*ShapeIn.model_fields,) if key in options}
         memory = None if memory_gib is None else memory_gib * GIB
         network = options.pop("network", None)
+        groups = options.pop("security_groups", ())
         body = JobIn(
             shape=ShapeIn(gpu_milli=gpu_milli, memory_bytes=memory, **shape),
             launch=LaunchIn(
                 argv=["true"],
                 env={"SECRET": "x"},
-                network=None if network is None else NetworkJoinIn(name=str(network)),
+                network=None
+                if network is None
+                else NetworkJoinIn(name=str(network), security_groups=groups),
             ),
             **options,
         )

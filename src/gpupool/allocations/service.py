@@ -26,7 +26,7 @@ from gpupool.allocations.services.suspensions import SuspensionService
 from gpupool.allocations.stop import StopService, find_live_jobs
 from gpupool.allocations.store.tables import IS_LIVE, jobs
 from gpupool.allocations.submission.create import SubmissionWriter
-from gpupool.allocations.submission.network_join import count_network_jobs
+from gpupool.allocations.submission.network_join import count_group_jobs, count_network_jobs
 from gpupool.allocations.submission.queue_limits import PENDING_LIMITS, PendingGate, PendingLimits
 from gpupool.allocations.submission.unsettled_gangs import UnsettledGangs
 from gpupool.allocations.views.event_feed import EventFeed
@@ -37,6 +37,7 @@ from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.peerings import PeeringService
+from gpupool.network.security.service import SecurityGroupService
 from gpupool.network.service import NetworkService
 from gpupool.scheduling import (
     DEFAULT_POLICY,
@@ -83,6 +84,9 @@ class Allocations:
         self.unsettled = UnsettledGangs(store, self.cache)
         self.networks = NetworkService(store, count_network_jobs)
         self.network_peerings = PeeringService(store, self.networks.find_network)
+        self.security_groups = SecurityGroupService(
+            store, self.networks.find_network, count_group_jobs
+        )
         self.network_engine = NetworkEngineService(store, owner_uid, list_agents)
         self.agents = AgentService(
             store,

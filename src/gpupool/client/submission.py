@@ -64,6 +64,7 @@ def job_body(
     environ: Mapping[bytes, bytes] | None = None,
     container: Mapping[str, Any] | None = None,
     network: str | None = None,
+    security_groups: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The body of POST /jobs. Raises subclasses of BadInput; sends nothing and writes nothing.
 
@@ -109,8 +110,10 @@ def job_body(
     if not argv and gang_file is not None:
         argv = first_command(body["gang"])
     body["launch"] = _capture_launch(argv, cwd, environ, local=local, container=container)
-    if network is not None:
-        body["launch"]["network"] = {"name": check_name(network, "network name")}
+    if network is not None or security_groups:
+        from gpupool.client.network_join import make_network_join
+
+        body["launch"]["network"] = make_network_join(network, security_groups)
     return body
 
 

@@ -20,6 +20,23 @@ def parse_cidr(text: str) -> IPv4Network:
     Raises:
         BadAddress: no IPv4 prefix, host bits set, of a wrong size, or a range that no port may use.
     """
+    cidr = parse_prefix(text)
+    if not SHORTEST_PREFIX <= cidr.prefixlen <= LONGEST_PREFIX:
+        raise BadAddress(
+            f"a subnet has a prefix of {SHORTEST_PREFIX} to {LONGEST_PREFIX} bits; "
+            f"{cidr} has {cidr.prefixlen}",
+            hint="take several subnets in place of a larger one",
+        )
+    if cidr.is_loopback or cidr.is_multicast or cidr.is_link_local or cidr.is_reserved:
+        raise BadAddress(
+            f"{cidr} is a range that no port may use: loopback, link-local, multicast or reserved",
+            hint="take a prefix of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
+        )
+    return cidr
+
+
+def parse_prefix(text: str) -> IPv4Network:
+    """Parse a prefix of any size like `10.0.0.0/8`. Raises BadAddress."""
     try:
         cidr = IPv4Network(text, strict=False)
     except ValueError as error:
@@ -31,17 +48,6 @@ def parse_cidr(text: str) -> IPv4Network:
     if str(cidr) != text:
         raise BadAddress(
             f"{text[:60]} names an address inside a prefix", hint=f"the prefix is {cidr}"
-        )
-    if not SHORTEST_PREFIX <= cidr.prefixlen <= LONGEST_PREFIX:
-        raise BadAddress(
-            f"a subnet has a prefix of {SHORTEST_PREFIX} to {LONGEST_PREFIX} bits; "
-            f"{cidr} has {cidr.prefixlen}",
-            hint="take several subnets in place of a larger one",
-        )
-    if cidr.is_loopback or cidr.is_multicast or cidr.is_link_local or cidr.is_reserved:
-        raise BadAddress(
-            f"{cidr} is a range that no port may use: loopback, link-local, multicast or reserved",
-            hint="take a prefix of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
         )
     return cidr
 

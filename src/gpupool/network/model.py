@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
+from gpupool.network.security.model import SecurityGroup
+
 #: MTU inside a network whose packets are carried by Geneve over Ethernet with an MTU of 1500: OVN
 #: takes 58 bytes (ovn-architecture(7)).
 DEFAULT_MTU = 1442
@@ -41,6 +43,7 @@ class Port:
     Attributes:
         subnet: public id of the subnet.
         name: its DNS name in the network, without the domain.
+        groups: public ids of its security groups.
     """
 
     id: int
@@ -48,6 +51,7 @@ class Port:
     subnet: str
     address: IPv4Address
     name: str
+    groups: tuple[str, ...] = ()
 
     @property
     def mac(self) -> str:
@@ -121,6 +125,7 @@ class Network:
     peerings: tuple[PeeringEnd, ...] = ()
     id: int = 0
     gateway: Gateway | None = None
+    groups: tuple[SecurityGroup, ...] = ()
 
 
 def make_dns_name(job: str, array: str | None = None) -> str:

@@ -26,6 +26,7 @@ from gpupool.network.model import (
     make_router_mac,
 )
 from gpupool.network.rows import NorthboundRow
+from gpupool.network.security.rows import compile_group
 
 #: Seconds of a DHCP lease. Addresses never move, so it only bounds how late a change of options
 #: reaches a client.
@@ -48,6 +49,10 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
     for end in network.peerings:
         rows.append(_compile_peering_port(end))
         rows += [_compile_route(end, prefix) for prefix in end.prefixes]
+    routers = [str(subnet.gateway) for subnet in network.subnets]
+    for group in network.groups:
+        inside = (f"port/{port.key}" for port in network.ports if group.key in port.groups)
+        rows += compile_group(group, inside, routers)
     if network.gateway is not None:
         rows += compile_gateway(network, network.gateway)
     return tuple(rows)

@@ -22,6 +22,7 @@ from gpupool.network.addresses import (
 )
 from gpupool.network.model import make_mac
 from gpupool.network.reading import make_domain
+from gpupool.network.security.membership import join_groups, leave_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.store.database import WriteTransaction
 from gpupool.wire.networks import PortWork
@@ -53,11 +54,18 @@ def find_network_id(connection: sa.Connection, tenant_id: int, name: str) -> int
     return int(found)
 
 
-def create_port(write: WriteTransaction, network_id: int, allocation_id: int, name: str) -> None:
+def create_port(
+    write: WriteTransaction,
+    network_id: int,
+    allocation_id: int,
+    name: str,
+    group_ids: Sequence[int] = (),
+) -> None:
     """Give an allocation an address in a network.
 
     Args:
         name: DNS name of its job in the network.
+        group_ids: row ids of its security groups.
 
     Raises:
         SubnetFull: no subnet of the network has a free address.
@@ -66,7 +74,7 @@ def create_port(write: WriteTransaction, network_id: int, allocation_id: int, na
     subnet, chosen = _choose_free(write.connection, write.execute(query).all())
     offset = find_offset(IPv4Network(subnet.cidr), chosen)
     write.execute(subnets.update().where(subnets.c.id == subnet.id).values(next_offset=offset + 1))
-    write.insert(
+    port_id = write.insert(
         network_ports,
         public_id=new_id("n"),
         network_id=network_id,
@@ -75,12 +83,14 @@ def create_port(write: WriteTransaction, network_id: int, allocation_id: int, na
         address=str(chosen),
         name=name,
     )
+    join_groups(write, port_id, group_ids)
     write.announce(("network", network_id))
 
 
 def delete_ports(write: WriteTransaction, allocation_ids: Sequence[int]) -> None:
     """Take back the addresses of allocations that are released. Idempotent."""
     ours = network_ports.c.allocation_id.in_(allocation_ids)
+    leave_groups(write, sa.select(network_ports.c.id).where(ours))
     gone = write.execute(network_ports.delete().where(ours).returning(network_ports.c.network_id))
     write.announce(*{("network", network_id) for network_id in gone.scalars()})
 

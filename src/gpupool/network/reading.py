@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from gpupool.network.addresses import find_gateway
 from gpupool.network.model import Network, PeeringEnd, Port, Subnet, make_gateway
+from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
     network_engine,
     network_peerings,
@@ -53,6 +54,7 @@ def read_networks(
     parts = _read_subnets(connection, None if keys is None else ids)
     ports = _read_ports(connection, None if keys is None else ids)
     ends = _read_peerings(connection, rows)
+    groups = read_groups(connection, None if keys is None else ids)
     uplink = read_uplink(connection)
     found = dict[str, Network]()
     for row in rows:
@@ -66,6 +68,7 @@ def read_networks(
             tuple(ends[row.id]),
             row.id,
             make_gateway(row.id, uplink) if row.has_gateway and uplink is not None else None,
+            tuple(groups[row.id]),
         )
     return found
 
@@ -109,9 +112,17 @@ def _read_ports(
     )
     if network_ids is not None:
         query = query.where(network_ports.c.network_id.in_(network_ids))
+    members = read_members(connection, network_ids)
     found: dict[int, list[Port]] = defaultdict(list)
     for row in connection.execute(query):
-        port = Port(row.id, row.public_id, row.subnet, IPv4Address(row.address), row.name)
+        port = Port(
+            row.id,
+            row.public_id,
+            row.subnet,
+            IPv4Address(row.address),
+            row.name,
+            tuple(key for key, _ in members[row.id]),
+        )
         found[row.network_id].append(port)
     return found
 

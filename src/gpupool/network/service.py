@@ -20,6 +20,7 @@ from gpupool.network.addresses import check_overlap, count_port_addresses, parse
 from gpupool.network.engine_service import renew_uplink, require_ready
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import count_addresses
+from gpupool.network.security.membership import delete_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.views import describe_networks
 from gpupool.store.database import Store, WriteTransaction
@@ -151,6 +152,7 @@ class NetworkService:
                     jobs=count,
                 )
             delete_peerings(write, row)
+            delete_groups(write, row.id)
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))
             write.execute(networks.delete().where(networks.c.id == row.id))
             data = {"network": row.public_id}

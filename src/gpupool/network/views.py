@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from gpupool.network.addresses import count_port_addresses
 from gpupool.network.model import make_gateway, make_mac
 from gpupool.network.reading import make_domain, make_subnet, read_uplink
+from gpupool.network.security.reading import read_members
 from gpupool.network.tables import network_ports, subnets
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.networks import GatewayOut, NetworkOut, NetworkPortOut, SubnetOut
@@ -100,6 +101,7 @@ def _read_ports(connection: sa.Connection, ids: Sequence[int]) -> dict[int, list
         .where(network_ports.c.network_id.in_(ids))
         .order_by(network_ports.c.id)
     )
+    members = read_members(connection, ids)
     found: dict[int, list[NetworkPortOut]] = defaultdict(list)
     for row in connection.execute(query):
         found[row.network_id].append(
@@ -110,6 +112,7 @@ def _read_ports(connection: sa.Connection, ids: Sequence[int]) -> dict[int, list
                 mac=make_mac(0x0A, row.id),
                 subnet=row.subnet,
                 dns_name=row.name,
+                security_groups=[name for _, name in members[row.id]],
             )
         )
     return found

@@ -23,6 +23,7 @@ from gpupool.fleet.routes import router as fleet_router
 from gpupool.metering.cluster_routes import router as cluster_router
 from gpupool.metering.routes import router as metering_router
 from gpupool.network.routes import router as network_router
+from gpupool.network.security.routes import router as security_router
 from gpupool.server import routes
 from gpupool.server.config import ServerConfig, ServiceSet
 from gpupool.server.http import problems
@@ -56,6 +57,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(fleet_router),
     RouterMount(metering_router),
     RouterMount(network_router),
+    RouterMount(security_router),
     RouterMount(cluster_router),
     RouterMount(allocations_router),
     RouterMount(log_router),

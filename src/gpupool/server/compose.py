@@ -80,6 +80,7 @@ def compose_services(
         allocations,
         allocations.networks,
         allocations.network_peerings,
+        allocations.security_groups,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

@@ -13,6 +13,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reconciler import NetworkReconciler
+from gpupool.network.security.service import SecurityGroupService
 from gpupool.network.service import NetworkService
 from gpupool.server.http.connections import PER_SOURCE
 from gpupool.store.database import Store
@@ -47,6 +48,7 @@ class ServiceSet:
     allocations: Allocations
     networks: NetworkService
     network_peerings: PeeringService
+    security_groups: SecurityGroupService
     network_engine: NetworkEngineService
     network_reconciler: NetworkReconciler
     logs: JobLogs | None = None

@@ -133,6 +133,13 @@ JOB: tuple[Option, ...] = (
         "NAME",
         "join that network; the command sees no other one",
     ),
+    (
+        ("--security-group",),
+        "security_group",
+        "append",
+        "GROUP",
+        "of the network: its members and rules alone reach the job; may be repeated",
+    ),
     (("--tenant",), "tenant", "value", "TENANT", "on behalf of another tenant (admins)"),
     (
         ("--project",),
@@ -311,4 +318,5 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         container=container,
         environ=environ,
         network=options.network,
+        security_groups=options.security_group,
     )

@@ -15,6 +15,9 @@ class NetworkJoinIn(WireModel):
     """The network that the jobs of a submission join."""
 
     name: Name
+    security_groups: list[Name] = Field(
+        default_factory=list, max_length=16, description="names of groups of the network"
+    )
 
 
 class SubnetIn(WireModel):
@@ -51,6 +54,7 @@ class NetworkPortOut(WireModel):
     mac: str
     subnet: str
     dns_name: str
+    security_groups: list[str] = Field(default_factory=list, description="names")
 
 
 class GatewayOut(WireModel):

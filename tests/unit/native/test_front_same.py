@@ -93,9 +93,9 @@ run
 run --
 run --help -- true
 run --isolation hard --goal latency --host process -- true
-run --network lab -- true
+run --network lab --security-group web -- true
 run --dry-run -- true
-submit --network=lab -- true
+submit --network=lab --security-group=web -- true
 submit --isolation=soft --goal=density --host=container --dry-run -- true
 submit --help
 run --gp 0.1 true

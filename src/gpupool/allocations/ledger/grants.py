@@ -228,7 +228,7 @@ def _create_ports(
         job = pending[placement.job]
         if job.network_id is not None:
             name = make_dns_name(job.name, job.array_name)
-            create_port(write, job.network_id, allocation, name)
+            create_port(write, job.network_id, allocation, name, job.security_groups or ())
 
 
 def _read_sharing_defaults(

@@ -86,6 +86,12 @@ claims = sa.Table(
     ),
     sa.Column("owner", sa.String(320), nullable=True, comment="that its card serves alone: MPS"),
     sa.Column("names_sharing", sa.Boolean, nullable=False, server_default=sa.true()),
+    sa.Column(
+        "security_groups",
+        sa.JSON(none_as_null=True),
+        nullable=True,
+        comment="row ids of those that its jobs are in; null: none",
+    ),
 )
 
 gangs = sa.Table(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.store.tables import NOT_MADE, arrays, claims, jobs
+from gpupool.allocations.store.tables import HAS_REST, NOT_MADE, arrays, claims, jobs
 from gpupool.allocations.submission.submission import Submission
 from gpupool.base.errors import SubnetFull
 from gpupool.model.job import LIVE
 from gpupool.network.engine_service import require_ready
 from gpupool.network.ports import count_addresses, find_network_id
+from gpupool.network.security.membership import find_group_ids
 
 _LIVE_STATES = [str(state) for state in sorted(LIVE)]
 
@@ -30,6 +32,20 @@ def count_network_jobs(connection: sa.Connection, network_id: int) -> int:
     return int(connection.execute(written).scalar_one() + connection.execute(waiting).scalar_one())
 
 
+def count_group_jobs(connection: sa.Connection, network_id: int) -> Counter[int]:
+    """Count the live claims of a network that name a security group, by the group's row id."""
+    is_live = sa.or_(
+        sa.exists().where(jobs.c.claim_id == claims.c.id, jobs.c.state.in_(_LIVE_STATES)),
+        # Jobs of an array that have no row yet.
+        sa.exists().where(arrays.c.claim_id == claims.c.id, HAS_REST),
+    )
+    query = sa.select(claims.c.security_groups).where(claims.c.network_id == network_id, is_live)
+    found = Counter[int]()
+    for groups in connection.execute(query).scalars():
+        found.update(groups or ())
+    return found
+
+
 def find_network_columns(connection: sa.Connection, submission: Submission) -> dict[str, Any]:
     """Find the network of a submission, as columns of its claims; none without one.
 
@@ -37,7 +53,7 @@ def find_network_columns(connection: sa.Connection, submission: Submission) -> d
     one.
 
     Raises:
-        UnknownNetwork: the tenant has no such network.
+        UnknownNetwork: the tenant has no such network, or the network no such security group.
         NetworkingUnavailable: networking is off, or its engine cannot work.
         SubnetFull: there are fewer addresses than jobs.
     """
@@ -56,4 +72,6 @@ def find_network_columns(connection: sa.Connection, submission: Submission) -> d
             addresses=addresses,
             jobs=others,
         )
-    return {"network_id": network_id}
+    names = wanted.get("security_groups") or ()
+    groups = find_group_ids(connection, network_id, wanted["name"], names)
+    return {"network_id": network_id, "security_groups": groups or None}

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.ids import check_name
+from gpupool.cli.pool.network_groups import GROUP_VERBS, register_groups
 from gpupool.cli.pool.network_peerings import PEERING_VERBS, register_peerings
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
@@ -47,6 +48,7 @@ def register(parser: CommandParser) -> None:
     _register_networks(parser)
     _register_gateway(parser)
     register_peerings(parser)
+    register_groups(parser)
 
 
 def _register_engine(parser: CommandParser) -> None:
@@ -334,4 +336,5 @@ _VERBS = {
     "gateway-create": _create_gateway,
     "gateway-delete": _delete_gateway,
     **PEERING_VERBS,
+    **GROUP_VERBS,
 }

@@ -28,6 +28,8 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "DNS": ("records",),
     "Logical_Router_Static_Route": ("ip_prefix", "nexthop"),
     "Gateway_Chassis": ("name", "chassis_name", "priority"),
+    "Port_Group": ("name",),
+    "ACL": ("direction", "priority", "match", "action"),
     "NAT": ("type", "external_ip", "logical_ip"),
 }
 #: By table, the columns that refer to other rows.
@@ -36,6 +38,7 @@ _REFERENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "Logical_Router_Port": ("gateway_chassis",),
     "Logical_Switch": ("ports", "dns_records"),
     "Logical_Switch_Port": ("dhcpv4_options",),
+    "Port_Group": ("ports", "acls"),
 }
 
 

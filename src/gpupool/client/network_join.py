@@ -1,0 +1,26 @@
+"""The network that the jobs of a submission join, as a request names it."""
+
+from __future__ import annotations
+
+from gpupool.base.errors import BadOption
+from gpupool.base.ids import check_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def make_network_join(network: str | None, security_groups: Sequence[str]) -> dict[str, Any]:
+    """Make a `wire.networks.NetworkJoinIn`. Raises BadName and BadOption."""
+    if network is None:
+        raise BadOption(
+            f"security group {security_groups[0][:80]} without a network",
+            hint="a security group belongs to a network: --network NAME",
+        )
+    joined: dict[str, Any] = {"name": check_name(network, "network name")}
+    if security_groups:
+        joined["security_groups"] = [
+            check_name(group, "name of a security group") for group in security_groups
+        ]
+    return joined

@@ -1,0 +1,20 @@
+"""A submission names its network and the security groups in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpupool.base.errors import BadName, BadOption
+from gpupool.client.network_join import make_network_join
+
+
+def test_a_network_is_named_with_its_groups_or_alone() -> None:
+    assert make_network_join("lab", []) == {"name": "lab"}
+    assert make_network_join("lab", ["web"]) == {"name": "lab", "security_groups": ["web"]}
+
+
+def test_groups_without_a_network_and_bad_names_are_refused() -> None:
+    with pytest.raises(BadOption, match="web without a network"):
+        make_network_join(None, ["web"])
+    with pytest.raises(BadName):
+        make_network_join("lab", ["a b"])
