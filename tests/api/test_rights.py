@@ -31,6 +31,8 @@ SHAPE = {"gpu_milli": 10, "memory_bytes": GIB}
 JOB: dict[str, Any] = {"shape": SHAPE, "launch": {"argv": ["true"]}}
 LATER = {"shape": SHAPE, "start_ns": time.time_ns() + 10**15, "end_ns": time.time_ns() + 2 * 10**15}
 
+BALANCER = {"name": "some-1", "port": 80, "target_port": 8000, "backends": ["serve"]}
+
 #: A request that is right in itself, so that a refusal is of the caller. Routes without a line are
 #: sent no body.
 NETWORKS = "/api/v1/networks"
@@ -53,6 +55,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/networks/{network}/peerings": {"accepter": "v-0000000000"},
     "POST /api/v1/networks/{network}/subnets": {"cidr": "10.0.1.0/24"},
     "POST /api/v1/networks/{network}/security-groups": {"name": "some-1"},
+    "POST /api/v1/networks/{network}/load-balancers": BALANCER,
     "POST /api/v1/networks/{network}/security-groups/{group}/rules": {"protocol": "any"},
     "POST /api/v1/jobs": JOB,
     "POST /api/v1/jobs/plan": JOB,
@@ -175,6 +178,11 @@ class World:
         assert self.admin.post(path, {"name": "web"}, params=params).status == 201
         made = self.admin.post(f"{path}/web/rules", {"protocol": "any"}, params=params).json()
         return {"group": "web", "rule": made["rules"][0]["id"]}
+
+    def load_balancer(self, network: str, tenant: str) -> str:
+        path, params = f"networks/{network}/load-balancers", {"tenant": tenant}
+        made = self.admin.post(path, BALANCER | {"name": "web"}, params=params)
+        return str(made.json()["name"])
 
     def peering(self, network: str, tenant: str) -> str:
         """One that the network of that tenant is asked for."""
@@ -379,12 +387,14 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         network, peering = world.network(tenant), ""
         if "{peering}" in path:
             peering = world.peering(network, tenant)
-        group = world.security_group(network, tenant) if "{group}" in path else {}
+        parts = world.security_group(network, tenant) if "{group}" in path else {}
+        if "{balancer}" in path:
+            parts["balancer"] = world.load_balancer(network, tenant)
         return {
             "network": network,
             "subnet": "other",
             "peering": peering,
-            **group,
+            **parts,
             "params": {"tenant": tenant} if elsewhere else None,
         }
     if "{job}" in path:

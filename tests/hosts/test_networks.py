@@ -226,16 +226,17 @@ def test_commands_of_the_page_work_in_their_order(pool: RealPool) -> None:
         if words[:2] != ["network", "disable"]:
             printed = pool.do(*words)
             check_printed(pool, words, printed)
-    for words in commands(PAGES / "network-security-groups.md"):
-        check_printed(pool, words, pool.do(*words))
-    pool.do("network", "delete", "lab", "--yes")
+    for page in ("network-security-groups.md", "network-load-balancer.md"):
+        for words in commands(PAGES / page):
+            check_printed(pool, words, pool.do(*words))
+        pool.until(lambda: pool.json("network", "show", "lab")["ports"] == [], "the jobs' end")
+        pool.do("network", "delete", "lab", "--yes")
 
 
 def check_printed(pool: RealPool, words: list[str], printed: str) -> None:
     if words[0] == "submit":
-        pool.until_state(words[words.index("--name") + 1], "running")
-    if words[0] == "stop":
-        pool.until_state(words[1], "stopped")
+        name = words[words.index("--name") + 1]
+        pool.until_state(f"{name}.0" if "--array" in words else name, "running")
     if words[0] == "run":
         assert printed == "200\n"
 
@@ -292,6 +293,41 @@ def test_a_security_group_takes_its_members_and_its_rules_alone(pool: RealPool) 
     pool.until_state("web", "stopped")
     for group in ("web", "ops"):
         pool.do("network", "group-delete", "a", group)
+
+
+def test_a_load_balancer_leaves_out_what_does_not_serve(pool: RealPool) -> None:
+    pool.do("network", "lb-create", "a", "api", "--port", "7000", "--backend", "api-jobs")
+    refused = pool.until(lambda: ask(pool, "a", "api", 2), "an answer for a balancer without jobs")
+    assert refused == "ConnectionRefusedError"
+    command = SERVE.format(text=b"from-api")
+    words = ("submit", "--network", "a", "--gpu", "0.1", "--array", "2", "--name", "api-jobs")
+    pool.do(*words, "--", sys.executable, "-c", command)
+    pool.until_state("api-jobs.0", "running")
+    pool.until_state("api-jobs.1", "running")
+    pool.until(lambda: ask(pool, "a", "api", 2) == "from-api", "an answer by its name")
+    assert ask(pool, "b", "100.126.0.2", 1) == "TimeoutError"
+    # A member that runs and accepts no connection gets none after two probes.
+    idle = ("submit", "--network", "a", "--gpu", "0.1", "--name", "api-idle", "--", "sleep", "600")
+    pool.do(*idle)
+    pool.until_state("api-idle", "running")
+    pool.do("network", "lb-delete", "a", "api")
+    backends = ("--backend", "api-jobs", "--backend", "api-idle")
+    pool.do("network", "lb-create", "a", "api", "--port", "7000", *backends)
+    pool.until(lambda: ask_often(pool, "api", 10) == {"from-api"}, "only what serves")
+    # A job that ends is left out with it: no connection fails once `stop` has returned.
+    pool.do("stop", "api-jobs.0")
+    pool.until_state("api-jobs.0", "stopped")
+    pool.until(lambda: ask_often(pool, "api", 40) == {"from-api"}, "the one that is left")
+    pool.do("stop", "api-jobs")
+    pool.do("stop", "api-idle")
+    pool.do("network", "lb-delete", "a", "api")
+
+
+def ask_often(pool: RealPool, whom: str, times: int) -> set[str]:
+    many = ASK.replace("try:", f"for _ in range({times}):\n  try:").replace("    ", "      ")
+    many = many.replace("except", "  except")
+    words = ("run", "-q", "--network", "a", "--gpu", "0.1", "--")
+    return set(pool.do(*words, sys.executable, "-c", many, whom, "1").split())
 
 
 OUTSIDE = """

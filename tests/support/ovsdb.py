@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -34,8 +35,8 @@ class DatabaseServer:
         self.start()
 
     def start(self) -> None:
-        socket = self._directory / "nb.sock"
-        socket.unlink(missing_ok=True)
+        path = self._directory / "nb.sock"
+        path.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [
                 "ovsdb-server",
@@ -45,7 +46,7 @@ class DatabaseServer:
                 "-vconsole:off",
             ]
         )
-        until(socket.exists)
+        until(lambda: _is_listening(path))
 
     def kill(self) -> None:
         assert self._process is not None
@@ -57,6 +58,12 @@ class DatabaseServer:
         command = ["ovn-nbctl", f"--db={self.remote}", "--timeout=10", *words]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout.strip()
+
+
+def _is_listening(path: Path) -> bool:
+    """The file is there before the server listens."""
+    with socket.socket(socket.AF_UNIX) as line:
+        return line.connect_ex(str(path)) == 0
 
 
 @contextlib.contextmanager

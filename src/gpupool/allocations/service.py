@@ -35,6 +35,7 @@ from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits
+from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.security.service import SecurityGroupService
@@ -87,6 +88,7 @@ class Allocations:
         self.security_groups = SecurityGroupService(
             store, self.networks.find_network, count_group_jobs
         )
+        self.load_balancers = LoadBalancerService(store, self.networks.find_network)
         self.network_engine = NetworkEngineService(store, owner_uid, list_agents)
         self.agents = AgentService(
             store,

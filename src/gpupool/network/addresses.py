@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from ipaddress import IPv4Address, IPv4Network
 
 from gpupool.base.errors import BadAddress, OverlappingSubnets, SubnetFull
+from gpupool.network.balancing.model import BALANCER_ADDRESSES
 
 #: Prefix lengths of a subnet: 14 to 65,533 addresses for ports.
 LONGEST_PREFIX = 28
@@ -26,6 +27,11 @@ def parse_cidr(text: str) -> IPv4Network:
             f"a subnet has a prefix of {SHORTEST_PREFIX} to {LONGEST_PREFIX} bits; "
             f"{cidr} has {cidr.prefixlen}",
             hint="take several subnets in place of a larger one",
+        )
+    if cidr.overlaps(BALANCER_ADDRESSES):
+        raise BadAddress(
+            f"{cidr} overlaps {BALANCER_ADDRESSES}, which is for load balancers",
+            hint="take a prefix of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
         )
     if cidr.is_loopback or cidr.is_multicast or cidr.is_link_local or cidr.is_reserved:
         raise BadAddress(

@@ -27,6 +27,7 @@ def compile_gateway(network: Network, gateway: Gateway) -> tuple[NorthboundRow, 
             {
                 "ports": frozenset({f"uplink-port/{key}", f"uplink-cable/{key}"}),
                 "dns_records": frozenset(),
+                "load_balancer": frozenset(),
             },
         ),
         _make_switch_port(

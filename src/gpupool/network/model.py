@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
+from gpupool.network.balancing.model import LoadBalancer
 from gpupool.network.security.model import SecurityGroup
 
 #: MTU inside a network whose packets are carried by Geneve over Ethernet with an MTU of 1500: OVN
@@ -27,6 +28,7 @@ class Subnet:
         id: row id, which makes MAC addresses unique in the pool.
         key: public id.
         gateway: address of the network's router in the subnet.
+        probe: address from which backends of load balancers are probed; None: none are.
     """
 
     id: int
@@ -34,6 +36,7 @@ class Subnet:
     name: str
     cidr: IPv4Network
     gateway: IPv4Address
+    probe: IPv4Address | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ class Network:
     id: int = 0
     gateway: Gateway | None = None
     groups: tuple[SecurityGroup, ...] = ()
+    balancers: tuple[LoadBalancer, ...] = ()
 
 
 def make_dns_name(job: str, array: str | None = None) -> str:

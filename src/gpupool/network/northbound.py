@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from ipaddress import IPv4Network
 
+from gpupool.network.balancing.rows import BalancedPort, compile_balancer, key_balancer
 from gpupool.network.gateway_rows import (
     compile_gateway,
     key_route,
@@ -49,13 +50,27 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
     for end in network.peerings:
         rows.append(_compile_peering_port(end))
         rows += [_compile_route(end, prefix) for prefix in end.prefixes]
+    rows += _compile_balancers(network)
     routers = [str(subnet.gateway) for subnet in network.subnets]
+    routers += [str(subnet.probe) for subnet in network.subnets if subnet.probe is not None]
     for group in network.groups:
         inside = (f"port/{port.key}" for port in network.ports if group.key in port.groups)
         rows += compile_group(group, inside, routers)
     if network.gateway is not None:
         rows += compile_gateway(network, network.gateway)
     return tuple(rows)
+
+
+def _compile_balancers(network: Network) -> list[NorthboundRow]:
+    probes = {subnet.key: subnet.probe for subnet in network.subnets}
+    ports = [
+        BalancedPort(port.name, name_port(port.key), port.address, probes[port.subnet])
+        for port in network.ports
+    ]
+    rows = list[NorthboundRow]()
+    for balancer in network.balancers:
+        rows += compile_balancer(balancer, ports)
+    return rows
 
 
 def name_port(port: str) -> str:
@@ -89,6 +104,9 @@ def _compile_dns(network: Network) -> NorthboundRow:
     for port in network.ports:
         addresses[port.name].append(str(port.address))
     records = dict[str, str]()
+    for balancer in network.balancers:
+        # Also where a job has that name: it is found by the long name of its array, or not at all.
+        addresses[balancer.name.lower()] = [str(balancer.address)]
     for name, found in addresses.items():
         # Also without the domain: a name with a dot is asked for as it is before the search list.
         records[name] = " ".join(found)
@@ -154,6 +172,7 @@ def _compile_switch(network: Network, subnet: Subnet, ports: Iterable[Port]) -> 
         {
             "ports": ours | {f"switch-router-port/{subnet.key}"},
             "dns_records": frozenset({f"dns/{network.key}"}),
+            "load_balancer": frozenset(map(key_balancer, network.balancers)),
         },
     )
 

@@ -97,9 +97,20 @@ def delete_ports(write: WriteTransaction, allocation_ids: Sequence[int]) -> None
 
 def count_addresses(connection: sa.Connection, network_id: int) -> int:
     """Count the addresses that all ports of a network can have together."""
-    query = sa.select(subnets.c.cidr).where(subnets.c.network_id == network_id)
-    prefixes = connection.execute(query).scalars()
-    return sum(count_port_addresses(IPv4Network(cidr)) for cidr in prefixes)
+    query = sa.select(subnets).where(subnets.c.network_id == network_id)
+    return sum(count_subnet_addresses(row) for row in connection.execute(query))
+
+
+def count_subnet_addresses(subnet: Any) -> int:
+    """Count the addresses that ports can have in a subnet, a row of `subnets`."""
+    reserved = 0 if subnet.probe_address is None else 1
+    return count_port_addresses(IPv4Network(subnet.cidr)) - reserved
+
+
+def choose_probe(connection: sa.Connection, subnet_id: int, cidr: IPv4Network) -> IPv4Address:
+    """Choose a free address of a subnet for probes: the last one. Raises SubnetFull."""
+    taken = _read_taken(connection, subnet_id)
+    return choose_address(cidr, taken, cidr.num_addresses - 2)
 
 
 def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> dict[int, PortWork]:
@@ -137,4 +148,7 @@ def _choose_free(connection: sa.Connection, rows: Sequence[Any]) -> tuple[Any, I
 
 def _read_taken(connection: sa.Connection, subnet_id: int) -> set[IPv4Address]:
     query = sa.select(network_ports.c.address).where(network_ports.c.subnet_id == subnet_id)
-    return {IPv4Address(address) for address in connection.execute(query).scalars()}
+    taken = {IPv4Address(address) for address in connection.execute(query).scalars()}
+    reserved = sa.select(subnets.c.probe_address).where(subnets.c.id == subnet_id)
+    probe = connection.execute(reserved).scalar_one()
+    return taken if probe is None else taken | {IPv4Address(probe)}

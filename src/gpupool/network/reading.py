@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.network.addresses import find_gateway
+from gpupool.network.balancing.reading import read_balancers
 from gpupool.network.model import Network, PeeringEnd, Port, Subnet, make_gateway
 from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
@@ -55,6 +56,7 @@ def read_networks(
     ports = _read_ports(connection, None if keys is None else ids)
     ends = _read_peerings(connection, rows)
     groups = read_groups(connection, None if keys is None else ids)
+    balancers = read_balancers(connection, None if keys is None else ids)
     uplink = read_uplink(connection)
     found = dict[str, Network]()
     for row in rows:
@@ -69,6 +71,7 @@ def read_networks(
             row.id,
             make_gateway(row.id, uplink) if row.has_gateway and uplink is not None else None,
             tuple(groups[row.id]),
+            tuple(balancers[row.id]),
         )
     return found
 
@@ -87,7 +90,8 @@ def make_domain(network: str) -> str:
 def make_subnet(row: Row) -> Subnet:
     """Make the value of a row of `subnets`."""
     cidr = IPv4Network(row.cidr)
-    return Subnet(row.id, row.public_id, row.name, cidr, find_gateway(cidr))
+    probe = None if row.probe_address is None else IPv4Address(row.probe_address)
+    return Subnet(row.id, row.public_id, row.name, cidr, find_gateway(cidr), probe)
 
 
 def _read_subnets(

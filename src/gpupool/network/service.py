@@ -16,10 +16,11 @@ from gpupool.base.errors import (
 )
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
-from gpupool.network.addresses import check_overlap, count_port_addresses, parse_cidr
+from gpupool.network.addresses import check_overlap, parse_cidr
+from gpupool.network.balancing.service import delete_balancers, renew_probes
 from gpupool.network.engine_service import renew_uplink, require_ready
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
-from gpupool.network.ports import count_addresses
+from gpupool.network.ports import count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.views import describe_networks
@@ -107,6 +108,7 @@ class NetworkService:
             subnet = _insert_subnet(write, row.id, body)
             peered = list_peered_prefixes(write.connection, row)
             check_overlap(subnet, (prefix for _, prefix in peered), "a peered network")
+            renew_probes(write, row.id)
             out = describe_networks(write.connection, [row])[0]
             data = {"network": row.public_id, "cidr": str(subnet)}
             write.event("network.subnet_created", row.name, tenant_id=row.tenant_id, data=data)
@@ -153,6 +155,7 @@ class NetworkService:
                 )
             delete_peerings(write, row)
             delete_groups(write, row.id)
+            delete_balancers(write, row.id)
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))
             write.execute(networks.delete().where(networks.c.id == row.id))
             data = {"network": row.public_id}
@@ -208,7 +211,7 @@ class NetworkService:
                 hint=f"gpupool network show {row.name}  lists them",
                 jobs=used,
             )
-        left = count_addresses(connection, row.id) - count_port_addresses(IPv4Network(subnet.cidr))
+        left = count_addresses(connection, row.id) - count_subnet_addresses(subnet)
         wanted = self._count_jobs(connection, row.id)
         if wanted > left:
             raise StillInUse(

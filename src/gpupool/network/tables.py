@@ -34,6 +34,12 @@ subnets = sa.Table(
         server_default="0",
         comment="where the search for a free address begins: addresses.choose_address",
     ),
+    sa.Column(
+        "probe_address",
+        sa.String(15),
+        nullable=True,
+        comment="from which backends of load balancers are probed; null: none",
+    ),
     sa.UniqueConstraint("network_id", "name"),
 )
 

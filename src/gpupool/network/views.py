@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.network.addresses import count_port_addresses
 from gpupool.network.model import make_gateway, make_mac
+from gpupool.network.ports import count_subnet_addresses
 from gpupool.network.reading import make_domain, make_subnet, read_uplink
 from gpupool.network.security.reading import read_members
 from gpupool.network.tables import network_ports, subnets
@@ -67,7 +67,7 @@ def _read_subnets(connection: sa.Connection, ids: Sequence[int]) -> dict[int, li
                 cidr=row.cidr,
                 gateway=str(subnet.gateway),
                 used=used[row.id],
-                free=count_port_addresses(subnet.cidr) - used[row.id],
+                free=count_subnet_addresses(row) - used[row.id],
             )
         )
     return found

@@ -22,6 +22,7 @@ from gpupool.allocations.routes.reservations import router as reservation_router
 from gpupool.fleet.routes import router as fleet_router
 from gpupool.metering.cluster_routes import router as cluster_router
 from gpupool.metering.routes import router as metering_router
+from gpupool.network.balancing.routes import router as balancing_router
 from gpupool.network.routes import router as network_router
 from gpupool.network.security.routes import router as security_router
 from gpupool.server import routes
@@ -58,6 +59,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(metering_router),
     RouterMount(network_router),
     RouterMount(security_router),
+    RouterMount(balancing_router),
     RouterMount(cluster_router),
     RouterMount(allocations_router),
     RouterMount(log_router),

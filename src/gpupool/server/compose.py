@@ -81,6 +81,7 @@ def compose_services(
         allocations.networks,
         allocations.network_peerings,
         allocations.security_groups,
+        allocations.load_balancers,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

@@ -10,6 +10,7 @@ from gpupool.allocations.service import Allocations
 from gpupool.base.health import HealthChecks
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
+from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reconciler import NetworkReconciler
@@ -49,6 +50,7 @@ class ServiceSet:
     networks: NetworkService
     network_peerings: PeeringService
     security_groups: SecurityGroupService
+    load_balancers: LoadBalancerService
     network_engine: NetworkEngineService
     network_reconciler: NetworkReconciler
     logs: JobLogs | None = None

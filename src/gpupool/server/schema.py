@@ -8,10 +8,21 @@ from gpupool.allocations.store import tables as _allocations
 from gpupool.fleet import tables as _fleet
 from gpupool.metering import tables as _metering
 from gpupool.network import tables as _networks
+from gpupool.network.balancing import tables as _balancing
 from gpupool.network.security import tables as _security
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
 
-ROOMS = (_tenancy, _networks, _security, _fleet, _metering, _allocations, _holds, _suspensions)
+ROOMS = (
+    _tenancy,
+    _networks,
+    _security,
+    _balancing,
+    _fleet,
+    _metering,
+    _allocations,
+    _holds,
+    _suspensions,
+)
 
 __all__ = ["ROOMS", "metadata"]

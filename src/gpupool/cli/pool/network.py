@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.ids import check_name
+from gpupool.cli.pool.network_balancers import BALANCER_VERBS, register_balancers
 from gpupool.cli.pool.network_groups import GROUP_VERBS, register_groups
 from gpupool.cli.pool.network_peerings import PEERING_VERBS, register_peerings
 from gpupool.terminal.confirm import confirm_plan
@@ -49,6 +50,7 @@ def register(parser: CommandParser) -> None:
     _register_gateway(parser)
     register_peerings(parser)
     register_groups(parser)
+    register_balancers(parser)
 
 
 def _register_engine(parser: CommandParser) -> None:
@@ -337,4 +339,5 @@ _VERBS = {
     "gateway-delete": _delete_gateway,
     **PEERING_VERBS,
     **GROUP_VERBS,
+    **BALANCER_VERBS,
 }

@@ -29,6 +29,8 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "Logical_Router_Static_Route": ("ip_prefix", "nexthop"),
     "Gateway_Chassis": ("name", "chassis_name", "priority"),
     "Port_Group": ("name",),
+    "Load_Balancer": ("name", "protocol", "vips", "ip_port_mappings", "options"),
+    "Load_Balancer_Health_Check": ("vip", "options"),
     "ACL": ("direction", "priority", "match", "action"),
     "NAT": ("type", "external_ip", "logical_ip"),
 }
@@ -36,7 +38,8 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 _REFERENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "Logical_Router": ("ports", "static_routes", "nat"),
     "Logical_Router_Port": ("gateway_chassis",),
-    "Logical_Switch": ("ports", "dns_records"),
+    "Logical_Switch": ("ports", "dns_records", "load_balancer"),
+    "Load_Balancer": ("health_check",),
     "Logical_Switch_Port": ("dhcpv4_options",),
     "Port_Group": ("ports", "acls"),
 }

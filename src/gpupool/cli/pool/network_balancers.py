@@ -1,0 +1,119 @@
+"""The verbs of `gpupool network` for load balancers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from gpupool.base.ids import check_name
+from gpupool.terminal.context import CommandContext, print_notice
+from gpupool.terminal.listing import describe_instant
+from gpupool.terminal.output import Row, TableColumn, print_data, print_list
+from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output, integer_within
+from gpupool.terminal.references import quote_segment
+
+
+def register_balancers(parser: CommandParser) -> None:
+    """Add the verbs."""
+    create = parser.add_verb("lb-create", "put one address in front of jobs that serve")
+    delete = parser.add_verb("lb-delete", "delete a load balancer; its jobs go on")
+    listing = parser.add_verb("lb-list", "load balancers of a network, with the jobs behind them")
+    for verb in (create, delete, listing):
+        verb.add_argument("name", metavar="NAME", help="the network")
+        verb.add_argument("--tenant", metavar="TENANT", help="of another tenant (admins)")
+    for verb in (create, delete):
+        verb.add_argument("balancer", metavar="LB", help="its name, also in DNS")
+    create.add_argument(
+        "--port",
+        required=True,
+        type=integer_within("--port", "a port", 1, 65535),
+        metavar="PORT",
+        help="on which it is asked",
+    )
+    create.add_argument(
+        "--target-port",
+        type=integer_within("--target-port", "a port", 1, 65535),
+        metavar="PORT",
+        help="on which the jobs serve (default: the same)",
+    )
+    create.add_argument(
+        "--backend",
+        required=True,
+        action="append",
+        metavar="JOB",
+        help="name of a job, an array or a gang; may be repeated",
+    )
+    create.add_argument("--protocol", choices=("tcp", "udp"), default="tcp", help="default: tcp")
+    create.add_argument(
+        "--no-check", action="store_true", help="keep backends that accept no connection"
+    )
+    add_output(create, OBJECT_FORMATS)
+    add_output(listing)
+
+
+def _path(options: argparse.Namespace) -> str:
+    return f"networks/{quote_segment(options.name, 'network')}/load-balancers"
+
+
+def _create_balancer(options: argparse.Namespace, context: CommandContext) -> int:
+    body = {
+        "name": check_name(options.balancer, "name of a load balancer"),
+        "protocol": options.protocol,
+        "port": options.port,
+        "target_port": options.target_port or options.port,
+        "backends": options.backend,
+        "is_checked": not options.no_check,
+    }
+    made = context.api.request(
+        "POST",
+        _path(options),
+        body,
+        query={"tenant": options.tenant},
+        idempotency_key=os.urandom(16).hex(),
+    )
+    if options.output != "table":
+        print_data(made, options.output)
+        return 0
+    sys.stdout.write(f"{made['name']}: {made['address']}:{made['port']}\n")
+    if not made["members"]:
+        print_notice("no job behind it runs yet; clients are refused until one does")
+    return 0
+
+
+def _delete_balancer(options: argparse.Namespace, context: CommandContext) -> int:
+    path = f"{_path(options)}/{quote_segment(options.balancer, 'load balancer')}"
+    context.api.request("DELETE", path, query={"tenant": options.tenant})
+    sys.stdout.write(f"{options.balancer} deleted\n")
+    return 0
+
+
+def _list_balancers(options: argparse.Namespace, context: CommandContext) -> int:
+    balancers = context.api.request("GET", _path(options), query={"tenant": options.tenant})
+    print_list(balancers, COLUMNS, options.output, empty="no load balancers")
+    return 0
+
+
+def _describe_listener(row: Row) -> str:
+    return f"{row['address']}:{row['port']}/{row['protocol']}"
+
+
+def _list_members(row: Row) -> str | None:
+    return ", ".join(f"{one['dns_name']} {one['address']}" for one in row["members"]) or None
+
+
+COLUMNS = (
+    TableColumn("LB", lambda row: row["name"]),
+    TableColumn("ADDRESS", _describe_listener),
+    TableColumn("TO", lambda row: row["target_port"], right=True),
+    TableColumn("BACKENDS", lambda row: ", ".join(row["backends"])),
+    TableColumn("RUNNING", _list_members),
+    TableColumn("CHECKED", lambda row: "yes" if row["is_checked"] else "no", wide=True),
+    TableColumn("ID", lambda row: row["id"], wide=True),
+    TableColumn("CREATED", lambda row: describe_instant(row["created_ns"]), wide=True),
+)
+BALANCER_VERBS = {
+    "lb-create": _create_balancer,
+    "lb-delete": _delete_balancer,
+    "lb-list": _list_balancers,
+}

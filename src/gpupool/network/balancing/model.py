@@ -1,0 +1,45 @@
+"""What a tenant wants of a load balancer. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from typing import Final, Literal
+
+BalancedProtocol = Literal["tcp", "udp"]
+
+#: Addresses of load balancers: shared address space (RFC 6598), which no subnet of a network has.
+BALANCER_ADDRESSES: Final = IPv4Network("100.126.0.0/16")
+
+
+@dataclass(frozen=True)
+class LoadBalancer:
+    """An address of a network behind which some of its jobs serve.
+
+    Attributes:
+        id: row id, which makes its address unique in the pool.
+        key: public id.
+        name: its DNS name in the network.
+        port: on which it is asked.
+        target_port: on which its backends serve.
+        backends: DNS names of jobs; that of an array or a gang stands for all of its members.
+        is_checked: whether backends that accept no connection are left out.
+    """
+
+    id: int
+    key: str
+    name: str
+    protocol: BalancedProtocol
+    port: int
+    target_port: int
+    backends: tuple[str, ...]
+    is_checked: bool
+
+    @property
+    def address(self) -> IPv4Address:
+        """Its address, unique in the pool."""
+        return BALANCER_ADDRESSES[1 + self.id % (BALANCER_ADDRESSES.num_addresses - 2)]
+
+    def has_backend(self, name: str) -> bool:
+        """Whether a port with that DNS name is one of its backends."""
+        return name in self.backends or name.partition(".")[2] in self.backends

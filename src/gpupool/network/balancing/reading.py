@@ -1,0 +1,72 @@
+"""Reads load balancers for the engine and for tenants."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.network.balancing.model import LoadBalancer
+from gpupool.network.balancing.tables import load_balancers
+from gpupool.network.tables import network_ports
+from gpupool.wire.load_balancers import LoadBalancerOut, LoadBalancerPartOut
+
+
+def read_balancers(
+    connection: sa.Connection, network_ids: Sequence[int] | None
+) -> dict[int, list[LoadBalancer]]:
+    """Read the load balancers of networks, or of all of them, by the network's row id."""
+    query = sa.select(load_balancers).order_by(load_balancers.c.id)
+    if network_ids is not None:
+        query = query.where(load_balancers.c.network_id.in_(network_ids))
+    found: dict[int, list[LoadBalancer]] = defaultdict(list)
+    for row in connection.execute(query):
+        found[row.network_id].append(_make_balancer(row))
+    return found
+
+
+def describe_balancers(connection: sa.Connection, network: Any) -> list[LoadBalancerOut]:
+    """Describe the load balancers of a network, by name."""
+    ports = connection.execute(
+        sa.select(network_ports.c.name, network_ports.c.address)
+        .where(network_ports.c.network_id == network.id)
+        .order_by(network_ports.c.id)
+    ).all()
+    query = sa.select(load_balancers).where(load_balancers.c.network_id == network.id)
+    found = list[LoadBalancerOut]()
+    for row in connection.execute(query.order_by(load_balancers.c.name)):
+        balancer = _make_balancer(row)
+        parts = [port for port in ports if balancer.has_backend(port.name)]
+        found.append(
+            LoadBalancerOut(
+                id=row.public_id,
+                name=row.name,
+                network=network.name,
+                address=str(balancer.address),
+                protocol=row.protocol,
+                port=row.port,
+                target_port=row.target_port,
+                backends=row.backends,
+                is_checked=row.is_checked,
+                members=[
+                    LoadBalancerPartOut(dns_name=port.name, address=port.address) for port in parts
+                ],
+                created_ns=row.created_ns,
+            )
+        )
+    return found
+
+
+def _make_balancer(row: Any) -> LoadBalancer:
+    return LoadBalancer(
+        row.id,
+        row.public_id,
+        row.name,
+        row.protocol,
+        row.port,
+        row.target_port,
+        tuple(row.backends),
+        row.is_checked,
+    )

@@ -1,0 +1,147 @@
+"""Load balancers as the owners of their networks see them. Thread-safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv4Network
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork
+from gpupool.base.ids import check_name, new_id
+from gpupool.model.tenant import Principal
+from gpupool.network.balancing.reading import describe_balancers
+from gpupool.network.balancing.tables import load_balancers
+from gpupool.network.model import make_dns_name
+from gpupool.network.ports import choose_probe
+from gpupool.network.tables import subnets
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.wire.load_balancers import LoadBalancerIn, LoadBalancerOut
+
+#: Load balancers of one network, at most.
+MOST_BALANCERS = 64
+
+FindNetwork = Callable[[sa.Connection, Principal, str, str | None], Any]
+
+
+class LoadBalancerService:
+    """Load balancers of networks."""
+
+    def __init__(self, store: Store, find_network: FindNetwork) -> None:
+        """Make the service.
+
+        Args:
+            find_network: returns the row of a network in the caller's scope, by name or id and
+                tenant; raises UnknownNetwork.
+        """
+        self._store = store
+        self._find_network = find_network
+
+    def list_balancers(
+        self, caller: Principal, name: str, tenant: str | None = None
+    ) -> list[LoadBalancerOut]:
+        """List the load balancers of a network by name. Raises UnknownNetwork."""
+        with self._store.read() as connection:
+            network = self._find_network(connection, caller, name, tenant)
+            return describe_balancers(connection, network)
+
+    def create_balancer(
+        self, caller: Principal, name: str, body: LoadBalancerIn, tenant: str | None = None
+    ) -> LoadBalancerOut:
+        """Create a load balancer. Its jobs may run already, or start later.
+
+        Raises:
+            UnknownNetwork: `name` is no network of the caller.
+            NameTaken: the network has a load balancer of that name.
+            TooManyNetworks: the network has as many as it may.
+            SubnetFull: a subnet has no address left from which backends are probed.
+        """
+        check_name(body.name, "name of a load balancer")
+        with self._store.write() as write:
+            network = self._find_network(write.connection, caller, name, tenant)
+            _refuse_repeated(write.connection, network, body.name)
+            if body.is_checked:
+                reserve_probes(write, network.id)
+            write.insert(
+                load_balancers,
+                public_id=new_id("b"),
+                network_id=network.id,
+                name=body.name,
+                protocol=body.protocol,
+                port=body.port,
+                target_port=body.target_port,
+                backends=sorted({make_dns_name(backend) for backend in body.backends}),
+                is_checked=body.is_checked,
+                created_ns=write.now_ns,
+            )
+            shown = describe_balancers(write.connection, network)
+            out = next(one for one in shown if one.name == body.name)
+            _finish(write, "created", network, body.name)
+            write.answer(201, out.model_dump(mode="json"))
+        return out
+
+    def delete_balancer(
+        self, caller: Principal, name: str, balancer: str, tenant: str | None = None
+    ) -> None:
+        """Delete a load balancer. Its jobs go on. Raises UnknownNetwork."""
+        with self._store.write() as write:
+            network = self._find_network(write.connection, caller, name, tenant)
+            ours = sa.and_(
+                load_balancers.c.network_id == network.id, load_balancers.c.name == balancer
+            )
+            if not write.execute(load_balancers.delete().where(ours)).rowcount:
+                raise UnknownNetwork(
+                    f"network {network.name} has no load balancer {balancer[:80]!r}",
+                    hint=f"gpupool network lb-list {network.name}",
+                )
+            _finish(write, "deleted", network, balancer)
+            write.answer(204, None)
+
+
+def delete_balancers(write: WriteTransaction, network_id: int) -> None:
+    """Delete the load balancers of a network that is deleted, in the caller's transaction."""
+    write.execute(load_balancers.delete().where(load_balancers.c.network_id == network_id))
+
+
+def renew_probes(write: WriteTransaction, network_id: int) -> None:
+    """Reserve the address of a new subnet, where backends of its network are probed."""
+    query = sa.select(load_balancers.c.id).where(
+        load_balancers.c.network_id == network_id, load_balancers.c.is_checked
+    )
+    if write.execute(query).first() is not None:
+        reserve_probes(write, network_id)
+
+
+def reserve_probes(write: WriteTransaction, network_id: int) -> None:
+    """Reserve an address in each subnet from which backends are probed. Idempotent.
+
+    Raises SubnetFull.
+    """
+    query = sa.select(subnets).where(
+        subnets.c.network_id == network_id, subnets.c.probe_address.is_(None)
+    )
+    for row in write.execute(query).all():
+        address = choose_probe(write.connection, row.id, IPv4Network(row.cidr))
+        changed = subnets.update().where(subnets.c.id == row.id)
+        write.execute(changed.values(probe_address=str(address)))
+
+
+def _refuse_repeated(connection: sa.Connection, network: Any, name: str) -> None:
+    names = [one.name for one in describe_balancers(connection, network)]
+    if name in names:
+        raise NameTaken(
+            f"network {network.name} already has a load balancer {name!r}",
+            hint=f"gpupool network lb-list {network.name}",
+        )
+    if len(names) >= MOST_BALANCERS:
+        raise TooManyNetworks(
+            f"network {network.name} has {len(names)} load balancers; {MOST_BALANCERS} is the most",
+            limit=MOST_BALANCERS,
+        )
+
+
+def _finish(write: WriteTransaction, what: str, network: Any, balancer: str) -> None:
+    data = {"network": network.public_id, "load_balancer": balancer}
+    write.event(f"network.lb_{what}", network.name, tenant_id=network.tenant_id, data=data)
+    write.announce(("network", network.id))
