@@ -71,6 +71,9 @@ BODIES: Mapping[str, Any] = {
 }
 
 
+QUERIES = {"GET /api/v1/networks/{network}/reach": {"source": "10.0.0.2", "target": "web"}}
+
+
 def sections() -> dict[str, list[list[str]]]:
     """The lines of the table by section, cut into words."""
     found: dict[str, list[list[str]]] = {}
@@ -242,7 +245,7 @@ def ask(client: Client, route: str, **filled: Any) -> Answer:
     body = BODIES.get(route)
     if "body" in filled:
         body = {**(body or {}), **filled.pop("body")}
-    params = filled.pop("params", None)
+    params = {**QUERIES.get(route, {}), **(filled.pop("params", None) or {})} or None
     for name in [part.strip("{}") for part in path.split("/") if part.startswith("{")]:
         path = path.replace(f"{{{name}}}", filled.get(name, "some-1"))
     if method == "GET" and path.endswith("/watch"):

@@ -285,6 +285,11 @@ def test_a_security_group_takes_its_members_and_its_rules_alone(pool: RealPool) 
     pool.do("network", "group-allow", "a", "web", "tcp:7001", "--from", "10.0.0.0/24")
     pool.do("network", "group-revoke", "a", "web", rule["id"])
     pool.until(lambda: ask_in_group(pool, "ops", "web") == "TimeoutError", "the end of the rule")
+    why = ("network", "why", "server-a", "web", "--port", "7000")
+    assert pool.json(*why)["is_reached"] is False
+    # The command that the answer names makes it true.
+    pool.do(*pool.json(*why)["hint"].split()[1:])
+    assert pool.json(*why)["is_reached"] is True
     pool.do("network", "group-allow", "a", "web", "tcp:7000")
     pool.until(lambda: ask(pool, "a", "web", 1) == "from-web", "packets from every address")
     refused = pool.run("network", "group-delete", "a", "web")

@@ -38,6 +38,7 @@ from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.peerings import PeeringService
+from gpupool.network.reach_service import ReachService
 from gpupool.network.security.service import SecurityGroupService
 from gpupool.network.service import NetworkService
 from gpupool.scheduling import (
@@ -88,6 +89,7 @@ class Allocations:
         self.security_groups = SecurityGroupService(
             store, self.networks.find_network, count_group_jobs
         )
+        self.network_reaches = ReachService(store, self.networks.find_network)
         self.load_balancers = LoadBalancerService(store, self.networks.find_network)
         self.network_engine = NetworkEngineService(store, owner_uid, list_agents)
         self.agents = AgentService(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from gpupool.model.tenant import Permission, Principal
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.peerings import PeeringService
+from gpupool.network.reach_service import ReachService
+from gpupool.network.reachability import Traffic
 from gpupool.network.service import NetworkService
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import Page
@@ -18,6 +20,7 @@ from gpupool.wire.networks import (
     NetworkOut,
     PeeringIn,
     PeeringOut,
+    ReachOut,
     SubnetIn,
 )
 
@@ -39,8 +42,14 @@ def get_peerings(request: Request) -> PeeringService:
     return peerings
 
 
+def get_reaches(request: Request) -> ReachService:
+    reaches: ReachService = request.app.state.network_reaches
+    return reaches
+
+
 Service = Annotated[NetworkService, Depends(get_service)]
 Peerings = Annotated[PeeringService, Depends(get_peerings)]
+Reaches = Annotated[ReachService, Depends(get_reaches)]
 Engine = Annotated[NetworkEngineService, Depends(get_engine)]
 Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
 TenantManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_TENANT))]
@@ -145,6 +154,22 @@ def revoke_peering(
     """End a peering, or a request for one, from either side."""
     service.revoke_peering(caller, network, peering, tenant)
     return Response(status_code=204)
+
+
+@router.get("/networks/{network}/reach")
+def get_reach(
+    network: str,
+    service: Reaches,
+    caller: Reader,
+    source: Annotated[str, Query(max_length=200, description="address or DNS name of a job")],
+    target: Annotated[str, Query(max_length=200, description="address, or name in the network")],
+    protocol: Literal["tcp", "udp", "icmp"] = "tcp",
+    port: Annotated[int | None, Query(ge=1, le=65535, description="null: every port")] = None,
+    tenant: Tenant = None,
+) -> ReachOut:
+    """Whether a job of a network reaches a target, and which object decides."""
+    traffic = Traffic(protocol, port)
+    return service.describe_reach(caller, network, source, target, traffic, tenant)
 
 
 @router.get("/network-engine")

@@ -80,6 +80,7 @@ def compose_services(
         allocations,
         allocations.networks,
         allocations.network_peerings,
+        allocations.network_reaches,
         allocations.security_groups,
         allocations.load_balancers,
         engine,

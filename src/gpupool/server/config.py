@@ -13,6 +13,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.peerings import PeeringService
+from gpupool.network.reach_service import ReachService
 from gpupool.network.reconciler import NetworkReconciler
 from gpupool.network.security.service import SecurityGroupService
 from gpupool.network.service import NetworkService
@@ -49,6 +50,7 @@ class ServiceSet:
     allocations: Allocations
     networks: NetworkService
     network_peerings: PeeringService
+    network_reaches: ReachService
     security_groups: SecurityGroupService
     load_balancers: LoadBalancerService
     network_engine: NetworkEngineService

@@ -99,6 +99,18 @@ class PeeringOut(WireModel):
     accepted_ns: int | None = None
 
 
+class ReachOut(WireModel):
+    """Whether a job reaches a target, by the networks as they are wanted."""
+
+    network: str
+    source: str
+    target: str
+    is_reached: bool | None = Field(description="null: another owner, or what is outside, decides")
+    object: str = Field(description="what decides")
+    reason: str
+    hint: str = Field("", description="the command that changes it")
+
+
 class NetworkEngineOut(WireModel):
     """The engine that carries networks."""
 

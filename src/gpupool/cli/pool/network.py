@@ -13,6 +13,7 @@ from gpupool.base.ids import check_name
 from gpupool.cli.pool.network_balancers import BALANCER_VERBS, register_balancers
 from gpupool.cli.pool.network_groups import GROUP_VERBS, register_groups
 from gpupool.cli.pool.network_peerings import PEERING_VERBS, register_peerings
+from gpupool.cli.pool.network_why import register_why, show_reach
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.listing import add_limit, describe_instant, show_list
@@ -51,6 +52,7 @@ def register(parser: CommandParser) -> None:
     register_peerings(parser)
     register_groups(parser)
     register_balancers(parser)
+    register_why(parser)
 
 
 def _register_engine(parser: CommandParser) -> None:
@@ -340,4 +342,5 @@ _VERBS = {
     **PEERING_VERBS,
     **GROUP_VERBS,
     **BALANCER_VERBS,
+    "why": show_reach,
 }
