@@ -375,6 +375,28 @@ def outside() -> Iterator[str]:
     subprocess.run(["ip", "netns", "del", name], check=True)
 
 
+def check_forward(pool: RealPool) -> None:
+    """A port of the machine leads to a job: for the machine beside this one, and for this one."""
+    pool.do("network", "enable", "--forward-ports", "30000-30009")
+    made = pool.json("network", "forward-create", "a", "server-a", "--target-port", "7000")
+    assert made["port"] == 30000
+    netns = ("ip", "netns", "exec", f"gpt-out-{os.getpid()}")
+    ask_machine = (sys.executable, "-c", ASK_OUTSIDE, "203.0.113.1", "30000")
+
+    def answer(*before: str) -> str:
+        done = subprocess.run(
+            [*before, *ask_machine], capture_output=True, text=True, check=True, timeout=30
+        )
+        return done.stdout.strip()
+
+    pool.until(lambda: answer(*netns) == "from-a", "an answer outside")
+    assert answer() == "from-a"
+    refused = pool.run("network", "gateway-delete", "a")
+    assert "GP-2008" in refused.stderr
+    pool.do("network", "forward-delete", "a", made["id"])
+    pool.until(lambda: answer(*netns) == "ConnectionRefusedError", "the end of the forward")
+
+
 def ask_outside(pool: RealPool, network: str, address: str, port: int = 7001) -> str:
     words = ("run", "-q", "--network", network, "--gpu", "0.1", "--")
     return pool.do(*words, sys.executable, "-c", ASK_OUTSIDE, address, str(port)).strip()
@@ -395,6 +417,7 @@ def test_a_gateway_leads_outside_and_neither_to_the_machine_nor_to_other_tenants
     assert ask_outside(pool, "b", outside) == "203.0.113.1"
     uplink = [pool.json("network", "show", name)["gateway"]["address"] for name in ("a", "b")]
     assert len(set(uplink)) == 2
+    check_forward(pool)
     # The machine itself answers nothing, and no other tenant's network is reached.
     machine = subprocess.Popen(
         [sys.executable, "-c", OUTSIDE.format(address="203.0.113.1").replace("7001", "7002")]

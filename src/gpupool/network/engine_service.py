@@ -13,9 +13,17 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import NetworkingUnavailable, StillInUse
 from gpupool.base.health import CheckFinding, fail, warn, well
+from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
+from gpupool.network.forwarding.reading import read_forward_work
+from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.wire.networks import NetworkEngineOut, NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.networks import (
+    NetworkEngineIn,
+    NetworkEngineOut,
+    NetworkEngineReport,
+    NetworkEngineWork,
+)
 
 
 class NetworkEngineService:
@@ -42,12 +50,17 @@ class NetworkEngineService:
         with self._store.read() as connection:
             return _describe(connection)
 
-    def enable(self) -> NetworkEngineOut:
+    def enable(self, body: NetworkEngineIn | None = None) -> NetworkEngineOut:
         """Ask the pool's agent to run the engine. Idempotent; returns at once.
 
         Raises:
             NetworkingUnavailable: the pool does not run as root, or has several machines.
+            BadAddress: the ports for tenants are no range of ports.
+            StillInUse: ports that would be taken from tenants are forwarded.
         """
+        ports = None if body is None else body.forward_ports
+        if ports:
+            parse_ports(ports)
         if self._owner_uid != 0:
             raise NetworkingUnavailable(
                 f"networks need a pool of root; this one runs as uid {self._owner_uid}",
@@ -66,9 +79,13 @@ class NetworkEngineService:
                     reason="",
                     northbound="",
                     work_seq=write.touch_ledger(),
+                    forward_ports="" if row is None else row.forward_ports,
                 )
                 write.event("network.enabled", agent)
                 write.announce(("node", agent), "network-engine")
+            if ports is not None:
+                refuse_closed_ports(write.connection, ports)
+                write.execute(network_engine.update().values(forward_ports=ports))
             out = _describe(write.connection)
             write.answer(200, out.model_dump(mode="json"))
         return out
@@ -119,7 +136,11 @@ class NetworkEngineService:
         if row is None or row.agent != agent or row.work_seq <= after:
             return after, None
         want: Literal["run", "stop"] = "stop" if row.state == "stopping" else "run"
-        return row.work_seq, NetworkEngineWork(want=want, uplink=_has_gateways(connection))
+        return row.work_seq, NetworkEngineWork(
+            want=want,
+            uplink=_has_gateways(connection),
+            forwards=read_forward_work(connection, read_uplink(connection)),
+        )
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
         """Apply what an agent says of the engine. Idempotent."""
@@ -146,6 +167,8 @@ class NetworkEngineService:
             write.execute(network_engine.update().values(**values))
             if row.uplink != report.uplink:
                 _announce_gateways(write)
+                # The agent learns of the forwards once the addresses of gateways are known.
+                renew_uplink(write)
             write.event(f"network.{report.state}", agent, data={"reason": report.reason})
             write.announce("network-engine")
 
@@ -174,6 +197,12 @@ def renew_uplink(write: WriteTransaction) -> None:
     if row is not None:
         write.execute(network_engine.update().values(work_seq=write.touch_ledger()))
         write.announce(("node", row.agent))
+
+
+def read_open_ports(connection: sa.Connection) -> range:
+    """Read the ports of the pool's machine that are for tenants."""
+    row = _read_row(connection)
+    return parse_ports(row.forward_ports) if row is not None and row.forward_ports else range(0)
 
 
 def _has_gateways(connection: sa.Connection) -> bool:
@@ -218,4 +247,5 @@ def _describe(connection: sa.Connection) -> NetworkEngineOut:
         node=None if row is None else row.agent,
         networks=_count(connection, networks),
         jobs=_count(connection, network_ports),
+        forward_ports="" if row is None else row.forward_ports,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
 from gpupool.network.balancing.model import LoadBalancer
+from gpupool.network.forwarding.model import PortForward
 from gpupool.network.security.model import SecurityGroup
 
 #: MTU inside a network whose packets are carried by Geneve over Ethernet with an MTU of 1500: OVN
@@ -130,6 +131,7 @@ class Network:
     gateway: Gateway | None = None
     groups: tuple[SecurityGroup, ...] = ()
     balancers: tuple[LoadBalancer, ...] = ()
+    forwards: tuple[PortForward, ...] = ()
 
 
 def make_dns_name(job: str, array: str | None = None) -> str:

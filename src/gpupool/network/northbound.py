@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ipaddress import IPv4Network
 
 from gpupool.network.balancing.rows import BalancedPort, compile_balancer, key_balancer
+from gpupool.network.forwarding.rows import compile_forward, key_forward
 from gpupool.network.gateway_rows import (
     compile_gateway,
     key_route,
@@ -70,6 +71,10 @@ def _compile_balancers(network: Network) -> list[NorthboundRow]:
     rows = list[NorthboundRow]()
     for balancer in network.balancers:
         rows += compile_balancer(balancer, ports)
+    if network.gateway is not None:
+        outer = str(network.gateway.address)
+        for forward in network.forwards:
+            rows.append(compile_forward(forward, outer, ports, network.balancers))
     return rows
 
 
@@ -95,6 +100,7 @@ def _compile_router(network: Network) -> NorthboundRow:
             )
             | default,
             "nat": list_nat_keys(network) if has_gateway else frozenset(),
+            "load_balancer": frozenset(map(key_forward, network.forwards if has_gateway else ())),
         },
     )
 

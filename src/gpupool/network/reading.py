@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from gpupool.network.addresses import find_gateway
 from gpupool.network.balancing.reading import read_balancers
+from gpupool.network.forwarding.reading import read_forwards
 from gpupool.network.model import Network, PeeringEnd, Port, Subnet, make_gateway
 from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
@@ -57,6 +58,7 @@ def read_networks(
     ends = _read_peerings(connection, rows)
     groups = read_groups(connection, None if keys is None else ids)
     balancers = read_balancers(connection, None if keys is None else ids)
+    forwards = read_forwards(connection, None if keys is None else ids)
     uplink = read_uplink(connection)
     found = dict[str, Network]()
     for row in rows:
@@ -72,6 +74,7 @@ def read_networks(
             make_gateway(row.id, uplink) if row.has_gateway and uplink is not None else None,
             tuple(groups[row.id]),
             tuple(balancers[row.id]),
+            tuple(forwards[row.id]),
         )
     return found
 

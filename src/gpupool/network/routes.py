@@ -15,6 +15,7 @@ from gpupool.network.service import NetworkService
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import Page
 from gpupool.wire.networks import (
+    NetworkEngineIn,
     NetworkEngineOut,
     NetworkIn,
     NetworkOut,
@@ -179,9 +180,11 @@ def get_network_engine(engine: Engine, _caller: Reader) -> NetworkEngineOut:
 
 
 @router.put("/network-engine")
-def enable_network_engine(engine: Engine, _caller: PoolManager) -> NetworkEngineOut:
+def enable_network_engine(
+    engine: Engine, _caller: PoolManager, body: NetworkEngineIn | None = None
+) -> NetworkEngineOut:
     """Start the engine on the pool's machine. The same again changes nothing."""
-    return engine.enable()
+    return engine.enable(body)
 
 
 @router.delete("/network-engine")

@@ -19,6 +19,8 @@ from gpupool.model.tenant import Principal
 from gpupool.network.addresses import check_overlap, parse_cidr
 from gpupool.network.balancing.service import delete_balancers, renew_probes
 from gpupool.network.engine_service import renew_uplink, require_ready
+from gpupool.network.forwarding.reading import describe_forwards
+from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
@@ -156,6 +158,7 @@ class NetworkService:
             delete_peerings(write, row)
             delete_groups(write, row.id)
             delete_balancers(write, row.id)
+            write.execute(port_forwards.delete().where(port_forwards.c.network_id == row.id))
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))
             write.execute(networks.delete().where(networks.c.id == row.id))
             data = {"network": row.public_id}
@@ -188,6 +191,8 @@ class NetworkService:
             row = self.find_network(write.connection, caller, name, tenant)
             if wanted:
                 require_ready(write.connection)
+            else:
+                _refuse_forwarded(write.connection, row)
             if row.has_gateway != wanted:
                 changed = networks.update().where(networks.c.id == row.id)
                 write.execute(changed.values(has_gateway=wanted))
@@ -237,6 +242,16 @@ class NetworkService:
             # Another tenant's network and one that does not exist are answered alike.
             raise UnknownNetwork(f"no network {name[:80]!r}", hint="gpupool network list")
         return row
+
+
+def _refuse_forwarded(connection: sa.Connection, row: Any) -> None:
+    forwards = describe_forwards(connection, row)
+    if forwards:
+        ports = ", ".join(str(one.port) for one in forwards[:5])
+        raise StillInUse(
+            f"ports are forwarded through the gateway of {row.name}: {ports}",
+            hint=f"gpupool network forward-list {row.name}",
+        )
 
 
 def _select_rows() -> sa.Select[Any]:

@@ -90,5 +90,12 @@ network_engine = sa.Table(
     sa.Column(
         "work_seq", sa.BigInteger, nullable=False, comment="when its agent last had news of it"
     ),
+    sa.Column(
+        "forward_ports",
+        sa.String(11),
+        nullable=False,
+        server_default="",
+        comment="ports of the machine for tenants, as 30000-30099; empty: none",
+    ),
     sa.CheckConstraint("id = 1", name="one_row"),
 )

@@ -83,6 +83,7 @@ def compose_services(
         allocations.network_reaches,
         allocations.security_groups,
         allocations.load_balancers,
+        allocations.port_forwards,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

@@ -12,6 +12,7 @@ from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
+from gpupool.network.forwarding.service import PortForwardService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
 from gpupool.network.reconciler import NetworkReconciler
@@ -53,6 +54,7 @@ class ServiceSet:
     network_reaches: ReachService
     security_groups: SecurityGroupService
     load_balancers: LoadBalancerService
+    port_forwards: PortForwardService
     network_engine: NetworkEngineService
     network_reconciler: NetworkReconciler
     logs: JobLogs | None = None

@@ -9,6 +9,7 @@ from gpupool.fleet import tables as _fleet
 from gpupool.metering import tables as _metering
 from gpupool.network import tables as _networks
 from gpupool.network.balancing import tables as _balancing
+from gpupool.network.forwarding import tables as _forwarding
 from gpupool.network.security import tables as _security
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
@@ -18,6 +19,7 @@ ROOMS = (
     _networks,
     _security,
     _balancing,
+    _forwarding,
     _fleet,
     _metering,
     _allocations,

@@ -119,6 +119,26 @@ class NetworkEngineOut(WireModel):
     node: str | None = Field(None, description="the node that runs its databases")
     networks: int = 0
     jobs: int = Field(0, description="jobs in networks now")
+    forward_ports: str = Field("", description="ports of its machine for tenants; empty: none")
+
+
+class NetworkEngineIn(WireModel):
+    """Settings of the engine. What is null stays as it is."""
+
+    forward_ports: str | None = Field(
+        None,
+        pattern=r"^([0-9]{1,5}-[0-9]{1,5})?$",
+        description="ports of the pool's machine that tenants may forward, as 30000-30099; "
+        "empty: none",
+    )
+
+
+class ForwardWork(WireModel):
+    """A port of the machine whose packets go to the gateway of a network."""
+
+    protocol: Literal["tcp", "udp"]
+    port: int
+    gateway: str
 
 
 class NetworkEngineWork(WireModel):
@@ -126,6 +146,7 @@ class NetworkEngineWork(WireModel):
 
     want: Literal["run", "stop"]
     uplink: bool = Field(False, description="some network has a gateway")
+    forwards: list[ForwardWork] = Field(default_factory=list)
 
 
 class NetworkEngineReport(WireModel):

@@ -173,13 +173,13 @@ class NetworkEngine:
                     f"the switch did not make its bridge within {_START_SECONDS:g} s",
                     hint=f"see the logs below {self._root / 'daemons'}",
                 )
-            return self._set_up_uplink(ports) if work.uplink else self._remove_uplink(ports)
+            return self._set_up_uplink(ports, work) if work.uplink else self._remove_uplink(ports)
         finally:
             ports.close()
 
-    def _set_up_uplink(self, ports: SwitchPorts) -> tuple[str, str]:
+    def _set_up_uplink(self, ports: SwitchPorts, work: NetworkEngineWork) -> tuple[str, str]:
         try:
-            prefix = Uplink(self._files, self._root).set_up()
+            prefix = Uplink(self._files, self._root).set_up(work.forwards)
         except NetworkingUnavailable as error:
             # Networks without a gateway do not need it.
             return "", f"gateways wait: {error.message}; {error.hint}"

@@ -18,6 +18,7 @@ from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.namespaces import enter_namespace, import_pyroute2, turn_checksum_off
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
+from gpupool.wire.networks import ForwardWork
 
 #: Prefixes for the cable, in the order in which they are tried. The first two are of RFC 2544, the
 #: third of RFC 6598: no address of the internet, and rarely used inside a company.
@@ -32,6 +33,7 @@ delete table inet {table}
 table inet {table} {{
     chain input {{
         type filter hook input priority filter; policy accept;
+        iifname "{cable}" ct state established,related accept
         iifname "{cable}" drop
     }}
     chain forward {{
@@ -39,7 +41,16 @@ table inet {table} {{
         iifname "{cable}" ip saddr != {prefix} drop
         iifname "{cable}" oifname "{cable}" drop
         oifname "{cable}" ct state established,related accept
+        oifname "{cable}" ct status dnat accept
         oifname "{cable}" drop
+    }}
+    chain prerouting {{
+        type nat hook prerouting priority dstnat; policy accept;
+{forwards}
+    }}
+    chain output {{
+        type nat hook output priority -100; policy accept;
+{forwards}
     }}
     chain postrouting {{
         type nat hook postrouting priority srcnat; policy accept;
@@ -62,8 +73,11 @@ class Uplink:
         self._record = root / "uplink"
         self._cable = f"gpu{files.mark}"
 
-    def set_up(self) -> IPv4Network:
+    def set_up(self, forwards: Iterable[ForwardWork] = ()) -> IPv4Network:
         """Lay the cable, route and translate. Idempotent; returns the prefix of the cable.
+
+        Args:
+            forwards: ports of this machine that lead to gateways; no others do afterwards.
 
         Raises NetworkingUnavailable where this machine lacks nftables or has no free prefix.
         """
@@ -76,7 +90,12 @@ class Uplink:
             if not host.link_lookup(ifname=self._cable):
                 self._lay(host, prefix)
         _FORWARDING.write_text("1")
-        rules = _RULES.format(table=self._table, cable=self._cable, prefix=prefix)
+        rules = _RULES.format(
+            table=self._table,
+            cable=self._cable,
+            prefix=prefix,
+            forwards="\n".join(map(_format_forward, forwards)),
+        )
         self._load(rules)
         return prefix
 
@@ -135,6 +154,14 @@ class Uplink:
             raise NetworkingUnavailable(
                 f"nftables refuses the gateways' rules: {done.stderr[:300]}"
             )
+
+
+def _format_forward(forward: ForwardWork) -> str:
+    # Not of loopback addresses: such packets may leave no machine (RFC 1122 section 3.2.1.3).
+    return (
+        f"        fib daddr type local ip daddr != 127.0.0.0/8 {forward.protocol} dport "
+        f"{forward.port} dnat ip to {forward.gateway}"
+    )
 
 
 def choose_prefix(routes: Iterable[IPv4Network]) -> IPv4Network:

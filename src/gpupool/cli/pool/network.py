@@ -11,6 +11,8 @@ from typing import Any, Final
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.ids import check_name
 from gpupool.cli.pool.network_balancers import BALANCER_VERBS, register_balancers
+from gpupool.cli.pool.network_forwards import FORWARD_VERBS, register_forwards
+from gpupool.cli.pool.network_gateway import GATEWAY_VERBS, register_gateway
 from gpupool.cli.pool.network_groups import GROUP_VERBS, register_groups
 from gpupool.cli.pool.network_peerings import PEERING_VERBS, register_peerings
 from gpupool.cli.pool.network_why import register_why, show_reach
@@ -48,15 +50,21 @@ def register(parser: CommandParser) -> None:
     parser.add_verbs()
     _register_engine(parser)
     _register_networks(parser)
-    _register_gateway(parser)
+    register_gateway(parser)
     register_peerings(parser)
     register_groups(parser)
     register_balancers(parser)
+    register_forwards(parser)
     register_why(parser)
 
 
 def _register_engine(parser: CommandParser) -> None:
     enable = parser.add_verb("enable", "start the engine on the machine of the pool (admins)")
+    enable.add_argument(
+        "--forward-ports",
+        metavar="FIRST-LAST",
+        help="ports of the machine that tenants may forward to their jobs (default: none)",
+    )
     add_output(enable, OBJECT_FORMATS)
     disable = parser.add_verb("disable", "end the engine and remove all of it (admins)")
     add_yes(disable)
@@ -102,17 +110,6 @@ def _register_networks(parser: CommandParser) -> None:
     _add_tenant(removal)
 
 
-def _register_gateway(parser: CommandParser) -> None:
-    create = parser.add_verb(
-        "gateway-create", "let the jobs of a network reach what lies outside of the pool"
-    )
-    delete = parser.add_verb("gateway-delete", "cut a network off from what lies outside")
-    for verb in (create, delete):
-        verb.add_argument("name", metavar="NAME", help="the network")
-        _add_tenant(verb)
-        add_output(verb, OBJECT_FORMATS)
-
-
 def _add_tenant(parser: CommandParser) -> None:
     parser.add_argument("--tenant", metavar="TENANT", help="of another tenant (admins)")
 
@@ -122,7 +119,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _enable_engine(options: argparse.Namespace, context: CommandContext) -> int:
-    engine = context.api.request("PUT", "network-engine")
+    body = {"forward_ports": options.forward_ports}
+    engine = context.api.request("PUT", "network-engine", body)
     engine = _follow_engine(context, engine, {"starting"})
     _print_engine(engine, options.output)
     return 0 if engine["state"] == "ready" else 1
@@ -170,6 +168,7 @@ def _print_engine(engine: dict[str, Any], output: str) -> None:
         ("machine", engine["node"]),
         ("networks", engine["networks"]),
         ("jobs in them", engine["jobs"]),
+        ("ports for tenants", engine["forward_ports"] or None),
     ]
     sys.stdout.write(format_pairs([fact for fact in facts if fact[1] is not None]) + "\n")
 
@@ -256,36 +255,6 @@ def _delete_subnet(options: argparse.Namespace, context: CommandContext) -> int:
     return 0
 
 
-def _create_gateway(options: argparse.Namespace, context: CommandContext) -> int:
-    path = f"{_path(options)}/gateway"
-    query = {"tenant": options.tenant}
-    network = context.api.request("PUT", path, query=query)
-    deadline = time.monotonic() + _ENGINE_SECONDS
-    while network["gateway"]["state"] == "starting":
-        if time.monotonic() >= deadline:
-            raise NetworkingUnavailable(
-                f"the gateway is not ready after {_ENGINE_SECONDS:g} s",
-                hint="gpupool network status  says why",
-            )
-        time.sleep(_LOOK_SECONDS)
-        network = context.api.request("GET", _path(options), query=query)
-    if options.output != "table":
-        print_data(network, options.output)
-        return 0
-    sys.stdout.write(f"{network['name']}: jobs that start now reach what lies outside\n")
-    return 0
-
-
-def _delete_gateway(options: argparse.Namespace, context: CommandContext) -> int:
-    path = f"{_path(options)}/gateway"
-    network = context.api.request("DELETE", path, query={"tenant": options.tenant})
-    if options.output != "table":
-        print_data(network, options.output)
-        return 0
-    sys.stdout.write(f"{network['name']}: jobs reach nothing outside\n")
-    return 0
-
-
 def _path(options: argparse.Namespace) -> str:
     return f"networks/{quote_segment(options.name, 'network')}"
 
@@ -337,10 +306,10 @@ _VERBS = {
     "delete": _delete_network,
     "subnet-create": _create_subnet,
     "subnet-delete": _delete_subnet,
-    "gateway-create": _create_gateway,
-    "gateway-delete": _delete_gateway,
+    **GATEWAY_VERBS,
     **PEERING_VERBS,
     **GROUP_VERBS,
     **BALANCER_VERBS,
+    **FORWARD_VERBS,
     "why": show_reach,
 }

@@ -36,7 +36,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: By table, the columns that refer to other rows.
 _REFERENCES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Logical_Router": ("ports", "static_routes", "nat"),
+    "Logical_Router": ("ports", "static_routes", "nat", "load_balancer"),
     "Logical_Router_Port": ("gateway_chassis",),
     "Logical_Switch": ("ports", "dns_records", "load_balancer"),
     "Load_Balancer": ("health_check",),
