@@ -27,11 +27,13 @@ _NAME: Final = re.compile(r"(\d+)\s+(\S.*)$")
 #: Card, SVI instance, pid, process name, memory in MiB.
 _PROCESS: Final = re.compile(r"\|\s+(\d+)\s+\S+\s+(\d+)\s+\S.*?\s(\d+)MiB\s*\|")
 _POWER: Final = re.compile(r"(\d+(?:\.\d+)?)W\s*/")
-#: Lines of one card.
+#: Lines of one card, and cells of each.
 _LINES: Final = 3
+_CELLS: Final = 3
 #: The words of a card that is not cut into hardware partitions (SVI).
 _WHOLE: Final = frozenset({"Disabled", "N/A"})
 
+#: Cells of the lines of one card.
 Rows = list[list[str]]
 
 
@@ -68,7 +70,7 @@ def _find_cards(body: str) -> Iterator[tuple[int, str, Rows]]:
     rows: Rows = []
     for line in body.splitlines():
         cells = split_cells(line)
-        if len(cells) != _LINES:
+        if len(cells) != _CELLS:
             rows = []  # a ruler, or the heading with the versions
             continue
         rows.append(cells)
