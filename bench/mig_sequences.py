@@ -1,9 +1,10 @@
 """Many short sequences of claims to partitions, each with a mix of its own that no rule knows.
 
 The rules: ours without any knowledge of the demand (every profile counts alike), first fit, fixed
-geometries as HAMi up to 2.9 has them, and the slot that adds least to the fragmentation score of Zambianco,
-Fasol and Doriguzzi-Corin (arXiv 2511.18906), written down here from the paper's description: for each
-profile that the free memory would hold, the size of every place of it that is not free.
+geometries as HAMi up to 2.9 has them, and the slot that blocks least: for each profile that the free memory
+would hold, the size of every place of it that is not free. That a greedy choice by the growth of such a score
+accepts more claims is the finding of "An Online Fragmentation-Aware GPU Scheduler for Multi-Tenant MIG-based
+Clouds" (arXiv 2511.18906, abstract). The score is ours: the paper's formula was not at hand.
 """
 
 from __future__ import annotations

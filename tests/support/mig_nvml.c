@@ -28,6 +28,7 @@ typedef struct {
 } card;
 /* die_at: ends the process at that many calls that change something, counted before and after. */
 typedef struct { u32 units, die_at, steps, calls; shape shapes[SHAPES]; card cards[CARDS]; } machine;
+typedef struct { char legacy[16]; u32 domain, bus, device, id, subsystem; char bus_id[32]; } pci_info;
 typedef struct { u32 start, size; } placement;
 typedef struct { card *device; u32 id, profile_id; placement where; } instance_info;
 typedef struct { card *device; instance *parent; u32 id, profile_id; placement where; } compute_info;
@@ -56,12 +57,30 @@ static void may_die(void) {
 }
 
 /* As the real library, it opens the node of every card at its first start, and closes all at its last shutdown. MIG_NODES
- * is a folder with a file nvidiaN for each card. */
+ * is a folder with a file nvidiaN for each card. MIG_BUS is a PCI bus in sysfs: cards on another driver at the first start
+ * are not shown. */
 static int starts, nodes[CARDS];
+static u32 shown, numbers[CARDS];
 static void forget_starts(void) { starts = 0; }
+static void write_address(int i, char *to) { snprintf(to, 16, "0000:%02x:00.0", 0x1b + 0x20 * i); }
+static int is_bound(int i) {
+    char path[512], driver[512], address[16];
+    if (!getenv("MIG_BUS")) return 1;
+    write_address(i, address);
+    snprintf(path, sizeof path, "%s/devices/%s/driver", getenv("MIG_BUS"), address);
+    ssize_t length = readlink(path, driver, sizeof driver - 1);
+    if (length < 0) return 0;
+    driver[length] = 0;
+    return !strcmp(strrchr(driver, '/') + 1, "nvidia");
+}
 static void open_nodes(void) {
     char path[512];
-    for (int i = 0; getenv("MIG_NODES") && i < CARDS; i++) {
+    shown = 0;
+    for (int i = 0; i < CARDS; i++) {
+        nodes[i] = -1;
+        if (!is_bound(i)) continue;
+        numbers[shown++] = (u32)i;
+        if (!getenv("MIG_NODES")) continue;
         snprintf(path, sizeof path, "%s/nvidia%d", getenv("MIG_NODES"), i);
         nodes[i] = open(path, O_RDWR | O_CLOEXEC);
         if (nodes[i] < 0) abort();
@@ -77,7 +96,8 @@ int nvmlInitWithFlags(u32 flags) {
 int nvmlShutdown(void) {
     if (starts == 0) return UNINITIALIZED;
     if (--starts == 0)
-        for (int i = 0; getenv("MIG_NODES") && i < CARDS; i++) close(nodes[i]);
+        for (int i = 0; i < CARDS; i++)
+            if (nodes[i] >= 0) close(nodes[i]);
     return OK;
 }
 const char *nvmlErrorString(int code) {
@@ -91,12 +111,32 @@ const char *nvmlErrorString(int code) {
     default: return "Unknown Error";
     }
 }
-int nvmlDeviceGetCount_v2(u32 *to) { return *to = CARDS, OK; }
-int nvmlDeviceGetHandleByIndex_v2(u32 i, card **to) { return i < CARDS ? (*to = state->cards + i, OK) : BAD_ARGUMENT; }
+int nvmlDeviceGetCount_v2(u32 *to) { return *to = shown, OK; }
+int nvmlDeviceGetHandleByIndex_v2(u32 i, card **to) {
+    return i < shown ? (*to = state->cards + numbers[i], OK) : BAD_ARGUMENT;
+}
 int nvmlDeviceGetHandleByUUID(const char *uuid, card **to) {
-    for (int i = 0; i < CARDS; i++)
-        if (!strcmp(uuid, state->cards[i].uuid)) return *to = state->cards + i, OK;
+    for (u32 i = 0; i < shown; i++)
+        if (!strcmp(uuid, state->cards[numbers[i]].uuid)) return *to = state->cards + numbers[i], OK;
     return NOT_FOUND;
+}
+/* What a probe reads of a card beside its instances. */
+int nvmlSystemGetDriverVersion(char *to, u32 size) { return snprintf(to, size, "580.95.05") > 0 ? OK : TOO_SMALL; }
+int nvmlDeviceGetName(const card *c, char *to, u32 size) {
+    (void)c;
+    return snprintf(to, size, "NVIDIA H200") > 0 ? OK : TOO_SMALL;
+}
+int nvmlDeviceGetPciInfo_v3(const card *c, pci_info *to) {
+    *to = (pci_info){.id = 0x233510de};
+    write_address((int)(c - state->cards), to->bus_id);
+    return OK;
+}
+int nvmlDeviceGetMemoryInfo(const card *c, u64 *to) {
+    (void)c;
+    to[0] = 143360ull << 20; /* total, free, used */
+    to[1] = 142360ull << 20;
+    to[2] = 1000ull << 20;
+    return OK;
 }
 static int is_card(const void *p) { return p >= (void *)state->cards && p < (void *)(state->cards + CARDS) &&
     ((const char *)p - (const char *)state->cards) % sizeof(card) == 0; }

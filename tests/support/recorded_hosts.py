@@ -1,4 +1,4 @@
-"""Builds the files of hosts with cards of AMD, Intel and nine more makers, from recorded facts.
+"""Builds the files of hosts with cards of AMD, Intel and ten more makers, from recorded facts.
 
 KFD trees: github.com/ROCm/k8s-device-plugin, testdata/topo-mi210-xgmi-pcie and topo-mi300-cpx
 (properties as recorded, links that matter). What the driver shows of a card: names and units of
@@ -195,6 +195,7 @@ def _join_query(vendor: str, number: int) -> str:
 #: By maker: name of the tool and its answers by arguments.
 TOOLS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ascend": ("npu-smi", {"info": tool_outputs.NPU_SMI}),
+    "biren": ("brsmi", {"": tool_outputs.BRSMI}),
     "cambricon": ("cnmon", {"": tool_outputs.CNMON}),
     "enflame": ("efsmi", {"-q": tool_outputs.EFSMI}),
     "hygon": ("hy-smi", {"*": tool_outputs.HY_SMI}),

@@ -47,6 +47,51 @@ NPU_SMI_310 = """\
 +===================+=================+==============================================================+
 """
 
+# github.com/btlqql/QuantaForge, reports/generated/performance/brsmi.txt, commit 25841194: one card with
+# one process.
+BRSMI = """\
+Mon Jul 27 16:23:09 2026
++------------------------------------------------------------------------------+
+| BR-SMI 1.11.0          Driver Version: 1.11.0          SUPA Version: 1.11    |
++----------------------------+-----------------------+-------------------------+
+|   GPU                 Name |                Bus-Id |    Volatile Uncorr. ECC |
+|  Temp  Perf  Pwr:Usage/Cap |          Memory-Usage |    GPU-Util  Compute M. |
+|              Persistence-M |                       |                  SVI M. |
++============================+=======================+=========================+
+|     0            Biren106M |      00000000:C1:00.0 |                       0 |
+|    37    P0     63W / 400W |    3392MiB / 32512MiB |          0%     Default |
+|                        Off |                       |                Disabled |
++----------------------------+-----------------------+-------------------------+
++------------------------------------------------------------------------------+
+| Processes:                                                                   |
+| GPU   SVI Dev        PID   Process Name                     GPU Memory Usage |
++==============================================================================+
+|   0       N/A     202569   python3                                   3310MiB |
++------------------------------------------------------------------------------+
+"""
+# github.com/junfennie162-sketch/birensupa-spectralconv, demo/media/brsmi_snapshot.txt, commit 38e5ebaf:
+# another card, idle.
+BRSMI_106B = """\
+Mon Aug  3 21:43:45 2026
++------------------------------------------------------------------------------+
+| BR-SMI 1.11.0          Driver Version: 1.11.0          SUPA Version: 1.11    |
++----------------------------+-----------------------+-------------------------+
+|   GPU                 Name |                Bus-Id |    Volatile Uncorr. ECC |
+|  Temp  Perf  Pwr:Usage/Cap |          Memory-Usage |    GPU-Util  Compute M. |
+|              Persistence-M |                       |                  SVI M. |
++============================+=======================+=========================+
+|     0            Biren106B |      00000000:90:00.0 |                       0 |
+|    30    P0     35W / 300W |       0MiB / 32512MiB |          0%     Default |
+|                        Off |                       |                Disabled |
++----------------------------+-----------------------+-------------------------+
++------------------------------------------------------------------------------+
+| Processes:                                                                   |
+| GPU   SVI Dev        PID   Process Name                     GPU Memory Usage |
++==============================================================================+
+|  No running process found.                                                   |
++------------------------------------------------------------------------------+
+"""
+
 # github.com/PaddlePaddle/docs, docs/guides/hardware_support/mlu_docs/paddle_install_cn.md, of 2023
 # and, below, of 2022.
 CNMON = """\

@@ -30,6 +30,7 @@ from gpupool.base.lost_work import watch_threads
 from gpupool.base.settings import PoolPaths
 from gpupool.base.supervision import register
 from gpupool.client.transport import Api
+from gpupool.mechanisms.released_step import await_released_steps
 from gpupool.probes.contract import Probe
 from gpupool.probes.registry import find_first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
@@ -118,6 +119,8 @@ def _probes(options: argparse.Namespace, paths: PoolPaths) -> dict[str, Probe]:
             one.name: SimulatedProbe(one, None, machine_file(paths.agent, one.name))
             for one in machines
         }
+    # The first look opens NVML, which a step of an earlier agent may need closed.
+    await_released_steps(paths.agent)
     probe, answers = find_first_available()
     if probe is None:
         said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())

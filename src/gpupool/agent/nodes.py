@@ -139,11 +139,15 @@ class AgentNodes:
         self._waiting = waiting
 
     def _keep_from_jobs(self, device: Device) -> Device:
-        """Show a card that waits for MIG mode as one that holds no partition now.
+        """Show a card that waits for MIG mode, or has not left it, as one without partitions now.
 
-        As a plain card it would be handed out, and could not be switched back under its jobs.
+        As a plain card it would be handed out, and could not be switched back under its jobs. One
+        whose record still says that it leaves would stay so, and refuse every other mode.
         """
-        if device.uuid not in self._waiting:
+        is_left_open = device.mode is CardMode.PLAIN and self._mig_switch.is_leaving(
+            device.uuid, self._state_dir
+        )
+        if device.uuid not in self._waiting and not is_left_open:
             return device
         return replace(device, partitioned=True, profiles=(), mode=CardMode.MIG)
 

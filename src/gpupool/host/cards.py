@@ -18,6 +18,7 @@ from gpupool.base.errors import BadMachine
 from gpupool.base.settings import PoolPaths
 from gpupool.client.transport import Api
 from gpupool.host.state.directory import PoolMarker
+from gpupool.mechanisms.released_step import await_released_steps
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits, parse_job_limits
 from gpupool.probes.contract import Machine, Probe
@@ -88,6 +89,8 @@ NO_CARDS = PoolCards({}, (), simulated=False)
 def find_cards(marker: PoolMarker, paths: PoolPaths) -> PoolCards:
     """Return the simulated machines that the pool was created with, else this machine's cards.
 
+    Blocks for a step of an earlier agent that needs the cards' driver closed.
+
     Raises:
         BadMachine: there are no cards.
         BadOption: a label names no node of the pool.
@@ -106,6 +109,8 @@ def find_cards(marker: PoolMarker, paths: PoolPaths) -> PoolCards:
             made.machine_cards()
         labels = parse_labels(marker.labels, tuple(probes))
         return PoolCards(probes, machines, True, marker.fence_reaction, labels, limits, policy)
+    # The first look opens NVML, which a step of an earlier agent may need closed.
+    await_released_steps(paths.agent)
     probe, answers = find_first_available()
     if probe is None:
         said = "; ".join(f"{which}: {answer.reason}" for which, answer in answers.items())

@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from gpupool.agent.supervisor.cgroups import detect_cgroups
 from gpupool.agent.supervisor.pool_cgroups import find_abandoned
+from gpupool.base.settings import PoolPaths
 from gpupool.host.settings.options import HostOptions
 from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.driver.installed_driver import find_installed_driver
 from gpupool.mechanisms.fence_survey import FenceSurvey, survey_fence
+from gpupool.mechanisms.released_step import has_released_step
 from gpupool.probes.accounting import explain_accounting_off
 from gpupool.probes.contract import Probe
 from gpupool.probes.pci import scan_pci
@@ -23,13 +26,13 @@ from gpupool.probes.registry import list_probes
 Check = dict[str, str]
 
 
-def print_facts(_options: HostOptions) -> int:
+def print_facts(options: HostOptions) -> int:
     """Print one JSON object with a list of checks, in the shape that `doctor` shows."""
     print(
         json.dumps(
             {
                 "checks": [
-                    *_check_drivers(),
+                    *_check_drivers(PoolPaths(options.state_dir).agent),
                     *_check_bus(),
                     _check_cgroups(),
                     *find_leftovers(),
@@ -45,7 +48,12 @@ def _build_check(name: str, state: str, text: str, following: str = "") -> Check
     return {"name": name, "state": state, "text": text, "next": following}
 
 
-def _check_drivers() -> Iterator[Check]:
+def _check_drivers(agent_dir: Path) -> Iterator[Check]:
+    if has_released_step(agent_dir):
+        # A look opens every card, and the switch would fail.
+        said = "a card is being switched, which a look at the driver would disturb"
+        yield _build_check("driver", "ok", said, "gpupool up")
+        return
     for name, make in list_probes().items():
         probe = make()
         try:

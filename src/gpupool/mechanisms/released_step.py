@@ -8,7 +8,7 @@ end. Steps that need no release are run by `mechanisms.slow_step`. See ADR 0058.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -60,15 +60,29 @@ def await_released_steps(
     After some seconds it returns all the same: a step that hangs in the kernel must not keep the
     jobs of other cards without an agent.
     """
-    for folder in _list_folders(state_dir):
-        for name in list_released(folder):
-            if is_step_running(folder, name):
-                log.warning("waiting for the end of step %s in %s", name, folder)
-                reason = "a step of an earlier agent needs it closed"
-                gate.resume_suspension(str(folder / name), reason, partial(_is_over, folder, name))
+    for folder, name in _iterate_running(state_dir):
+        log.warning("waiting for the end of step %s in %s", name, folder)
+        reason = "a step of an earlier agent needs it closed"
+        gate.resume_suspension(str(folder / name), reason, partial(_is_over, folder, name))
     if not gate.await_end(seconds):
         log.error("NVML is opened although a step still needs it closed, after %.0f s", seconds)
         gate.end_suspensions()
+
+
+def has_released_step(state_dir: Path) -> bool:
+    """Whether a step of this pool's agent needs NVML closed now, also after the agent was killed.
+
+    For programs that look at the cards beside the agent.
+    """
+    return any(True for _ in _iterate_running(state_dir))
+
+
+def _iterate_running(state_dir: Path) -> Iterator[tuple[Path, str]]:
+    """Yield folder and name of each step that runs and needs NVML closed."""
+    for folder in _list_folders(state_dir):
+        for name in list_released(folder):
+            if is_step_running(folder, name):
+                yield folder, name
 
 
 def _is_over(folder: Path, name: str) -> bool:

@@ -16,11 +16,12 @@ from gpupool.model.device import RUNTIME_ID, Device
 #: `void` means no card and no driver files. Sources: AMD, rocm.docs.amd.com, "GPU isolation
 #: techniques"; Intel, the Level Zero specification, "Affinity Mask"; the others,
 #: github.com/gpustack/runtime, gpustack_runtime/envs.py, github.com/FlagOpen/FlagPerf (kunlunxin),
-#: github.com/EnflameTechnology's vLLM platform (enflame).
+#: github.com/EnflameTechnology's vLLM platform (enflame), github.com/BIRENSUPA/torch-supa (biren).
 _VARIABLES: Mapping[str, tuple[tuple[str, str | None], ...]] = {
     "nvidia": (("CUDA_VISIBLE_DEVICES", ""), ("NVIDIA_VISIBLE_DEVICES", "void")),
     "amd": (("ROCR_VISIBLE_DEVICES", ""),),
     "ascend": (("ASCEND_RT_VISIBLE_DEVICES", None),),
+    "biren": (("SUPA_VISIBLE_DEVICES", None),),
     "cambricon": (("MLU_VISIBLE_DEVICES", None),),
     "enflame": (("TOPS_VISIBLE_DEVICES", None),),
     "hygon": (("HIP_VISIBLE_DEVICES", None),),

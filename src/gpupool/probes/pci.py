@@ -13,12 +13,14 @@ from gpupool.model.catalogue import canonical_model
 from gpupool.probes.common.sysfs import read_link_name, read_number
 
 #: By PCI vendor id. From https://pci-ids.ucw.cz; those that are not in it (0x9999, 0xcabc, 0x1e3e)
-#: from github.com/gpustack/runtime, gpustack_runtime/detector.
+#: from github.com/gpustack/runtime, gpustack_runtime/detector; 0x1ee0 from
+#: github.com/BirenTechnology/k8s-device-plugin, pkg/brgpu/kata.go.
 VENDORS = {
     0x10DE: "nvidia",
     0x1002: "amd",
     0x8086: "intel",
     0x19E5: "ascend",
+    0x1EE0: "biren",
     0xCABC: "cambricon",
     0x1E36: "enflame",
     0x1D94: "hygon",

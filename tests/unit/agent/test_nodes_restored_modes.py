@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from gpupool.mechanisms.mig.mode_switch import MigModeSwitch
 from gpupool.model.device import CardMode
 from gpupool.model.topology import Topology
 from gpupool.probes.contract import Machine
+from gpupool.probes.nvml.gate import GATE
 from tests.support.mig_cards import CARDS, MigHost
 from tests.support.mig_fixtures import host, mig_library
 
@@ -31,14 +34,14 @@ class HostProbe:
 
 
 @pytest.fixture
-def nodes(host: MigHost, tmp_path: Path) -> AgentNodes:
+def nodes(host: MigHost, tmp_path: Path) -> Iterator[AgentNodes]:
     """The first card was switched to MIG mode, and a boot lost it; the second was never switched."""
     for card in host.state.cards:
         card.current = card.pending = 0
     switch = MigModeSwitch(host.driver, host.files)
     assert switch.enter(host.make_device(), tmp_path) is None
     host.reboot()
-    return AgentNodes(
+    yield AgentNodes(
         AgentConfig("n0", "pool", 0, 0),
         {"n0": HostProbe(host)},  # type: ignore[dict-item]
         tmp_path,
@@ -46,6 +49,8 @@ def nodes(host: MigHost, tmp_path: Path) -> AgentNodes:
         fence_reaction="kill",
         mig_switch=switch,
     )
+    with GATE.suspend("end of the test", "", lambda: True):
+        pass  # closes the library, whose files end with this test
 
 
 def list_modes(nodes: AgentNodes) -> list[tuple[CardMode, int]]:
@@ -77,3 +82,19 @@ def test_a_card_that_cannot_get_it_back_holds_nothing_until_it_can(
     assert nodes.read_registered() != before, "the agent registers it again"
     assert list_modes(nodes)[0] == (CardMode.MIG, 7)
     assert host.card.current == 1
+
+
+def test_a_card_whose_leave_was_cut_off_shows_the_mode_until_it_is_over(
+    nodes: AgentNodes, host: MigHost, tmp_path: Path
+) -> None:
+    nodes.scan()
+    record = tmp_path / "modes" / f"{CARDS[0]}.json"
+    document = json.loads(record.read_text())
+    host.card.current = host.card.pending = 0
+    record.write_text(json.dumps({**document, "leaving": True}))
+    nodes.scan()
+    assert list_modes(nodes)[0] == (CardMode.MIG, 0), "so the server's switch goes on"
+    assert MigModeSwitch(host.driver, host.files).leave(host.make_device(), tmp_path) is None
+    nodes.scan()
+    assert list_modes(nodes)[0][0] is CardMode.PLAIN
+    assert not record.exists()

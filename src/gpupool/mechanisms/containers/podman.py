@@ -123,11 +123,11 @@ def _describe_missing_podman(find: FindProgram, ask: Callable[[str], str]) -> Mi
     docker = find("docker")
     if docker is None:
         return MissingPart("Podman is not installed", hint)
-    # Docker's daemon starts containers as root and outside the job's cgroup.
+    # See ADR 0071.
     found = ".".join(map(str, parse_version(ask(docker))))
     return MissingPart(
-        f"Podman is not installed; Docker {found} is, whose daemon would run the container outside "
-        "the job's limits",
+        f"Podman is not installed; Docker {found} is, whose daemon would run the container with "
+        "root's rights and not as your account",
         hint,
     )
 

@@ -7,13 +7,9 @@ activation status and then the mode itself. A switch that fails leaves no pendin
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.base.errors import (
     GpupoolError,
     ProbeSuspended,
@@ -31,6 +27,7 @@ from gpupool.mechanisms.mig.driver import (
 )
 from gpupool.mechanisms.mig.host_files import HostFiles, find_open_handles, format_handles
 from gpupool.mechanisms.mig.records import lock_card
+from gpupool.mechanisms.mig.switch_record import MigSwitchRecord
 from gpupool.mechanisms.pci.holders import suggest_end
 from gpupool.mechanisms.released_step import run_released_step
 from gpupool.mechanisms.slow_step import (
@@ -116,12 +113,12 @@ class MigModeSwitch:
         """Enter the mode again on cards that lost it: at a boot, or when the driver was reloaded.
 
         For an agent, until nothing waits. Returns what each card that was in the mode and is not
-        waits for, by uuid. A switch that has not reached the mode yet is the server's to go on
-        with. Idempotent.
+        waits for, by uuid. A switch that is under way, in either direction, is the server's to go
+        on with. Idempotent.
         """
         waiting = {}
         for device in devices:
-            if not _SwitchRecord(state_dir, device.uuid).was_entered():
+            if not MigSwitchRecord(state_dir, device.uuid).is_restorable(device.mode):
                 continue
             try:
                 found = self.enter(device, state_dir)
@@ -132,27 +129,35 @@ class MigModeSwitch:
                 waiting[device.uuid] = found.reason
         return waiting
 
+    def is_leaving(self, card: str, state_dir: Path) -> bool:
+        """Whether a card is on the way out of the mode: until `leave` has answered None."""
+        return MigSwitchRecord(state_dir, card).is_leaving()
+
     def _switch(self, device: Device, wanted: bool, state_dir: Path) -> NotYet | None:
         """Bring the card into the wanted state. Idempotent; finishes what a crash left half-way."""
         card = device.uuid
-        record = _SwitchRecord(state_dir, card)
+        record = MigSwitchRecord(state_dir, card)
         try:
             # A creation of a partition and a switch exclude each other.
             with lock_card(state_dir, card):
                 found = self._driver.read_mode(card)
                 if found is None:
                     raise RequestRejection(f"{card} ({device.model}) has no MIG")
-                if found == MigMode(wanted, wanted):
-                    if is_step_running(record.folder, f"reset-{card}"):
-                        # Its result comes after the mode has changed. Left behind, it would be
-                        # taken for that of the next switch.
-                        return NotYet(f"the reset of {card} ends", PAUSE_SECONDS)
+                # A reset into the other mode does not count: an agent was killed in it.
+                is_new = not record.is_resetting() or found.pending is not wanted
+                is_done = found == MigMode(wanted, wanted)
+                if (is_new or is_done) and is_step_running(record.folder, f"reset-{card}"):
+                    # Its result comes after the mode has changed. Left behind, it would be taken
+                    # for that of the next switch.
+                    return NotYet(f"the reset of {card} ends", PAUSE_SECONDS)
+                if is_done:
                     self._finish(record, card, wanted)
                     return None
-                # A reset that runs into the other mode does not count: an agent was killed in it.
-                if not record.is_resetting() or found.pending is not wanted:
+                if is_new:
+                    forget_slow_step(record.folder, f"reset-{card}")
                     self._refuse_switch(device, wanted)
                     record.write_before(found)
+                    record.change(resetting=False, leaving=not wanted)
                     self._ask_for_mode(record, card, wanted)
                 if self._driver.read_mode(card) == MigMode(wanted, wanted):
                     self._finish(record, card, wanted)
@@ -164,11 +169,11 @@ class MigModeSwitch:
             # The reset of this card or a switch of another one has NVML closed.
             return NotYet(error.message, PAUSE_SECONDS)
 
-    def _finish(self, record: _SwitchRecord, card: str, wanted: bool) -> None:
+    def _finish(self, record: MigSwitchRecord, card: str, wanted: bool) -> None:
         """Close the switch in the record; after `leave` put back what was pending before."""
         forget_slow_step(record.folder, f"reset-{card}")
         if wanted:
-            record.change(resetting=False, entered=True)
+            record.change(resetting=False, entered=True, leaving=False)
             return
         before = record.read_before()
         if before is not None and before.pending and not before.current:
@@ -193,7 +198,7 @@ class MigModeSwitch:
                 or "end them, or stop the service that they belong to",
             )
 
-    def _ask_for_mode(self, record: _SwitchRecord, card: str, wanted: bool) -> None:
+    def _ask_for_mode(self, record: MigSwitchRecord, card: str, wanted: bool) -> None:
         """Ask for the mode, and take the wish back where the card did not follow it."""
         try:
             problem = self._driver.set_mode(card, wanted)
@@ -209,7 +214,7 @@ class MigModeSwitch:
             hint=HIDDEN_HOLDERS,
         )
 
-    def _reset_card(self, record: _SwitchRecord, card: str, wanted: bool) -> NotYet | None:
+    def _reset_card(self, record: MigSwitchRecord, card: str, wanted: bool) -> NotYet | None:
         """Reset the card in a process of its own, and read the mode back."""
         need = self._find_need(card)
         if need is ModeNeed.IDLE_CARD:
@@ -242,7 +247,7 @@ class MigModeSwitch:
             hint="cards joined by NVLink are reset together; in a VM restart the VM",
         )
 
-    def _take_back(self, record: _SwitchRecord, card: str, wanted: bool) -> None:
+    def _take_back(self, record: MigSwitchRecord, card: str, wanted: bool) -> None:
         """Remove a pending mode: it would take effect at some later reset."""
         before = record.read_before()
         pending = before.pending if wanted and before is not None else not wanted
@@ -260,64 +265,6 @@ class MigModeSwitch:
         if self._driver.read_virtualization(card) is Virtualization.VGPU_GUEST:
             return "this machine is a vGPU guest: its host decides how the card is divided"
         return ""
-
-
-class _SwitchRecord:
-    """`<state>/modes/<card>.json`: the mode before, whether a reset runs, whether it was entered."""
-
-    def __init__(self, state_dir: Path, card: str) -> None:
-        self.folder = state_dir / "modes"
-        self._path = self.folder / f"{card}.json"
-
-    def read_before(self) -> MigMode | None:
-        document = self._read()
-        return None if document is None else MigMode(**document["before"])
-
-    def was_entered(self) -> bool:
-        document = self._read()
-        return document is not None and bool(document["entered"])
-
-    def is_resetting(self) -> bool:
-        document = self._read()
-        return document is not None and bool(document["resetting"])
-
-    def write_before(self, before: MigMode) -> None:
-        """Write what was there; what an earlier attempt wrote is kept."""
-        if self._read() is None:
-            document = {"mode": str(CardMode.MIG), "before": asdict(before)}
-            self._write({**document, "resetting": False, "entered": False})
-
-    def change(self, **flags: bool) -> None:
-        """Set flags of the record; does nothing where there is none or it has them."""
-        document = self._read()
-        if document is not None and {**document, **flags} != document:
-            self._write({**document, **flags})
-
-    def abandon(self, wanted: bool) -> None:
-        """Forget an attempt that changed nothing; a card that was switched before stays on record."""
-        document = self._read()
-        if wanted and document is not None and not document["entered"]:
-            self.remove()
-        else:
-            self.change(resetting=False)
-
-    def remove(self) -> None:
-        """Remove the record, and a first one that was killed before it had its name. Idempotent."""
-        self._path.with_name(f"{self._path.name}.new").unlink(missing_ok=True)
-        self._path.unlink(missing_ok=True)
-
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            document: dict[str, Any] = json.loads(self._path.read_text(encoding="ascii"))
-        except FileNotFoundError:
-            return None
-        return document
-
-    def _write(self, document: dict[str, Any]) -> None:
-        make_directory_durably(self.folder)
-        write_durably(
-            self._path, json.dumps({"version": 1, **document}, sort_keys=True).encode(), mode=0o600
-        )
 
 
 def _has_mig(device: Device) -> bool:

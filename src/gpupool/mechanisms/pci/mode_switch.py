@@ -231,10 +231,36 @@ def mark_modes(
         device = replace(one, labels={**own, **one.labels})
         found = records.pop(device.uuid, None)
         marked.append(device if found is None else replace(device, mode=found.shown_mode))
+    absent = []
     for record in records.values():
         mode = record.shown_mode
-        marked.append(Device(record.uuid, pci_address=record.address, mode=mode, **record.card))
+        absent.append(Device(record.uuid, pci_address=record.address, mode=mode, **record.card))
+    if absent:
+        marked = _restore_indexes(marked, absent)
     return tuple(sorted(marked, key=lambda device: device.index))
+
+
+def _restore_indexes(shown: Iterable[Device], absent: Iterable[Device]) -> list[Device]:
+    """Return all cards with the indexes that they have while the driver shows each of them.
+
+    A driver counts the cards that it has, so those behind an absent one move up. The index is part
+    of a card's name in the pool.
+    """
+    placed = dict[int, Device]()
+    for device in sorted(absent, key=lambda one: one.index):
+        index = _find_free(placed, device.index)
+        placed[index] = replace(device, index=index)
+    for device in sorted(shown, key=lambda one: one.index):
+        index = _find_free(placed, 0)
+        placed[index] = replace(device, index=index)
+    return list(placed.values())
+
+
+def _find_free(placed: Mapping[int, Device], first: int) -> int:
+    """Return the first index from this one on that no card has."""
+    while first in placed:
+        first += 1
+    return first
 
 
 def locate_work(uuid: str, state_dir: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Probes the cards of nine makers through the output of their management tools."""
+"""Probes the cards of ten makers through the output of their management tools."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from gpupool.probes.vendors import (
     ascend,
+    biren,
     cambricon,
     enflame,
     hygon,
@@ -21,7 +22,18 @@ from gpupool.probes.vendors.tool_report import ToolFormat
 
 __all__ = ["FORMATS", "CommandProbe", "ToolFormat"]
 
-_MODULES = (ascend, cambricon, enflame, hygon, iluvatar, kunlunxin, metax, mthreads, thead)
+_MODULES = (
+    ascend,
+    biren,
+    cambricon,
+    enflame,
+    hygon,
+    iluvatar,
+    kunlunxin,
+    metax,
+    mthreads,
+    thead,
+)
 
 #: By maker, as catalogue and limits know it.
 FORMATS: Mapping[str, ToolFormat] = MappingProxyType(

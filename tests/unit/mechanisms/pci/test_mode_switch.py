@@ -185,16 +185,27 @@ class OneAtATime(InlineRunner):
 
 def test_cards_keep_their_place_while_no_probe_finds_them(tmp_path: Path) -> None:
     _, switch, device = make_passthrough(tmp_path / "root")
-    other = make_device("0000:3b:00.0", "GPU-0")
+    other = make_device("0000:3b:00.0", "GPU-2", index=1)
     assert mark_modes((device, other), tmp_path) == (device, other)
     switch.enter(device, tmp_path)
     marked = mark_modes((other,), tmp_path)
     assert [(one.uuid, one.mode) for one in marked] == [
-        ("GPU-0", CardMode.PLAIN),
         ("GPU-1", CardMode.PASSTHROUGH),
+        ("GPU-2", CardMode.PLAIN),
     ]
-    assert marked[1] == replace(device, mode=CardMode.PASSTHROUGH)
+    assert marked[0] == replace(device, mode=CardMode.PASSTHROUGH)
     assert mark_modes((device,), tmp_path)[0].mode is CardMode.PASSTHROUGH
+
+
+def test_cards_behind_an_absent_one_keep_their_index(tmp_path: Path) -> None:
+    _, switch, first = make_passthrough(tmp_path / "root")
+    second = make_device("0000:3b:00.0", "GPU-2", index=1)
+    third = make_device("0000:5b:00.0", "GPU-3", index=2)
+    switch.enter(first, tmp_path)
+    shown = (replace(second, index=0), replace(third, index=1))  # as a driver counts them now
+    marked = mark_modes(shown, tmp_path)
+    assert [(one.uuid, one.index) for one in marked] == [("GPU-1", 0), ("GPU-2", 1), ("GPU-3", 2)]
+    assert marked[1:] == (second, third)
 
 
 def test_labels_of_the_node_become_labels_of_its_cards(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.support.recorded_hosts import TOOLS
 
 MORE = {
     "ascend": tool_outputs.NPU_SMI_310,
+    "biren": tool_outputs.BRSMI_106B,
     "cambricon": tool_outputs.CNMON_4,
     "enflame": tool_outputs.EFSMI_OLD,
 }
