@@ -17,7 +17,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-vm test test-adversary test-hosts test-nightly test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site wheels image image-wheels clean
+.PHONY: help setup demo demo-network demo-vm test test-adversary test-hosts test-nightly test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site wheels image image-wheels clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ $(STAMP): pyproject.toml uv.lock src/gpupool/__init__.py $(NATIVE) tools/get_uv.
 
 demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a report that closes
 	@sh tools/demo.sh
+
+demo-network: setup  ## two tenants with the same addresses, a load balancer, a port of this machine; as root, needs OVN
+	@sh tools/demo_network.sh
 
 demo-vm: setup  ## a virtual machine as a job: an image, a card, a crash, a report; needs QEMU
 	@sh tools/demo_vm.sh

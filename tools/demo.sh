@@ -12,7 +12,7 @@ unset GPUPOOL_URL GPUPOOL_TOKEN || true
 
 finish() {
   status=$?
-  trap - EXIT INT TERM
+  trap - EXIT INT TERM PIPE
   gpupool down --purge --yes >/dev/null 2>&1 || true
   [ -z "$image" ] || gpupool image remove "$image" >/dev/null 2>&1 || true
   rm -rf "$work"
@@ -20,6 +20,7 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
+trap 'exit 141' PIPE # a pager that was left
 
 say() { printf '\n\033[1m# %s\033[0m\n' "$*" | if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9;]*m//g'; fi; }
 show() { # the command as one would type it, then what it says

@@ -11,13 +11,14 @@ unset GPUPOOL_URL GPUPOOL_TOKEN || true
 
 finish() {
   status=$?
-  trap - EXIT INT TERM
+  trap - EXIT INT TERM PIPE
   gpupool down --purge --yes >/dev/null 2>&1 || true
   rm -rf "$work"
   exit "$status"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
+trap 'exit 141' PIPE # a pager that was left
 
 say() { printf '\n# %s\n' "$*"; }
 show() { # the command as one would type it, then what it says

@@ -441,3 +441,13 @@ def test_a_gateway_leads_outside_and_neither_to_the_machine_nor_to_other_tenants
         "the end of the rules",
     )
     assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == forwarding
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="needs the package nftables")
+def test_the_demo_ends_well_and_leaves_nothing() -> None:
+    demo = Path(__file__).parents[2] / "tools/demo_network.sh"
+    before = set(Path("/run/netns").glob("gpupool-*"))
+    done = subprocess.run(["sh", demo], capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "are answered by: one two" in done.stdout
+    assert set(Path("/run/netns").glob("gpupool-*")) == before
