@@ -28,7 +28,9 @@ TABLE = Path(__file__).with_name("rights.txt")
 ROLES = ("viewer", "user", "tenant-admin", "admin", "agent", "scrape", "meter")
 PEOPLE = ROLES[:4]
 SHAPE = {"gpu_milli": 10, "memory_bytes": GIB}
-JOB: dict[str, Any] = {"shape": SHAPE, "launch": {"argv": ["true"]}}
+# Its tenant may have a default network in some cases, which is not carried here.
+LAUNCH = {"argv": ["true"], "network": {"name": "none"}}
+JOB: dict[str, Any] = {"shape": SHAPE, "launch": LAUNCH}
 LATER = {"shape": SHAPE, "start_ns": time.time_ns() + 10**15, "end_ns": time.time_ns() + 2 * 10**15}
 
 BALANCER = {"name": "some-1", "port": 80, "target_port": 8000, "backends": ["serve"]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -27,6 +27,9 @@ from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.store.database import WriteTransaction
 from gpupool.wire.networks import PortWork
 
+#: What a submission names to join no network, whatever the tenant's default is.
+NO_NETWORK: Final = "none"
+
 _WORK = (
     sa.select(
         network_ports,
@@ -40,6 +43,15 @@ _WORK = (
     .join(networks, networks.c.id == network_ports.c.network_id)
     .where(network_ports.c.allocation_id.in_(sa.bindparam("allocations", expanding=True)))
 )
+
+
+def find_default(connection: sa.Connection, tenant_id: int) -> str | None:
+    """Return the name of the network that jobs of a tenant join when they name none."""
+    query = sa.select(networks.c.name).where(
+        networks.c.tenant_id == tenant_id, networks.c.is_default
+    )
+    found: str | None = connection.execute(query).scalar_one_or_none()
+    return found
 
 
 def find_network_id(connection: sa.Connection, tenant_id: int, name: str) -> int:

@@ -124,6 +124,22 @@ def delete_gateway(
     return service.delete_gateway(caller, network, tenant)
 
 
+@router.put("/networks/{network}/default")
+def set_default_network(
+    network: str, service: Service, caller: TenantManager, tenant: Tenant = None
+) -> NetworkOut:
+    """Let jobs of the tenant that name no network join this one."""
+    return service.set_default(caller, network, tenant, wanted=True)
+
+
+@router.delete("/networks/{network}/default")
+def clear_default_network(
+    network: str, service: Service, caller: TenantManager, tenant: Tenant = None
+) -> NetworkOut:
+    """Let jobs of the tenant that name no network join none."""
+    return service.set_default(caller, network, tenant, wanted=False)
+
+
 @router.get("/networks/{network}/peerings")
 def list_peerings(
     network: str, service: Peerings, caller: Reader, tenant: Tenant = None

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.errors import (
+    BadName,
     NameTaken,
     StillInUse,
     TooManyNetworks,
@@ -22,7 +23,7 @@ from gpupool.network.engine_service import renew_uplink, require_ready
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
-from gpupool.network.ports import count_addresses, count_subnet_addresses
+from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.views import describe_networks
@@ -80,6 +81,11 @@ class NetworkService:
             TooManyNetworks: the tenant has as many as it may.
         """
         check_name(body.name, "network name")
+        if body.name == NO_NETWORK:
+            raise BadName(
+                f"{NO_NETWORK!r} is no name for a network: --network {NO_NETWORK} joins none",
+                hint="take another name",
+            )
         with self._store.write() as write:
             tenant = find_tenant(write.connection, caller, body.tenant or caller.tenant)
             _refuse_repeated(write.connection, tenant, body.name)
@@ -183,6 +189,22 @@ class NetworkService:
     def delete_gateway(self, caller: Principal, name: str, tenant: str | None = None) -> NetworkOut:
         """Cut the jobs of a network off from what lies outside of the pool. Idempotent."""
         return self._set_gateway(caller, name, tenant, wanted=False)
+
+    def set_default(
+        self, caller: Principal, name: str, tenant: str | None = None, *, wanted: bool
+    ) -> NetworkOut:
+        """Let jobs of the tenant that name no network join this one, or none. Idempotent."""
+        with self._store.write() as write:
+            row = self.find_network(write.connection, caller, name, tenant)
+            if row.is_default != wanted:
+                ours = networks.update().where(networks.c.tenant_id == row.tenant_id)
+                write.execute(ours.values(is_default=networks.c.id == row.id if wanted else False))
+                data = {"network": row.public_id, "is_default": wanted}
+                write.event("network.default_set", row.name, tenant_id=row.tenant_id, data=data)
+            row = _read_row(write.connection, row.id)
+            out = describe_networks(write.connection, [row])[0]
+            write.answer(200, out.model_dump(mode="json"))
+        return out
 
     def _set_gateway(
         self, caller: Principal, name: str, tenant: str | None, *, wanted: bool

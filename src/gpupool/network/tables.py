@@ -16,6 +16,13 @@ networks = sa.Table(
     sa.Column("mtu", sa.Integer, nullable=False),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("has_gateway", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column(
+        "is_default",
+        sa.Boolean,
+        nullable=False,
+        server_default=sa.false(),
+        comment="jobs of its tenant that name no network join it",
+    ),
     sa.UniqueConstraint("tenant_id", "name"),
 )
 

@@ -37,6 +37,7 @@ def describe_networks(
             subnets=parts[row.id],
             ports=ports.get(row.id, []),
             gateway=_describe_gateway(row, uplink) if row.has_gateway else None,
+            is_default=row.is_default,
             created_ns=row.created_ns,
         )
         for row in rows

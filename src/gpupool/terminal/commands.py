@@ -97,6 +97,7 @@ _MODULES = {
     "gpus": "work.gpus",
     "suspend": "suspension.suspend",
     "resume": "suspension.resume",
+    "network": "network.network",
     "completion": "completion",
 }
 

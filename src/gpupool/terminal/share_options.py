@@ -131,7 +131,7 @@ JOB: tuple[Option, ...] = (
         "network",
         "value",
         "NAME",
-        "join that network; the command sees no other one",
+        "join that network; the command sees no other one. none: not the tenant's default one",
     ),
     (
         ("--security-group",),

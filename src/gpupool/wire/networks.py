@@ -14,7 +14,7 @@ EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
 class NetworkJoinIn(WireModel):
     """The network that the jobs of a submission join."""
 
-    name: Name
+    name: Name = Field(description="`none`: no network, whatever the tenant's default is")
     security_groups: list[Name] = Field(
         default_factory=list, max_length=16, description="names of groups of the network"
     )
@@ -75,6 +75,7 @@ class NetworkOut(WireModel):
         default_factory=list, description="jobs in it; empty in lists"
     )
     gateway: GatewayOut | None = Field(None, description="null: its jobs reach nothing outside")
+    is_default: bool = Field(False, description="jobs of its tenant that name no network join it")
     created_ns: int
 
 

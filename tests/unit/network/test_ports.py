@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from gpupool.base.errors import NetworkingUnavailable, UnknownNetwork
+from gpupool.base.errors import BadName, NetworkingUnavailable, UnknownNetwork
 from gpupool.network.tables import network_ports
 from tests.unit.network.conftest import NetworkHouse
 
@@ -66,3 +66,21 @@ def test_a_network_that_cannot_carry_a_job_refuses_it_with_the_reason(house: Net
     with pytest.raises(NetworkingUnavailable, match="failed: this machine lacks ovn-northd"):
         house.submit(network="a")
     assert house.work() == []
+
+
+def test_jobs_that_name_no_network_join_the_default_one(house: NetworkHouse) -> None:
+    house.enable()
+    networks = house.allocations.networks
+    for name in ("a", "b"):
+        house.create_network(name, "10.0.0.0/24")
+        assert networks.set_default(house.admin, name, wanted=True).is_default
+    assert house.submit(name="one").network == "b"
+    assert house.submit(name="two", network="a").network == "a"
+    assert house.submit(name="three", network="none").network is None
+    house.tell_engine("failed", reason="no switch")
+    with pytest.raises(NetworkingUnavailable):
+        house.submit(name="four")
+    assert not networks.set_default(house.admin, "b", wanted=False).is_default
+    assert house.submit(name="four").network is None
+    with pytest.raises(BadName, match="joins none"):
+        house.create_network("none", "10.0.0.0/24")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,7 +13,7 @@ from gpupool.allocations.submission.submission import Submission
 from gpupool.base.errors import SubnetFull
 from gpupool.model.job import LIVE
 from gpupool.network.engine_service import require_ready
-from gpupool.network.ports import count_addresses, find_network_id
+from gpupool.network.ports import NO_NETWORK, count_addresses, find_default, find_network_id
 from gpupool.network.security.membership import find_group_ids
 
 _LIVE_STATES = [str(state) for state in sorted(LIVE)]
@@ -57,8 +58,8 @@ def find_network_columns(connection: sa.Connection, submission: Submission) -> d
         NetworkingUnavailable: networking is off, or its engine cannot work.
         SubnetFull: there are fewer addresses than jobs.
     """
-    wanted = submission.launch.get("network")
-    if not wanted:
+    wanted = _find_wanted(connection, submission)
+    if wanted is None:
         return {}
     network_id = find_network_id(connection, submission.tenant_id, wanted["name"])
     require_ready(connection)
@@ -75,3 +76,15 @@ def find_network_columns(connection: sa.Connection, submission: Submission) -> d
     names = wanted.get("security_groups") or ()
     groups = find_group_ids(connection, network_id, wanted["name"], names)
     return {"network_id": network_id, "security_groups": groups or None}
+
+
+def _find_wanted(connection: sa.Connection, submission: Submission) -> Mapping[str, Any] | None:
+    """Return what a submission names, or else its tenant's default network."""
+    named: Mapping[str, Any] | None = submission.launch.get("network")
+    if named:
+        return None if named["name"] == NO_NETWORK else named
+    # A VM joins no network yet; its own one reaches no job.
+    if submission.launch.get("vm"):
+        return None
+    default = find_default(connection, submission.tenant_id)
+    return None if default is None else {"name": default}

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.ids import check_name
-from gpupool.cli.pool.network_balancers import BALANCER_VERBS, register_balancers
-from gpupool.cli.pool.network_forwards import FORWARD_VERBS, register_forwards
-from gpupool.cli.pool.network_gateway import GATEWAY_VERBS, register_gateway
-from gpupool.cli.pool.network_groups import GROUP_VERBS, register_groups
-from gpupool.cli.pool.network_peerings import PEERING_VERBS, register_peerings
-from gpupool.cli.pool.network_why import register_why, show_reach
+from gpupool.cli.network.balancers import BALANCER_VERBS, register_balancers
+from gpupool.cli.network.default import register_default, set_default
+from gpupool.cli.network.forwards import FORWARD_VERBS, register_forwards
+from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
+from gpupool.cli.network.groups import GROUP_VERBS, register_groups
+from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
+from gpupool.cli.network.why import register_why, show_reach
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.listing import add_limit, describe_instant, show_list
@@ -54,6 +55,7 @@ def register(parser: CommandParser) -> None:
     register_peerings(parser)
     register_groups(parser)
     register_balancers(parser)
+    register_default(parser)
     register_forwards(parser)
     register_why(parser)
 
@@ -214,6 +216,7 @@ def _show_network(options: argparse.Namespace, context: CommandContext) -> int:
         ("domain", network["domain"]),
         ("mtu", network["mtu"]),
         ("gateway", "none" if network["gateway"] is None else network["gateway"]["state"]),
+        ("default", "yes" if network["is_default"] else "no"),
         ("created", describe_instant(network["created_ns"])),
     ]
     sys.stdout.write(format_pairs(facts) + "\n\n")
@@ -310,6 +313,7 @@ _VERBS = {
     **PEERING_VERBS,
     **GROUP_VERBS,
     **BALANCER_VERBS,
+    "default": set_default,
     **FORWARD_VERBS,
     "why": show_reach,
 }
