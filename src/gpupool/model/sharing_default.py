@@ -25,8 +25,13 @@ def choose_sharing(shape: Shape, labels: Mapping[str, str]) -> SharingKind:
     """
     if shape.names_sharing or shape.is_whole or shape.profile is not None:
         return shape.sharing
+    return find_default(labels) or shape.sharing
+
+
+def find_default(labels: Mapping[str, str]) -> SharingKind | None:
+    """Return the default that a node with these labels has; None without a valid one."""
     label = labels.get(SHARING_LABEL)
-    return SharingKind(label) if label in DEFAULTS else shape.sharing
+    return SharingKind(label) if label in DEFAULTS else None
 
 
 def check_default(labels: Mapping[str, str]) -> None:

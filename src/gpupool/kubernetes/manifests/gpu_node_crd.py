@@ -20,6 +20,7 @@ from gpupool.kubernetes.manifests.openapi import (
 from gpupool.kubernetes.resources.gpu_node import EntryState, Mode
 from gpupool.kubernetes.resources.gpu_node_status import MOST_MS
 from gpupool.model.device import DeviceHealth
+from gpupool.model.sharing_default import DEFAULTS, SHARING_LABEL
 
 _ALONE = "gpupool's controller alone writes it"
 #: Entries of one ledger, in its schema.
@@ -63,6 +64,10 @@ def gpu_node() -> Schema:
             "others": _others(),
             "topology": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             "agent": text(64),
+            "sharingDefault": {
+                **words(DEFAULTS),
+                "description": f"sharing of pods that name none; the Node's label {SHARING_LABEL} sets it",
+            },
             "readsText": {
                 "type": "boolean",
                 "description": "the agent reads entries that are lines of one text; without it they are records",
@@ -75,6 +80,7 @@ def gpu_node() -> Schema:
         ("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", 0),
         ("Models", "string", ".status.cards[*].model", 0),
         ("Slots", "integer", ".status.slotCount", 1),
+        ("Sharing", "string", ".status.sharingDefault", 1),
         ("Age", "date", ".metadata.creationTimestamp", 0),
     )
     return definition("GpuNode", "gpunodes", ("gn",), spec, status, columns)

@@ -31,9 +31,8 @@ from gpupool.kubernetes.node.ledger_copy import LedgerCopy
 from gpupool.kubernetes.node.metrics import NodeObservation, read_held_seat
 from gpupool.kubernetes.node.plugin_server import PluginServer
 from gpupool.kubernetes.node.prepare import EntryPreparer
-from gpupool.kubernetes.node.status import build_status
+from gpupool.kubernetes.node.status_source import StatusSource
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode, Mode
-from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.kubernetes.resources.slot_identity import SlotBooking, find_holders
 from gpupool.kubernetes.slots import HANDED_OUT
 from gpupool.probes.contract import Machine, Probe
@@ -79,15 +78,14 @@ class NodeAgent:
     ) -> None:
         self._api = api
         self._node = node
-        self._machine = machine
         self._health = CardHealth(probe, machine, self._request_report)
         self._preparing = preparing
         self._kubelet = kubelet
         self._places = places
-        self._slot_count = slots
         self._copy = LedgerCopy(places.state / COPY, node)
         self._ledger = self._copy.read_ledger()
         self._spending = GpuTimeRecord(places.state / "spent.json", preparing.measure_gpu_ms)
+        self._status = StatusSource(self._health, self._spending, machine.topology, slots)
         #: By entry the slot that its container was started with.
         self._slots: dict[tuple[str, str], str] = {}
         self._pods: dict[str, dict[str, Any]] = {}
@@ -133,6 +131,11 @@ class NodeAgent:
                     self._api, ledger.NODES, *noted, query=mine, begins=self._forget_report
                 )
             )
+            tasks.create_task(
+                watch_objects(
+                    self._api, "/api/v1/nodes", self._note_node, self._wake.set, query=mine
+                )
+            )
             here = {"fieldSelector": f"spec.nodeName={self._node}"}
             tasks.create_task(
                 watch_objects(self._api, "/api/v1/pods", self._note_pod, self._wake.set, query=here)
@@ -171,6 +174,11 @@ class NodeAgent:
     def _request_report(self) -> None:
         """Have the loop report a change other than the ledger's. May be called from any thread."""
         self._loop.call_soon_threadsafe(self._wake.set)
+
+    def _note_node(self, found: dict[str, Any], gone: bool) -> None:
+        # The kubelet writes its Node every few minutes; a report is sent only if it has changed.
+        self._status.note_node(found, gone)
+        self._wake.set()
 
     def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
         uid = found["metadata"]["uid"]
@@ -331,20 +339,6 @@ class NodeAgent:
         # controller frees an entry when this version shows nothing for it.
         with self._preparation, mark_busy():
             record = self._preparing.prepared_generations()
-            spent = self._spending.gpu_ms_so_far(record)
-            used = []
-            for key, generation in sorted(record.items()):
-                slot = self._slots.get(key, "")
-                used.append(SlotUse(*key, slot, generation, gpu_ms=spent.get(key)))
-            used += self._spending.closed_uses(
-                {entry.key for entry in self._ledger.entries}, record
-            )
+            uses = self._status.collect_uses(record, self._slots, self._ledger.entries)
             observed = self._ledger.version
-        return build_status(
-            self._health.current_cards(),
-            self._machine.topology,
-            used,
-            self.list_pods(),
-            self._slot_count,
-            observed,
-        )
+        return self._status.build_status(uses, self.list_pods(), observed)

@@ -9,8 +9,10 @@ from gpupool import __version__
 from gpupool.kubernetes.resources.gpu_node_status import ReportedCard, SlotUse
 from gpupool.kubernetes.resources.pod_requests import sum_foreign_usage
 from gpupool.mechanisms.registry import MECHANISMS
+from gpupool.model.claim import SharingKind
 from gpupool.model.device import Device, DeviceHealth
 from gpupool.model.partition import PartitionProfile
+from gpupool.model.sharing_default import DEFAULTS, SHARING_LABEL, find_default
 from gpupool.model.topology import Topology, write_topology
 
 
@@ -21,10 +23,13 @@ def build_status(
     pods: Iterable[Mapping[str, Any]],
     slot_count: int,
     observed: int,
+    *,
+    labels: Mapping[str, str],
 ) -> dict[str, Any]:
     """The status to report.
 
     Args:
+        labels: of the Node.
         observed: the version of the ledger that the agent has acted upon.
     """
     ready = {
@@ -42,7 +47,8 @@ def build_status(
         "topology": write_topology(topology),
         "slots": [one.to_json() for one in used],
         "others": sum_foreign_usage(pods).to_json(),
-        "conditions": [ready, _build_health_condition(cards)],
+        "sharingDefault": str(find_default(labels) or SharingKind.FIXED),
+        "conditions": [ready, _build_health_condition(cards), *_list_label_conditions(labels)],
     }
 
 
@@ -58,6 +64,21 @@ def _build_health_condition(cards: Iterable[Device]) -> dict[str, str]:
         "reason": "CardsFailed",
         "message": ill[:1024],
     }
+
+
+def _list_label_conditions(labels: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return a condition for a label that names no default; otherwise nothing."""
+    if SHARING_LABEL not in labels or find_default(labels) is not None:
+        return []
+    return [
+        {
+            "type": "SharingDefault",
+            "status": "False",
+            "reason": "LabelIgnored",
+            "message": f"label {SHARING_LABEL}={labels[SHARING_LABEL]}: a node's default promises "
+            f"compute; write {' or '.join(DEFAULTS)}",
+        }
+    ]
 
 
 def _report_card(device: Device) -> ReportedCard:
