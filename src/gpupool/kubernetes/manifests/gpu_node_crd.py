@@ -18,7 +18,7 @@ from gpupool.kubernetes.manifests.openapi import (
     words,
 )
 from gpupool.kubernetes.resources.gpu_node import EntryState, Mode
-from gpupool.kubernetes.resources.gpu_node_status import MOST_MS
+from gpupool.kubernetes.resources.gpu_time import MOST_MS
 from gpupool.model.device import DeviceHealth
 from gpupool.model.sharing_default import DEFAULTS, SHARING_LABEL
 
@@ -114,9 +114,7 @@ def _held_schema() -> dict[str, Schema]:
 def ended_schema() -> Schema:
     """Return the schema of a closed interval."""
     held = _held_schema()
-    return record(
-        {**held, "endedNs": whole(), "gpuMs": whole(MOST_MS)}, required=(*held, "endedNs")
-    )
+    return record({**held, "endedNs": whole(), **_spent_schema()}, required=(*held, "endedNs"))
 
 
 def entry_schema() -> Schema:
@@ -214,6 +212,18 @@ def _others() -> Schema:
     )
 
 
+def _spent_schema() -> dict[str, Schema]:
+    """Return the fields of a container's GPU time."""
+    return {
+        "gpuMs": {
+            **whole(MOST_MS),
+            "description": "GPU time it has used, told every ten minutes and at its end",
+        },
+        "borrowedMs": {**whole(MOST_MS), "description": "the part of it beyond the promise"},
+        "deniedMs": {**whole(MOST_MS), "description": "promised time lost in waiting for a card"},
+    }
+
+
 def _slot() -> Schema:
     return record(
         {
@@ -222,10 +232,7 @@ def _slot() -> Schema:
             "slot": text(63),
             "generation": whole(),
             "released": {"type": "boolean"},
-            "gpuMs": {
-                **whole(MOST_MS),
-                "description": "GPU time it has used, told every ten minutes and at its end",
-            },
+            **_spent_schema(),
         },
         required=("uid", "container"),
     )

@@ -84,7 +84,7 @@ class NodeAgent:
         self._places = places
         self._copy = LedgerCopy(places.state / COPY, node)
         self._ledger = self._copy.read_ledger()
-        self._spending = GpuTimeRecord(places.state / "spent.json", preparing.measure_gpu_ms)
+        self._spending = GpuTimeRecord(places.state / "spent.json", preparing.measure_gpu_time)
         self._status = StatusSource(self._health, self._spending, machine.topology, slots)
         #: By entry the slot that its container was started with.
         self._slots: dict[tuple[str, str], str] = {}

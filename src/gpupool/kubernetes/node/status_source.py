@@ -46,10 +46,10 @@ class StatusSource:
             slots: by container, the slot that it was started with.
             entries: the node's ledger.
         """
-        spent = self._spending.gpu_ms_so_far(prepared)
+        spent = self._spending.sums_so_far(prepared)
         uses = []
         for key, generation in sorted(prepared.items()):
-            uses.append(SlotUse(*key, slots.get(key, ""), generation, gpu_ms=spent.get(key)))
+            uses.append(SlotUse(*key, slots.get(key, ""), generation, spent=spent.get(key)))
         return uses + self._spending.closed_uses({entry.key for entry in entries}, prepared)
 
     def build_status(

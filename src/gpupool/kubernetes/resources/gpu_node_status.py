@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort
 from gpupool.model.catalogue import vendor_of
 from gpupool.model.device import DeviceHealth
@@ -19,9 +20,6 @@ Json = Mapping[str, Any]
 #: Profiles of different boards that are remembered; a board has about ten.
 KINDS = 1024
 NVIDIA = "nvidia"
-#: Of GPU time that one container is said to have used: its processes could write any number into
-#: their usage page.
-MOST_MS = 1 << 48
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,8 @@ class SlotUse:
     """What the agent did for one container: the slot it came by, and the generation of the entry
     that it prepared.
 
-    `released`: nothing of the container runs on the cards any more. `gpu_ms`: GPU time that it has
-    used, as far as that was told; None where nothing counts it.
+    `released`: nothing of the container runs on the cards any more. `spent`: GPU time that it has
+    used, as of the last report; None where nothing counts it.
     """
 
     uid: str
@@ -121,7 +119,7 @@ class SlotUse:
     slot: str = ""
     generation: int = 0
     released: bool = False
-    gpu_ms: int | None = None
+    spent: GpuTime | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -134,7 +132,7 @@ class SlotUse:
             "slot": self.slot,
             "generation": self.generation,
         }
-        spent = {} if self.gpu_ms is None else {"gpuMs": self.gpu_ms}
+        spent = {} if self.spent is None else self.spent.to_json()
         return {**found, **spent, **({"released": True} if self.released else {})}
 
     @classmethod
@@ -145,7 +143,7 @@ class SlotUse:
             read.get("slot", ""),
             read.get("generation", 0),
             read.get("released", False),
-            read.get("gpuMs"),
+            GpuTime.from_json(read),
         )
 
 

@@ -39,7 +39,7 @@ class Nothing:
     def prepared_generations(self) -> dict[Any, Any]:
         return {}
 
-    def measure_gpu_ms(self, _uid: str, _container: str) -> None:
+    def measure_gpu_time(self, _uid: str, _container: str) -> None:
         return None
 
 

@@ -11,6 +11,7 @@ from gpupool.kubernetes.manifests.gpu_node_crd import ended_schema, entry_schema
 from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode
 from gpupool.kubernetes.resources.gpu_node_status import ForeignUsage, ReportedCard, SlotUse
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort, LabelSelector
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
@@ -57,7 +58,7 @@ def test_all_that_is_written_fits_the_definition() -> None:
     check(ENTRY.to_json(), entry_schema())
     ended = close_interval(ENTRY, 9)
     check(ended.to_json(), ended_schema())
-    counted = close_interval(ENTRY, 9, 0)
+    counted = close_interval(ENTRY, 9, GpuTime(0, 0, 0))
     check(counted.to_json(), ended_schema())
     assert (
         ClosedInterval.from_json(ended.to_json()),
@@ -74,7 +75,7 @@ def test_all_that_is_written_fits_the_definition() -> None:
     check(cut.to_json(), schema("status.cards.[]"))
     read = ReportedCard.from_json(cut.to_json()).profiles
     assert read == tuple(replace(one, profile_id=None) for one in list_mig_profiles("H200"))
-    for use in (SlotUse("u1", "main", "s1", 3, True, 0), SlotUse("u1", "main")):
+    for use in (SlotUse("u1", "main", "s1", 3, True, GpuTime(0, 0, 0)), SlotUse("u1", "main")):
         check(use.to_json(), schema("status.slots.[]"))
         assert SlotUse.from_json(use.to_json()) == use
     rule = AffinityTerm("zone", LabelSelector((("app", "In", ("x",)),)), ("team",), LabelSelector())
