@@ -60,6 +60,7 @@ from gpupool.kubernetes.resources.pool_settings import Settings
 from gpupool.kubernetes.serving import Health, serving
 from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.contract import JobSeat
+from gpupool.mechanisms.foreign_pieces import ForeignPieceFinder
 from gpupool.probes.contract import Probe
 from gpupool.probes.registry import find_first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
@@ -196,7 +197,17 @@ async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Non
     places = AgentPaths(options.state_dir, options.cdi, options.socket)
     records = kubelet.KubeletClient(options.kubelet, options.plugins)
     async with KubeApi(connection(options, environ)) as api, asyncio.TaskGroup() as tasks:
-        agent = NodeAgent(api, node, probe, machine, preparing, records, places, options.slots)
+        agent = NodeAgent(
+            api,
+            node,
+            probe,
+            machine,
+            preparing,
+            records,
+            places,
+            options.slots,
+            find_pieces=ForeignPieceFinder(options.state_dir).find,
+        )
         events = EventWriter(api, ControllerCounters(), wall_ns, "agent")
         loop = asyncio.get_running_loop()
 

@@ -18,6 +18,7 @@ from gpupool.kubernetes.manifests.openapi import (
     words,
 )
 from gpupool.kubernetes.resources.gpu_node import EntryState, Mode
+from gpupool.kubernetes.resources.gpu_node_status import MOST_PIECES
 from gpupool.kubernetes.resources.gpu_time import MOST_MS
 from gpupool.model.device import DeviceHealth
 from gpupool.model.sharing_default import DEFAULTS, SHARING_LABEL
@@ -162,8 +163,24 @@ def _card() -> Schema:
                 **array_of(_profile(), MOST_PROFILES),
                 "description": "what a card in partition mode can be cut into; absent: not in it",
             },
+            "foreign": {
+                **array_of(_foreign(), MOST_PIECES),
+                "description": "what other tools have made of the card, such as MIG instances",
+            },
         },
         required=("uuid", "index", "model", "memoryBytes"),
+    )
+
+
+def _foreign() -> Schema:
+    return record(
+        {
+            "text": text(200),
+            "profile": {**text(63), "description": "of a partition, with its start and size"},
+            "start": whole(),
+            "size": whole(),
+        },
+        required=("text",),
     )
 
 

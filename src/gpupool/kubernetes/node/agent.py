@@ -31,14 +31,14 @@ from gpupool.kubernetes.node.ledger_copy import LedgerCopy
 from gpupool.kubernetes.node.metrics import NodeObservation, read_held_seat
 from gpupool.kubernetes.node.plugin_server import PluginServer
 from gpupool.kubernetes.node.prepare import EntryPreparer
-from gpupool.kubernetes.node.status_source import StatusSource
+from gpupool.kubernetes.node.status_source import PieceFinder, StatusSource
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode, Mode
 from gpupool.kubernetes.resources.slot_identity import SlotBooking, find_holders
 from gpupool.kubernetes.slots import HANDED_OUT
 from gpupool.probes.contract import Machine, Probe
 
-#: Seconds between two sweeps of old CDI files, and the age at which one is old. A start reads its
-#: file within a moment.
+#: Seconds between two sweeps of old CDI files and looks for foreign pieces, and the age at which a
+#: file is old. A start reads its file within a moment.
 SWEEP_SECONDS = 60.0
 #: Seconds between two looks for processes of pods that have ended.
 LOOK_SECONDS = 2.0
@@ -75,6 +75,8 @@ class NodeAgent:
         kubelet: KubeletClient,
         places: AgentPaths,
         slots: int,
+        *,
+        find_pieces: PieceFinder,
     ) -> None:
         self._api = api
         self._node = node
@@ -85,7 +87,9 @@ class NodeAgent:
         self._copy = LedgerCopy(places.state / COPY, node)
         self._ledger = self._copy.read_ledger()
         self._spending = GpuTimeRecord(places.state / "spent.json", preparing.measure_gpu_time)
-        self._status = StatusSource(self._health, self._spending, machine.topology, slots)
+        self._status = StatusSource(
+            self._health, self._spending, machine.topology, slots, find_pieces=find_pieces
+        )
         #: By entry the slot that its container was started with.
         self._slots: dict[tuple[str, str], str] = {}
         self._pods: dict[str, dict[str, Any]] = {}
@@ -269,7 +273,7 @@ class NodeAgent:
                 log.warning("the report is sent later: %s", error)
             if time.monotonic() - swept > SWEEP_SECONDS:
                 swept = time.monotonic()
-                await asyncio.to_thread(self._remove_stale_files)
+                await asyncio.to_thread(self._sweep)
             await self._wait_for_change(soon=still_running or self._reported is None)
 
     async def _wait_for_change(self, *, soon: bool) -> None:
@@ -287,9 +291,11 @@ class NodeAgent:
         # Events come in bursts: a placed pod changes the ledger, the pod and the slot.
         await asyncio.sleep(max(QUIET_SECONDS, self._throttle.seconds_to_wait()))
 
-    def _remove_stale_files(self) -> None:
+    def _sweep(self) -> None:
         with mark_busy():
             cdi.remove_stale_files(self._places.cdi, time.time() - SWEEP_SECONDS)
+            if self._status.look_for_pieces():
+                self._request_report()
 
     def _release_unused(self) -> bool:
         """Undo preparations without an entry; return whether some have running processes."""

@@ -1,8 +1,9 @@
-"""Gathers what the status of a node's GpuNode says: cards, slots in use, and the Node's default."""
+"""Gathers what the status of a node's GpuNode says: cards with foreign pieces, slots in use, and the
+Node's default."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gpupool.kubernetes.metering.gpu_time import GpuTimeRecord
@@ -10,8 +11,11 @@ from gpupool.kubernetes.node.card_health import CardHealth
 from gpupool.kubernetes.node.status import build_status
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.kubernetes.resources.gpu_node_status import SlotUse
+from gpupool.mechanisms.foreign_pieces import ForeignPieces
+from gpupool.model.device import Device
 from gpupool.model.topology import Topology
 
+PieceFinder = Callable[[Iterable[Device]], ForeignPieces]
 Key = tuple[str, str]
 
 
@@ -21,20 +25,35 @@ class StatusSource:
     Args:
         spending: GPU time of the node's containers.
         slot_count: slots that the node's device plugin has.
+        find_pieces: what other tools have made of cards.
     """
 
     def __init__(
-        self, health: CardHealth, spending: GpuTimeRecord, topology: Topology, slot_count: int
+        self,
+        health: CardHealth,
+        spending: GpuTimeRecord,
+        topology: Topology,
+        slot_count: int,
+        *,
+        find_pieces: PieceFinder,
     ) -> None:
         self._health = health
         self._spending = spending
         self._topology = topology
         self._slot_count = slot_count
+        self._find_pieces = find_pieces
         self._labels: Mapping[str, str] = {}
+        self._foreign: ForeignPieces = {}
 
     def note_node(self, found: Mapping[str, Any], gone: bool) -> None:
         """Note the Node as it is now."""
         self._labels = {} if gone else found["metadata"].get("labels") or {}
+
+    def look_for_pieces(self) -> bool:
+        """Look for foreign pieces; return whether they have changed. Blocks for the driver."""
+        before = self._foreign
+        self._foreign = self._find_pieces(self._health.current_cards())
+        return self._foreign != before
 
     def collect_uses(
         self, prepared: Mapping[Key, int], slots: Mapping[Key, str], entries: Iterable[Entry]
@@ -69,4 +88,5 @@ class StatusSource:
             self._slot_count,
             observed,
             labels=self._labels,
+            foreign=self._foreign,
         )

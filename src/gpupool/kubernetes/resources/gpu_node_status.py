@@ -14,12 +14,14 @@ from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort
 from gpupool.model.catalogue import vendor_of
 from gpupool.model.device import DeviceHealth
-from gpupool.model.partition import PartitionProfile
+from gpupool.model.partition import ForeignPiece, PartitionProfile, PartitionSlot
 
 Json = Mapping[str, Any]
 #: Profiles of different boards that are remembered; a board has about ten.
 KINDS = 1024
 NVIDIA = "nvidia"
+#: Pieces of one card that other tools made; more are left out of a report.
+MOST_PIECES = 64
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class ReportedCard:
     vendor: str = NVIDIA
     #: What a card in partition mode can be cut into; None for a card that is not in this mode.
     profiles: tuple[PartitionProfile, ...] | None = None
+    #: What other tools have made of it.
+    foreign: tuple[ForeignPiece, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -51,6 +55,8 @@ class ReportedCard:
         }
         if self.profiles is not None:
             found["profiles"] = [_profile_to_json(one) for one in self.profiles]
+        if self.foreign:
+            found["foreign"] = [_piece_to_json(one) for one in self.foreign]
         return {**found, "healthReason": self.health_reason} if self.health_reason else found
 
     @classmethod
@@ -68,7 +74,24 @@ class ReportedCard:
             # the catalogue.
             vendor=read.get("vendor") or vendor_of(read["model"]) or NVIDIA,
             profiles=_read_profiles(read.get("profiles")),
+            foreign=tuple(_read_piece(one) for one in read.get("foreign") or ()),
         )
+
+
+def _piece_to_json(one: ForeignPiece) -> dict[str, Any]:
+    # Texts of a GpuNode's status hold 200 characters (its schema).
+    found: dict[str, Any] = {"text": one.text[:200]}
+    if one.slot is not None:
+        found["profile"] = one.slot.profile
+        found["start"] = one.slot.start
+        found["size"] = one.slot.size
+    return found
+
+
+def _read_piece(read: Json) -> ForeignPiece:
+    profile = read.get("profile")
+    slot = None if profile is None else PartitionSlot(read["start"], read["size"], profile)
+    return ForeignPiece(read["text"], slot)
 
 
 def _profile_to_json(one: PartitionProfile) -> dict[str, Any]:

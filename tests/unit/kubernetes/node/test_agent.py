@@ -49,7 +49,9 @@ def made(place: Path) -> tuple[NodeAgent, Kubelet]:
     (place / "run").mkdir()
     places = AgentPaths(place, place / "cdi", place / "run" / "agent.sock")
     probe = SimulatedProbe(machine, place)
-    return NodeAgent(None, "n0", probe, machine, Nothing(), kubelet, places, 8), kubelet  # type: ignore[arg-type]
+    return NodeAgent(
+        None, "n0", probe, machine, Nothing(), kubelet, places, 8, find_pieces=lambda cards: {}
+    ), kubelet  # type: ignore[arg-type]
 
 
 def test_the_event_loop_writes_no_copy_and_a_container_waits_for_it(tmp_path: Path) -> None:

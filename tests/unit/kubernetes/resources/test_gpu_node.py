@@ -16,7 +16,7 @@ from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort,
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
 from gpupool.model.device import DeviceHealth
-from gpupool.model.partition import PartitionSlot
+from gpupool.model.partition import ForeignPiece, PartitionSlot
 from gpupool.probes.mig_tables import list_mig_profiles
 from tests.support.kube_builders import gpu_node
 
@@ -131,3 +131,13 @@ def test_a_node_of_which_nothing_is_known_yet() -> None:
 
 def _on(card: str) -> Entry:
     return Entry("u1", "team", "a", "main", (Seat(card, 300, 1 << 30),), "team")
+
+
+def test_foreign_piece_fits_the_definition_and_is_read_back() -> None:
+    cut = ForeignPiece("made by hand", PartitionSlot(2, 2, "2g.35gb"))
+    pieces = (cut, ForeignPiece("2 virtual functions"))
+    card = ReportedCard("GPU-0", 0, "H200", 1, foreign=pieces)
+    check(card.to_json(), schema("status.cards.[]"))
+    assert ReportedCard.from_json(card.to_json()) == replace(card, vendor="nvidia")
+    long = replace(card, foreign=(ForeignPiece("x" * 300),))
+    check(long.to_json(), schema("status.cards.[]"))
