@@ -21,6 +21,7 @@ from gpupool.kubernetes.resources.gpu_node import EntryState, Mode
 from gpupool.kubernetes.resources.gpu_node_status import MOST_PIECES
 from gpupool.kubernetes.resources.gpu_time import MOST_MS
 from gpupool.model.device import DeviceHealth
+from gpupool.model.enforcement import FenceLevel
 from gpupool.model.sharing_default import DEFAULTS, SHARING_LABEL
 
 _ALONE = "gpupool's controller alone writes it"
@@ -248,6 +249,10 @@ def _slot() -> Schema:
             "container": text(63),
             "slot": text(63),
             "generation": whole(),
+            "memoryLevel": {
+                **words((FenceLevel.HARD,)),
+                "description": "the card's driver holds the memory of the container; absent: the fence alone",
+            },
             "released": {"type": "boolean"},
             **_spent_schema(),
         },

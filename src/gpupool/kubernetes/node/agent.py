@@ -26,15 +26,16 @@ from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.metering.gpu_time import GpuTimeRecord
 from gpupool.kubernetes.node import cdi
 from gpupool.kubernetes.node.card_health import CardHealth
+from gpupool.kubernetes.node.container_limits import ContainerReport
+from gpupool.kubernetes.node.held_seats import list_held_seats
 from gpupool.kubernetes.node.kubelet import KubeletClient, has_processes
 from gpupool.kubernetes.node.ledger_copy import LedgerCopy
-from gpupool.kubernetes.node.metrics import NodeObservation, read_held_seat
+from gpupool.kubernetes.node.metrics import NodeObservation
 from gpupool.kubernetes.node.plugin_server import PluginServer
 from gpupool.kubernetes.node.prepare import EntryPreparer
 from gpupool.kubernetes.node.status_source import PieceFinder, StatusSource
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode, Mode
 from gpupool.kubernetes.resources.slot_identity import SlotBooking, find_holders
-from gpupool.kubernetes.slots import HANDED_OUT
 from gpupool.probes.contract import Machine, Probe
 
 #: Seconds between two sweeps of old CDI files and looks for foreign pieces, and the age at which a
@@ -88,7 +89,12 @@ class NodeAgent:
         self._ledger = self._copy.read_ledger()
         self._spending = GpuTimeRecord(places.state / "spent.json", preparing.measure_gpu_time)
         self._status = StatusSource(
-            self._health, self._spending, machine.topology, slots, find_pieces=find_pieces
+            self._health,
+            self._spending,
+            machine.topology,
+            slots,
+            find_pieces=find_pieces,
+            is_limited=preparing.is_limited,
         )
         #: By entry the slot that its container was started with.
         self._slots: dict[tuple[str, str], str] = {}
@@ -100,7 +106,9 @@ class NodeAgent:
         #: loop releases at the same time.
         self._preparation = threading.Lock()
         self._wake = asyncio.Event()
-        self._plugin = PluginServer(places.socket, self._prepare_slot, self._wake.set)
+        self._plugin = PluginServer(
+            places.socket, self._prepare_slot, self._limit_container, self._wake.set
+        )
         self._synced = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -168,12 +176,8 @@ class NodeAgent:
         self._reported = None
 
     def _offer_slots(self) -> None:
-        """Tell the plugin by a file whether it hands out slots; the file outlives the agent."""
-        place = self._places.socket.with_name(HANDED_OUT)
-        if self._ledger.mode is Mode.OBSERVE and not self._ledger.entries:
-            place.unlink(missing_ok=True)
-        else:
-            place.touch()
+        looks_only = self._ledger.mode is Mode.OBSERVE and not self._ledger.entries
+        self._plugin.offer_slots(offered=not looks_only)
 
     def _request_report(self) -> None:
         """Have the loop report a change other than the ledger's. May be called from any thread."""
@@ -233,6 +237,11 @@ class NodeAgent:
             )
         return cdi.build_device(booking.device, self._preparing.prepare(entry))
 
+    def _limit_container(self, report: ContainerReport) -> None:
+        """Put a container that the runtime has made under the driver's memory limit."""
+        with self._preparation, supervised_step("agent-limits"):
+            self._preparing.limit_container(self._ledger.entries, report)
+
     def list_pods(self) -> list[dict[str, Any]]:
         """The node's pods as the API server has them. May be called from any thread."""
         return list(self._pods.values())
@@ -243,20 +252,10 @@ class NodeAgent:
         Blocks for as long as the driver does. May be called from any thread.
         """
         with supervised_step("agent-metrics"):
-            return self._observe_node()
-
-    def _observe_node(self) -> NodeObservation:
-        cards = {card.uuid: card for card in self._health.current_cards()}
-        held = []
-        for entry in self._ledger.entries:
-            # An entry whose pod is not bound yet has no container whose series could begin.
-            if entry.uid not in self._pods:
-                continue
-            usage = self._preparing.measure_usage(entry)
-            for seat in entry.seats:
-                if seat.device in cards:
-                    held.append(read_held_seat(entry, seat, cards[seat.device], usage))
-        return NodeObservation(self._node, tuple(cards.values()), held, self._health.read_usages())
+            cards = {card.uuid: card for card in self._health.current_cards()}
+            held = list_held_seats(self._ledger.entries, self._pods, cards, self._preparing)
+            usages = self._health.read_usages()
+            return NodeObservation(self._node, tuple(cards.values()), held, usages)
 
     # --- what it tells ------------------------------------------------------------------------
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import CardNotReady, DamagedRecord, NotFound
 from gpupool.base.units import NANOS_PER_MILLISECOND, WHOLE
+from gpupool.kubernetes.node.container_limits import ContainerLimits, ContainerReport
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.mechanisms import registry
@@ -53,7 +54,14 @@ class EntryPreparer:
         probe: object,
         arbiter: ArbiterProcess,
         seat: JobSeat,
+        *,
+        limits: ContainerLimits | None = None,
     ) -> None:
+        """
+        Args:
+            limits: of the cards' driver; None where only the fence limits memory.
+        """
+        self._limits = limits
         self._arbiter = arbiter
         self._seat = replace(seat, container=True)
         self._state_dir = state_dir
@@ -92,6 +100,8 @@ class EntryPreparer:
                 hint="the kubelet asks again; nothing is to be done",
             )
         self._add_to_arbiter(view.allocation)
+        if self._limits is not None:
+            prepared = self._limits.add_report(view, prepared)
         # "void" keeps the vendor's runtime hook from adding devices and libraries of its own.
         nodes = (*prepared.allow_nodes, *(list_control_nodes() if prepared.allow_nodes else ()))
         return replace(
@@ -121,6 +131,24 @@ class EntryPreparer:
                     f"card {seat.device} is still held by {', '.join(holders)}",
                     hint="the container starts when they have ended",
                 )
+
+    def limit_container(self, entries: Iterable[Entry], report: ContainerReport) -> None:
+        """Put a container, which exists now, under the driver's limits. Blocks.
+
+        Args:
+            entries: the node's; without one the container is not under any limit.
+        """
+        for entry in entries:
+            if self._limits is not None and allocation_of(*entry.key) == report.allocation:
+                self._limits.limit_container(self._build_view(entry), report)
+
+    def is_limited(self, uid: str, container: str) -> bool:
+        """Whether the driver holds the memory of the container."""
+        return self._limits is not None and self._limits.is_limited(allocation_of(uid, container))
+
+    def read_driver_bytes(self, entry: Entry) -> Mapping[str, int]:
+        """By card, the bytes that the driver counts for the entry's container; empty if none."""
+        return {} if self._limits is None else self._limits.read_used(allocation_of(*entry.key))
 
     def unprepare(self, uid: str, container: str) -> None:
         """Undo the preparation; idempotent."""

@@ -11,6 +11,7 @@ from gpupool.kubernetes.node.card_health import CardHealth
 from gpupool.kubernetes.node.status import build_status
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.kubernetes.resources.gpu_node_status import SlotUse
+from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.foreign_pieces import ForeignPieces
 from gpupool.model.device import Device
 from gpupool.model.topology import Topology
@@ -26,6 +27,7 @@ class StatusSource:
         spending: GPU time of the node's containers.
         slot_count: slots that the node's device plugin has.
         find_pieces: what other tools have made of cards.
+        is_limited: whether the driver holds the memory of a container.
     """
 
     def __init__(
@@ -36,12 +38,14 @@ class StatusSource:
         slot_count: int,
         *,
         find_pieces: PieceFinder,
+        is_limited: Callable[[str, str], bool],
     ) -> None:
         self._health = health
         self._spending = spending
         self._topology = topology
         self._slot_count = slot_count
         self._find_pieces = find_pieces
+        self._is_limited = is_limited
         self._labels: Mapping[str, str] = {}
         self._foreign: ForeignPieces = {}
 
@@ -68,7 +72,9 @@ class StatusSource:
         spent = self._spending.sums_so_far(prepared)
         uses = []
         for key, generation in sorted(prepared.items()):
-            uses.append(SlotUse(*key, slots.get(key, ""), generation, spent=spent.get(key)))
+            level = FenceLevel.HARD if self._is_limited(*key) else None
+            slot = slots.get(key, "")
+            uses.append(SlotUse(*key, slot, generation, spent=spent.get(key), memory_level=level))
         return uses + self._spending.closed_uses({entry.key for entry in entries}, prepared)
 
     def build_status(

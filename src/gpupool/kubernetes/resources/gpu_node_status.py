@@ -14,6 +14,7 @@ from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort
 from gpupool.model.catalogue import vendor_of
 from gpupool.model.device import DeviceHealth
+from gpupool.model.enforcement import FenceLevel
 from gpupool.model.partition import ForeignPiece, PartitionProfile, PartitionSlot
 
 Json = Mapping[str, Any]
@@ -134,7 +135,8 @@ class SlotUse:
     that it prepared.
 
     `released`: nothing of the container runs on the cards any more. `spent`: GPU time that it has
-    used, as of the last report; None where nothing counts it.
+    used, as of the last report; None where nothing counts it. `memory_level`: how the driver holds
+    its memory beside the fence; None where it does not.
     """
 
     uid: str
@@ -143,6 +145,7 @@ class SlotUse:
     generation: int = 0
     released: bool = False
     spent: GpuTime | None = None
+    memory_level: FenceLevel | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -156,7 +159,8 @@ class SlotUse:
             "generation": self.generation,
         }
         spent = {} if self.spent is None else self.spent.to_json()
-        return {**found, **spent, **({"released": True} if self.released else {})}
+        level = {} if self.memory_level is None else {"memoryLevel": self.memory_level.value}
+        return {**found, **spent, **level, **({"released": True} if self.released else {})}
 
     @classmethod
     def from_json(cls, read: Json) -> SlotUse:
@@ -167,6 +171,7 @@ class SlotUse:
             read.get("generation", 0),
             read.get("released", False),
             GpuTime.from_json(read),
+            FenceLevel(read["memoryLevel"]) if "memoryLevel" in read else None,
         )
 
 

@@ -39,6 +39,9 @@ class Nothing:
     def prepared_generations(self) -> dict[Any, Any]:
         return {}
 
+    def is_limited(self, _uid: str, _container: str) -> bool:
+        return False
+
     def measure_gpu_time(self, _uid: str, _container: str) -> None:
         return None
 

@@ -27,12 +27,23 @@ from tests.support.mig_fixtures import host, mechanism, mig_library
 __all__ = ["host", "mechanism", "mig_library"]
 
 
+def is_never_limited(_uid: str, _container: str) -> bool:
+    return False
+
+
 @pytest.fixture
 def source(tmp_path: Path) -> StatusSource:
     (machine,) = parse_sim("2xL40S", "n0")
     health = CardHealth(SimulatedProbe(machine, tmp_path), machine, lambda: None)
     spending = GpuTimeRecord(tmp_path / "spent.json", lambda uid, container: None)
-    return StatusSource(health, spending, machine.topology, 8, find_pieces=lambda cards: {})
+    return StatusSource(
+        health,
+        spending,
+        machine.topology,
+        8,
+        find_pieces=lambda cards: {},
+        is_limited=is_never_limited,
+    )
 
 
 def test_default_is_that_of_the_node_as_it_is_now(source: StatusSource) -> None:
@@ -60,7 +71,14 @@ def test_instance_of_another_tool_is_reported_and_its_slot_not_given_out(
     machine = Machine("m0", (host.make_device(),), Topology())
     health = CardHealth(SimulatedProbe(machine, tmp_path), machine, lambda: None)
     spending = GpuTimeRecord(tmp_path / "spent.json", lambda uid, container: None)
-    source = StatusSource(health, spending, machine.topology, 8, find_pieces=finder.find)
+    source = StatusSource(
+        health,
+        spending,
+        machine.topology,
+        8,
+        find_pieces=finder.find,
+        is_limited=is_never_limited,
+    )
     assert not source.look_for_pieces()
     host.make_foreign("3g.71gb", 4)
     assert source.look_for_pieces()

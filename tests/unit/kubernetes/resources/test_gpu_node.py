@@ -16,6 +16,7 @@ from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort,
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
 from gpupool.model.device import DeviceHealth
+from gpupool.model.enforcement import FenceLevel
 from gpupool.model.partition import ForeignPiece, PartitionSlot
 from gpupool.probes.mig_tables import list_mig_profiles
 from tests.support.kube_builders import gpu_node
@@ -75,7 +76,9 @@ def test_all_that_is_written_fits_the_definition() -> None:
     check(cut.to_json(), schema("status.cards.[]"))
     read = ReportedCard.from_json(cut.to_json()).profiles
     assert read == tuple(replace(one, profile_id=None) for one in list_mig_profiles("H200"))
-    for use in (SlotUse("u1", "main", "s1", 3, True, GpuTime(0, 0, 0)), SlotUse("u1", "main")):
+    hard = SlotUse("u1", "main", "s1", 3, memory_level=FenceLevel.HARD)
+    over = SlotUse("u1", "main", "s1", 3, True, GpuTime(0, 0, 0))
+    for use in (over, hard, SlotUse("u1", "main")):
         check(use.to_json(), schema("status.slots.[]"))
         assert SlotUse.from_json(use.to_json()) == use
     rule = AffinityTerm("zone", LabelSelector((("app", "In", ("x",)),)), ("team",), LabelSelector())
