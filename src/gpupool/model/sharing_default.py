@@ -34,6 +34,16 @@ def find_default(labels: Mapping[str, str]) -> SharingKind | None:
     return SharingKind(label) if label in DEFAULTS else None
 
 
+def explain_ignored_label(labels: Mapping[str, str]) -> str:
+    """Return why the label of a node is no default, for people; empty without one or if it is."""
+    if SHARING_LABEL not in labels or find_default(labels) is not None:
+        return ""
+    return (
+        f"label {SHARING_LABEL}={labels[SHARING_LABEL]} is ignored: a node's default promises "
+        f"compute, so it is {' or '.join(DEFAULTS)}"
+    )
+
+
 def check_default(labels: Mapping[str, str]) -> None:
     """Raise BadOption for a default that no node can have."""
     label = labels.get(SHARING_LABEL)

@@ -14,7 +14,7 @@ from gpupool.mechanisms.registry import MECHANISMS
 from gpupool.model.claim import SharingKind
 from gpupool.model.device import Device, DeviceHealth
 from gpupool.model.partition import ForeignPiece, PartitionProfile
-from gpupool.model.sharing_default import DEFAULTS, SHARING_LABEL, find_default
+from gpupool.model.sharing_default import explain_ignored_label, find_default
 from gpupool.model.topology import Topology, write_topology
 
 _NONE: ForeignPieces = MappingProxyType({})
@@ -74,15 +74,15 @@ def _build_health_condition(cards: Iterable[Device]) -> dict[str, str]:
 
 def _list_label_conditions(labels: Mapping[str, str]) -> list[dict[str, str]]:
     """Return a condition for a label that names no default; otherwise nothing."""
-    if SHARING_LABEL not in labels or find_default(labels) is not None:
+    problem = explain_ignored_label(labels)
+    if not problem:
         return []
     return [
         {
             "type": "SharingDefault",
             "status": "False",
             "reason": "LabelIgnored",
-            "message": f"label {SHARING_LABEL}={labels[SHARING_LABEL]}: a node's default promises "
-            f"compute; write {' or '.join(DEFAULTS)}",
+            "message": problem,
         }
     ]
 

@@ -15,6 +15,7 @@ from gpupool.kubernetes.plugin.context import Context, Json
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import GpuNode
 from gpupool.kubernetes.resources.pod import ContainerShape, Pod, read_pod
+from gpupool.model.claim import SharingKind
 from gpupool.terminal.output import format_pairs, print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 
@@ -150,6 +151,7 @@ def _held_seats(uid: str, nodes: list[GpuNode]) -> list[dict[str, Any]]:
                             "card": seat.device,
                             "gpu_milli": seat.gpu_milli,
                             "memory_bytes": seat.memory_bytes,
+                            "sharing": entry.sharing.value,
                             "state": entry.state.value,
                             "generation": entry.generation,
                             "leaving_for": entry.leaving_for or None,
@@ -173,7 +175,9 @@ def _lines(told: dict[str, Any]) -> list[tuple[str, object]]:
 def _seat_text(one: dict[str, Any]) -> str:
     leaves = f", leaves for {one['leaving_for']}" if one["leaving_for"] else ""
     size = f"{format_gpu(one['gpu_milli'])} GPU + {format_mib(one['memory_bytes'])}"
-    return f"{size} of {one['card']} on {one['node']} ({one['state']}{leaves})"
+    # The kind that it got: a node's default can be another one than the pod asks for.
+    kind = "" if one["sharing"] == SharingKind.FIXED else f", {one['sharing']}"
+    return f"{size} of {one['card']} on {one['node']} ({one['state']}{kind}{leaves})"
 
 
 def _stands(told: dict[str, Any]) -> str:

@@ -74,5 +74,5 @@ def test_label_that_names_no_default_is_reported_as_ignored() -> None:
     assert made["sharingDefault"] == "fixed"
     found = condition(made, "SharingDefault")
     assert (found["status"], found["reason"]) == ("False", "LabelIgnored")
-    assert "gpupool.dev/sharing=best-effort" in found["message"]
+    assert "gpupool.dev/sharing=best-effort is ignored" in found["message"]
     assert "fixed or burst" in found["message"]

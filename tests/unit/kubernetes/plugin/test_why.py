@@ -108,3 +108,12 @@ def test_why_lists_pieces_of_other_tools_for_a_pod_that_waits_for_a_profile() ->
     assert why.facts(waits, nodes)["foreign"] == ["n0/0: slot 4 to 7: an instance"]
     assert ("foreign", "n0/0: slot 4 to 7: an instance") in why._lines(why.facts(waits, nodes))
     assert why.facts(pod(), nodes)["foreign"] == []
+
+
+def test_why_names_the_sharing_that_a_pod_got() -> None:
+    lines = {}
+    for kind in ("fixed", "burst"):
+        found = why.facts(pod(namespace="team"), [ledger(entry(sharing=kind))])
+        lines[kind] = dict(why._lines(found))["main has"]
+    assert str(lines["burst"]).endswith("(active, burst)")
+    assert str(lines["fixed"]).endswith("(active)")
