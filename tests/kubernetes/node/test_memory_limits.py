@@ -85,8 +85,16 @@ def image(real_node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Imag
     return made
 
 
-def begin(admin: Api, pods_path: str, name: str, image: Image, *words: str, own: bool) -> None:
-    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0}
+def begin(
+    admin: Api,
+    pods_path: str,
+    name: str,
+    image: Image,
+    *words: str,
+    own: bool,
+    restarts: str = "Never",
+) -> None:
+    spec = {"restartPolicy": restarts, "terminationGracePeriodSeconds": 0}
     made = fresh(pod(name, {"main": asking(1, 200, SHARE)}, spec=spec))
     made["metadata"]["namespace"] = pods_path.split("/")[4]
     container = made["spec"]["containers"][0]
@@ -103,6 +111,12 @@ def read_taken(admin: Api, pods_path: str, name: str, words: str = "") -> int:
     found = re.search(r"(\d+) MiB, then 2\n", log)
     assert found is not None, f"{log}\n{words}"
     return int(found.group(1))
+
+
+def read_limits(parts: NodeParts) -> list[str]:
+    """Return the limits that the simulated driver has, a line each."""
+    place = parts.place / "state" / "simgpu" / NAME / "machine.limits"
+    return place.read_text().splitlines()[1:]
 
 
 def read_slot(admin: Api, uid: str) -> Object | None:
@@ -138,4 +152,21 @@ def test_node_reports_that_the_driver_holds_the_memory(
     )
     admin.delete(f"{pods_path}/stays?gracePeriodSeconds=0")
     pool.until(lambda: read_slot(admin, uid) is None, "nothing of the container on record")
-    assert len(limits.read_text().splitlines()) == 1
+    assert read_limits(parts) == []
+
+
+def test_container_that_starts_again_is_limited_again(
+    admin: Api, pods_path: str, image: Image, parts: NodeParts
+) -> None:
+    begin(admin, pods_path, "again", image, own=True, restarts="Always")
+
+    def is_over(found: Object) -> bool:
+        statuses = found["status"].get("containerStatuses") or [{}]
+        return bool(
+            statuses[0].get("restartCount", 0) >= 1 and "running" not in statuses[0]["state"]
+        )
+
+    admin.until(f"{pods_path}/again", is_over)
+    log = admin.text(f"{pods_path}/again/log")
+    assert re.search(r"MiB, then 2\n", log), f"{log}\n{parts.log()}"
+    assert len(read_limits(parts)) <= 1, "the cgroup of the first container has no limit any more"

@@ -235,7 +235,7 @@ def _spent_schema() -> dict[str, Schema]:
     return {
         "gpuMs": {
             **whole(MOST_MS),
-            "description": "GPU time it has used, told every ten minutes and at its end",
+            "description": "GPU time it has used, reported every ten minutes and at its end",
         },
         "borrowedMs": {**whole(MOST_MS), "description": "the part of it beyond the promise"},
         "deniedMs": {**whole(MOST_MS), "description": "promised time lost in waiting for a card"},

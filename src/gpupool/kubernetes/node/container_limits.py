@@ -70,7 +70,12 @@ class ContainerLimits:
         self._layer = layer
 
     def add_report(self, view: AllocationView, prepared: PreparedAllocation) -> PreparedAllocation:
-        """Have the container's cgroup reported if the driver can limit it."""
+        """Have the container's cgroup reported if the driver can limit it.
+
+        The container does not exist yet: limits of an earlier one that the entry had are removed,
+        so that none is reported for a container that is never reported.
+        """
+        self._layer.unprepare(view.allocation, view.generation, self._state_dir)
         future = str(self._base_group / _FUTURE)
         expected = replace(view, cgroups=(future,), shows_cgroups=True)
         # The program that checks images is the one that reports; it is there for every fence.
@@ -88,8 +93,8 @@ class ContainerLimits:
         limited = replace(view, cgroups=(str(group),), shows_cgroups=not report.own_namespace)
         try:
             problem = self._layer.limit_container(limited, self._state_dir)
-        except GpupoolError as error:
-            problem = error.message
+        except (GpupoolError, OSError) as error:
+            problem = str(error)
         if problem:
             log.warning("container %s has the fence's limit alone: %s", view.job, problem)
 

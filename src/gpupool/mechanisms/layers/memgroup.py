@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import RequestRejection
+from gpupool.base.errors import ProbeSuspended, RequestRejection
 from gpupool.base.units import format_mib
 from gpupool.mechanisms.calibration import find_calibration
 from gpupool.mechanisms.contract import (
@@ -212,10 +212,14 @@ class DriverMemoryLimits:
             return {}
         limiter = self._open_limiter(_find_machine(note))
         used = {}
-        for uuid in note.made["limits"]:
-            limit = limiter.read_limit(uuid, Path(note.made["group"]))
-            if limit is not None:
-                used[uuid] = limit.used_bytes
+        try:
+            for uuid in note.made["limits"]:
+                limit = limiter.read_limit(uuid, Path(note.made["group"]))
+                if limit is not None:
+                    used[uuid] = limit.used_bytes
+        except ProbeSuspended:
+            # A step needs the driver closed: what it counts is unknown for that long.
+            return {}
         return used
 
     def observe(self, state_dir: Path) -> Mapping[str, ObservedAllocation]:

@@ -98,6 +98,28 @@ def test_limit_that_the_driver_refuses_is_logged_and_claims_nothing(
     assert "team/train/main has the fence's limit alone: the driver says no" in caplog.text
 
 
+def test_container_that_starts_again_and_is_not_reported_claims_nothing(
+    limits: ContainerLimits, driver: ScriptedDriver, view: AllocationView, tmp_path: Path
+) -> None:
+    limits.add_report(view, prepared(tmp_path))
+    limits.limit_container(view, REPORT)
+    assert limits.is_limited("u.main")
+    limits.add_report(view, prepared(tmp_path))
+    assert not limits.is_limited("u.main")
+    assert driver.limits == {}
+
+
+def test_record_that_cannot_be_written_is_logged_and_claims_nothing(
+    limits: ContainerLimits,
+    view: AllocationView,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "prepared").write_text("no directory")
+    limits.limit_container(view, REPORT)
+    assert "team/train/main has the fence's limit alone" in caplog.text
+
+
 @pytest.mark.parametrize("lines", ["", "4:memory:/a\n", "0::/../../other\n"])
 def test_cgroup_that_the_agent_does_not_see_is_not_limited(
     limits: ContainerLimits,

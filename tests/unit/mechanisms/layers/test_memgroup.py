@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import RequestRejection
+from gpupool.base.errors import ProbeSuspended, RequestRejection
 from gpupool.mechanisms.contract import (
     AllocationView,
     FenceLevel,
@@ -317,3 +317,20 @@ def test_container_whose_limit_is_refused_is_told_why(
 ) -> None:
     driver.refusal = "the driver says no"
     assert layer.limit_container(view, tmp_path) == "the driver says no"
+
+
+def test_use_is_unknown_while_a_step_needs_the_driver_closed(
+    layer: DriverMemoryLimits,
+    driver: ScriptedDriver,
+    view: AllocationView,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepare(layer, view, tmp_path)
+    assert layer.read_used(view.allocation, tmp_path) == {CARD.uuid: 0}
+
+    def is_closed(_uuid: str, _group: Path) -> None:
+        raise ProbeSuspended("card 1 is reset")
+
+    monkeypatch.setattr(driver, "read_limit", is_closed)
+    assert layer.read_used(view.allocation, tmp_path) == {}
