@@ -8,7 +8,7 @@
 
 enum { PIECE = 1 << 16 };
 
-static bool read_all(int file, struct text *text)
+bool read_whole(int file, struct text *text)
 {
     for (;;) {
         char *room = text_reserve(text, PIECE);
@@ -25,6 +25,14 @@ static void bundle_member(struct json *json, struct slice name, void *bundle)
 {
     if (slice_is(name, "bundle"))
         json_string(json, bundle);
+    else
+        json_skip(json);
+}
+
+static void pid_member(struct json *json, struct slice name, void *pid)
+{
+    if (slice_is(name, "pid"))
+        json_integer(json, pid);
     else
         json_skip(json);
 }
@@ -64,7 +72,7 @@ static const char *read_root(struct slice bundle, struct text *config, struct te
     text_free(&place);
     if (file < 0)
         return "the bundle has no config.json";
-    bool whole = read_all(file, config);
+    bool whole = read_whole(file, config);
     close(file);
     struct slice path = whole ? string_in(config, root_member) : (struct slice){0};
     if (!path.length)
@@ -82,7 +90,7 @@ const char *bundle_root(int state, struct text *root)
     struct text state_text = {0}, config = {0};
     const char *problem = "the state of the container names no bundle";
 
-    if (read_all(state, &state_text)) {
+    if (read_whole(state, &state_text)) {
         struct slice bundle = string_in(&state_text, bundle_member);
         if (bundle.length)
             problem = read_root(bundle, &config, root);
@@ -90,4 +98,16 @@ const char *bundle_root(int state, struct text *root)
     text_free(&state_text);
     text_free(&config);
     return problem;
+}
+
+int64_t bundle_pid(int state)
+{
+    struct text text = {0};
+    int64_t pid = 0;
+    bool whole = read_whole(state, &text);
+    struct json json = json_over(&text);
+
+    whole = whole && json_object(&json, pid_member, &pid) && json_end(&json);
+    text_free(&text);
+    return whole ? pid : 0;
 }

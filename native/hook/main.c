@@ -1,13 +1,17 @@
-/* Whether a fence can hold in an image, asked before its container begins:
+/* Two questions before a container begins: whether a fence can hold in its image, and which cgroups it is in.
 
        gpupool-hook CODE GLIBC < STATE
+       gpupool-hook --report SOCKET ALLOCATION < STATE
 
    A runtime hook (opencontainers/runtime-spec, config.md "createRuntime"): the runtime hands over the container's state,
    and starts no container when this ends with anything but 0; what is said here, after the CODE of a refusal, is then in
    the kubelet's event. GLIBC is the oldest version that the libraries of the fence can do with.
 
    The fence takes the names of the driver's libraries, so it is there for every program that can load a library for
-   glibc. Programs of musl cannot; of those without any loader nothing can load the driver either, and they are let be. */
+   glibc. Programs of musl cannot; of those without any loader nothing can load the driver either, and they are let be.
+
+   With --report the agent at SOCKET learns the cgroups, so that it can set limits on them before the program begins. The
+   container starts without that as well: the fence holds it, and the agent reports what does not. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +20,7 @@
 
 #include "bundle.h"
 #include "image.h"
+#include "report.h"
 
 #define INSTEAD "; use an image with glibc (Debian, Ubuntu, UBI), or ask for a whole card"
 
@@ -60,12 +65,24 @@ static bool enter(const char *code)
     return inside;
 }
 
+static int report(const char *socket_path, const char *allocation)
+{
+    int64_t pid = bundle_pid(STDIN_FILENO);
+    const char *problem = pid > 0 ? report_container(socket_path, allocation, pid) : "its state names no process";
+
+    if (problem)
+        fprintf(stderr, "gpupool sets no memory limit of the driver: %s\n", problem);
+    return 0;
+}
+
 int main(int count, char **words)
 {
     struct version needed;
 
+    if (count == 4 && !strcmp(words[1], "--report"))
+        return report(words[2], words[3]);
     if (count != 3 || !version_read(words[2], &needed)) {
-        fputs("usage: gpupool-hook CODE GLIBC < STATE\n", stderr);
+        fputs("usage: gpupool-hook CODE GLIBC < STATE\n       gpupool-hook --report SOCKET ALLOCATION < STATE\n", stderr);
         return 2;
     }
     return enter(words[1]) ? judge(words[1], needed) : 1;

@@ -11,6 +11,7 @@ import pytest
 from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.manifests import install
 from gpupool.kubernetes.resources import names
+from gpupool.model.sharing_default import SHARING_LABEL
 from tests.support.cluster.api import Api, Object, RefusedError
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.pods import is_bound
@@ -281,3 +282,21 @@ def _forbids(admin: Api, pods_path: str) -> bool:
         admin.delete(f"{pods_path}/forbidden?gracePeriodSeconds=0")
         admin.until_gone(f"{pods_path}/forbidden")
     return False
+
+
+def test_pod_without_sharing_takes_the_default_of_its_node(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    name = min(pool.agents.names)
+    path = f"/api/v1/nodes/{name}"
+    pinned = {"nodeSelector": {"kubernetes.io/hostname": name}}
+    admin.merge(path, {"metadata": {"labels": {SHARING_LABEL: "burst"}}})
+    try:
+        containers = {"unnamed": asking(names_sharing=False), "named": asking()}
+        create(admin, pods_path, "default", containers, spec=pinned)
+        found = admin.until(f"{pods_path}/default", is_bound)
+    finally:
+        admin.merge(path, {"metadata": {"labels": {SHARING_LABEL: None}}})
+    kinds = {one["container"]: one.get("sharing", "fixed") for one in pool.entries()[name]}
+    assert kinds == {"unnamed": "burst", "named": "fixed"}
+    assert found["metadata"]["annotations"][names.PLACED].count("(burst)") == 1

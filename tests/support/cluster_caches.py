@@ -35,7 +35,10 @@ def note_mig_node(pool: ClusterCache, name: str, count: int = 1, model: str = "H
     """A node of which every card is in MIG mode."""
     (machine,) = parse_sim(f"{count}x{model}:mig", name)
     made = gpu_node(name, 0)
-    made["status"] = {**build_status(machine.devices, Topology(), (), (), 512, 1), "slots": []}
+    made["status"] = {
+        **build_status(machine.devices, Topology(), (), (), 512, 1, labels={}),
+        "slots": [],
+    }
     pool.note_host(name, NodeFacts.from_json(node(name)))
     pool.note_ledger(name, GpuNode.from_json(made))
 

@@ -90,6 +90,8 @@ class ContainerAsk:
     `memory_milli` of the card's memory (known when the card is), or neither: then it is the same
     part as of the compute. `sharing` is what was said, `usual` what the system does where nothing
     is. `urgency` (`high`, `low`) is beside the tenants of the same card, not in the queue.
+    `names_sharing` is False where neither the pod nor its system chose the sharing, so that the
+    default of its node holds (`model.sharing_default`); None: it was chosen, or has no alternative.
     """
 
     count: int = 1
@@ -99,6 +101,7 @@ class ContainerAsk:
     memory_milli: int | None = None
     sharing: SharingKind | None = None
     usual: SharingKind | None = None
+    names_sharing: bool | None = None
     profile: str | None = None
     urgency: str | None = None
     vendor: str = NVIDIA
@@ -116,6 +119,15 @@ class ContainerAsk:
         )
 
     @property
+    def can_borrow(self) -> bool:
+        """Whether it promises a part of a card's compute, so that there is more of it to borrow."""
+        return self.gpu_milli is not None and self.profile is None and not self._has_whole_compute
+
+    @property
+    def _has_whole_compute(self) -> bool:
+        return self.gpu_milli == WHOLE == (self.cap_milli or WHOLE)
+
+    @property
     def held_milli(self) -> int:
         """Compute that is held per card."""
         held = self.sharing is None or self.sharing.promises_compute
@@ -131,16 +143,24 @@ class ContainerAsk:
         )
         # A whole card has no neighbour to lend to or to borrow from, and without compute there is
         # nothing to hold.
-        whole = self.gpu_milli == WHOLE == (self.cap_milli or WHOLE)
         if sharing.promises_compute and not compute:
             sharing = SharingKind.BEST_EFFORT
-        elif sharing.promises_compute and whole:
+        elif sharing.promises_compute and self._has_whole_compute:
             sharing = SharingKind.FIXED
+        is_chosen = self.sharing is not None or self.usual is not None
+        names_sharing = self.names_sharing if is_chosen or not self.can_borrow else False
         # A fixed share never exceeds its guarantee: a cap would say nothing.
         cap = self.cap_milli if sharing is SharingKind.BURST or self.gpu_milli is None else None
         # Equal parts are the default of a shape; left out, equal asks compare equal.
         part = None if self.memory_milli == self.gpu_milli else self.memory_milli
-        return replace(self, sharing=sharing, usual=None, cap_milli=cap, memory_milli=part)
+        return replace(
+            self,
+            sharing=sharing,
+            usual=None,
+            names_sharing=names_sharing,
+            cap_milli=cap,
+            memory_milli=part,
+        )
 
     @property
     def without_remarks(self) -> ContainerAsk:

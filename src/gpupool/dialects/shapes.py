@@ -57,6 +57,7 @@ def translate_shape(
         memory_milli=part,
         needs=hints.needs or ANY_NEEDS,
         selector=CardSelector(ask.vendor, select.not_models, select.uuids, select.not_uuids),
+        names_sharing=ask.names_sharing is not False,
     )
     return TranslatedShape(shape, _list_left_out(ask))
 

@@ -52,6 +52,7 @@ from gpupool.kubernetes.metering.meter import Meter
 from gpupool.kubernetes.node import kubelet
 from gpupool.kubernetes.node.agent import AgentPaths, NodeAgent
 from gpupool.kubernetes.node.audit import NodeAudit
+from gpupool.kubernetes.node.container_limits import ContainerLimits
 from gpupool.kubernetes.node.metrics import NodeMetrics
 from gpupool.kubernetes.node.prepare import SHOWN, EntryPreparer
 from gpupool.kubernetes.reporting.counters import ControllerCounters
@@ -60,6 +61,7 @@ from gpupool.kubernetes.resources.pool_settings import Settings
 from gpupool.kubernetes.serving import Health, serving
 from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.contract import JobSeat
+from gpupool.mechanisms.foreign_pieces import ForeignPieceFinder
 from gpupool.probes.contract import Probe
 from gpupool.probes.registry import find_first_available
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
@@ -192,11 +194,22 @@ async def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Non
     arbiter = ArbiterProcess(program if program.exists() else None, random.random, entered)
     driver = options.host / options.driver_root.relative_to("/")
     seat = JobSeat(SHOWN, host=options.host, driver_root=driver)
-    preparing = EntryPreparer(options.state_dir, machine, probe, arbiter, seat)
+    limits = ContainerLimits(options.state_dir, options.host, options.socket)
+    preparing = EntryPreparer(options.state_dir, machine, probe, arbiter, seat, limits=limits)
     places = AgentPaths(options.state_dir, options.cdi, options.socket)
     records = kubelet.KubeletClient(options.kubelet, options.plugins)
     async with KubeApi(connection(options, environ)) as api, asyncio.TaskGroup() as tasks:
-        agent = NodeAgent(api, node, probe, machine, preparing, records, places, options.slots)
+        agent = NodeAgent(
+            api,
+            node,
+            probe,
+            machine,
+            preparing,
+            records,
+            places,
+            options.slots,
+            find_pieces=ForeignPieceFinder(options.state_dir).find,
+        )
         events = EventWriter(api, ControllerCounters(), wall_ns, "agent")
         loop = asyncio.get_running_loop()
 

@@ -100,6 +100,7 @@ class AllocationView:
         machine: directory with the simulated cards' file, on a simulated node.
         host: what the allocation is handed to.
         cgroups: the job's own cgroups, which exist before `prepare` where a layer needs them.
+        shows_cgroups: a container sees its cgroups by the paths that the host has for them.
     """
 
     pool: str
@@ -116,6 +117,7 @@ class AllocationView:
     machine: Path | None = None
     host: HostKind = HostKind.PROCESS
     cgroups: tuple[str, ...] = ()
+    shows_cgroups: bool = False
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,7 @@ class PreparedAllocation:
         image_check: command that the runtime runs on the host before a container starts, with the
             container's state on standard input (OCI runtime-spec). The container starts only if it
             succeeds.
+        cgroup_report: command of the same kind that tells the agent the container's cgroups.
         levels: the enforcement level of each dimension; None where the mechanism knows only `fence`.
         pci: functions that a VM takes over.
         mediated_devices: uuids of mediated devices for a VM.
@@ -206,6 +209,7 @@ class PreparedAllocation:
     library_path: tuple[str, ...] = ()
     unmounted: Mapping[str, str] = field(default_factory=dict)
     image_check: tuple[str, ...] = ()
+    cgroup_report: tuple[str, ...] = ()
     levels: EnforcementLevels | None = None
     pci: tuple[PciFunction, ...] = ()
     mediated_devices: tuple[str, ...] = ()

@@ -43,9 +43,13 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     }
 )
 
+#: Memory limits of the driver. On Kubernetes the agent sets them once the runtime has made the
+#: container's cgroup.
+MEMORY_LIMITS = DriverMemoryLimits()
+
 #: In the order in which they are added to what the mechanism has prepared.
 LAYERS: tuple[Layer, ...] = (
-    DriverMemoryLimits(),
+    MEMORY_LIMITS,
     DeviceMemoryLimit(),
     ComputeMask(),
     TimesliceLayer(),

@@ -24,7 +24,13 @@ from gpupool.fleet.clusters import (
     write_cluster_node,
     write_held,
 )
-from gpupool.metering.samples import RunningSums, add_running_sums
+from gpupool.metering.samples import (
+    SUM_COLUMNS,
+    UNKNOWN_SUMS,
+    RunningSums,
+    add_running_sums,
+    compute_kept,
+)
 from gpupool.metering.service import MeteringService
 from gpupool.metering.tables import cluster_holds, intervals, job_usage
 from gpupool.store.database import Store, WriteTransaction
@@ -232,12 +238,12 @@ def _record_use(
     A container counts from its start, though it may have several holds (a resize begins another):
     each hold gets what the earlier ones left of the sum.
     """
-    last: dict[Key, tuple[int, ClusterHeld]] = {}
+    last: dict[Key, ClusterHeld] = {}
     # A hold that ended while the report was made is in it twice, held and ended. The larger sum,
     # which is the end's, comes last and stays.
     for one in sorted(told, key=_get_use):
         if one.gpu_milliseconds is not None:
-            last[_get_key(one)] = (one.gpu_milliseconds, one)
+            last[_get_key(one)] = one
     if not last:
         return
     by_container = _read_booked_use(write, node_id, {uid for uid, _, _ in last})
@@ -245,16 +251,19 @@ def _record_use(
     sums: dict[int, RunningSums] = {}
     for key in sorted(last, key=lambda key: key[2]):
         uid, container, held_ns = key
-        used, one = last[key]
+        one = last[key]
         stretches = by_container[uid, container]
         number = -numbers[key]
-        earlier = sum(spent for began_ns, spent in stretches.items() if began_ns < held_ns)
-        mine = max(0, used - earlier)
-        stretches[held_ns] = max(mine, stretches.get(held_ns, 0))
+        mine = _read_sums(one)
+        for began_ns, spent in stretches.items():
+            if began_ns < held_ns:
+                mine = RunningSums(*map(_subtract_earlier, mine, spent))
+        known = stretches.get(held_ns, UNKNOWN_SUMS)
+        stretches[held_ns] = RunningSums(*map(_find_larger, mine, known))
         owners.append(
             _UsageOwner(number, *ensure_owner(write, one.tenant, one.namespace, one.account))
         )
-        sums[number] = RunningSums(gpu=mine)
+        sums[number] = mine
     add_running_sums(write, owners, sums)
 
 
@@ -262,19 +271,40 @@ def _get_use(one: ClusterHeld) -> int:
     return one.gpu_milliseconds or 0
 
 
+def _read_sums(one: ClusterHeld) -> RunningSums:
+    gpu = one.gpu_milliseconds
+    borrowed = one.borrowed_milliseconds
+    return RunningSums(
+        gpu=gpu,
+        kept=compute_kept(gpu, borrowed),
+        borrowed=borrowed,
+        denied=one.denied_milliseconds,
+    )
+
+
+def _subtract_earlier(now: int | None, earlier: int | None) -> int | None:
+    return None if now is None else max(0, now - (earlier or 0))
+
+
+def _find_larger(one: int | None, other: int | None) -> int | None:
+    return other if one is None else max(one, other or 0)
+
+
 def _read_booked_use(
     write: WriteTransaction, node_id: int, uids: Collection[str]
-) -> dict[tuple[str, str], dict[int, int]]:
-    """Read GPU milliseconds in the books by (pod, container), then by the instant of the hold."""
+) -> dict[tuple[str, str], dict[int, RunningSums]]:
+    """Read the sums in the books by (pod, container), then by the instant of the hold."""
     h = cluster_holds.c
-    found = defaultdict[tuple[str, str], dict[int, int]](dict)
+    found = defaultdict[tuple[str, str], dict[int, RunningSums]](dict)
+    columns = [job_usage.c[name] for name in SUM_COLUMNS]
     query = (
-        sa.select(h.uid, h.container, h.held_ns, job_usage.c.gpu_milliseconds)
+        sa.select(h.uid, h.container, h.held_ns, *columns)
         .join_from(cluster_holds, job_usage, job_usage.c.job_id == -h.id)
         .where(h.node_id == node_id, h.uid.in_(uids), job_usage.c.gpu_milliseconds.is_not(None))
     )
     for row in write.execute(query):
-        found[row.uid, row.container][row.held_ns] = row.gpu_milliseconds
+        sums = RunningSums(*(row._mapping[name] for name in SUM_COLUMNS))
+        found[row.uid, row.container][row.held_ns] = sums
     return found
 
 

@@ -56,8 +56,17 @@ def read_sums(sample: JobSample) -> RunningSums:
     """Read the running sums of a sample; what is within the promise follows from two of them."""
     gpu = sample.gpu_milliseconds
     borrowed = sample.borrowed_milliseconds
-    kept = None if gpu is None or borrowed is None else max(0, gpu - borrowed)
+    kept = compute_kept(gpu, borrowed)
     return RunningSums(gpu, sample.cpu_milliseconds, kept, borrowed, sample.denied_milliseconds)
+
+
+def compute_kept(gpu: int | None, borrowed: int | None) -> int | None:
+    """Compute the GPU time within a promise; None if a part is unknown.
+
+    >>> compute_kept(100, 30)
+    70
+    """
+    return None if gpu is None or borrowed is None else max(0, gpu - borrowed)
 
 
 @dataclass(frozen=True, slots=True)

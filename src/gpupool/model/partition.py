@@ -238,9 +238,16 @@ def list_foreign_slots(
     An agent may look at a card between the creation of our own partition and its record's end; the
     ledger is right then.
     """
+    return select_foreign_slots(read_foreign_pieces(facts), own)
+
+
+def select_foreign_slots(
+    pieces: Iterable[ForeignPiece], own: Iterable[PartitionSlot]
+) -> tuple[PartitionSlot, ...]:
+    """Return the slots of foreign pieces that overlap none of our own."""
     ours = tuple(own)
     found = []
-    for piece in read_foreign_pieces(facts):
+    for piece in pieces:
         if piece.slot is not None and not any(_do_overlap(piece.slot, one) for one in ours):
             found.append(piece.slot)
     return tuple(found)

@@ -25,8 +25,23 @@ def choose_sharing(shape: Shape, labels: Mapping[str, str]) -> SharingKind:
     """
     if shape.names_sharing or shape.is_whole or shape.profile is not None:
         return shape.sharing
+    return find_default(labels) or shape.sharing
+
+
+def find_default(labels: Mapping[str, str]) -> SharingKind | None:
+    """Return the default that a node with these labels has; None without a valid one."""
     label = labels.get(SHARING_LABEL)
-    return SharingKind(label) if label in DEFAULTS else shape.sharing
+    return SharingKind(label) if label in DEFAULTS else None
+
+
+def explain_ignored_label(labels: Mapping[str, str]) -> str:
+    """Return why the label of a node is no default, for people; empty without one or if it is."""
+    if SHARING_LABEL not in labels or find_default(labels) is not None:
+        return ""
+    return (
+        f"label {SHARING_LABEL}={labels[SHARING_LABEL]} is ignored: a node's default promises "
+        f"compute, so it is {' or '.join(DEFAULTS)}"
+    )
 
 
 def check_default(labels: Mapping[str, str]) -> None:

@@ -41,6 +41,12 @@ class ClusterHeld(WireModel):
         le=BIG,
         description="GPU time that the container used since it began; null: not counted",
     )
+    borrowed_milliseconds: int | None = Field(
+        None, ge=0, le=BIG, description="of the GPU time, what was beyond the promise"
+    )
+    denied_milliseconds: int | None = Field(
+        None, ge=0, le=BIG, description="promised time lost while it waited for a card"
+    )
 
 
 class ClusterEnded(ClusterHeld):

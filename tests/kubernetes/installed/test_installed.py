@@ -266,6 +266,9 @@ def test_the_chart_serves_a_pod_its_share_and_goes_without_leaving_anybody_behin
     )
     (row,) = busy()
     assert row["delivered_gpu_milliseconds"] >= FILLS
+    parts = (row["kept_gpu_milliseconds"], row["borrowed_gpu_milliseconds"])
+    assert sum(parts) == row["delivered_gpu_milliseconds"]
+    assert row["denied_gpu_milliseconds"] >= 0
 
     create(admin, "never", {GPUS: "1"}, ("/bin/true",), nodeSelector={"card": "of-another-kind"})
     assert admin.get(f"{PODS}/never")["spec"]["schedulingGates"]

@@ -9,6 +9,7 @@ import pytest
 from gpupool.base.units import GIB
 from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.resources import names
+from gpupool.model.sharing_default import SHARING_LABEL
 from tests.kubernetes.node.conftest import allocatable
 from tests.support.cluster.api import Api
 from tests.support.cluster.images import SHELL
@@ -85,3 +86,26 @@ def test_a_node_of_whole_cards_takes_no_share_until_it_is_let(
     assert admin.get(f"{pods_path}/share")["spec"]["schedulingGates"]
     admin.merge(NODE, {"spec": {"mode": "slot"}})
     assert fence(admin, pods_path, "share") == "fence soft"
+
+
+def test_label_of_the_node_is_the_default_of_its_shares(
+    pool: ClusterPool, parts: NodeParts, admin: Api, pods_path: str
+) -> None:
+    """The agent reports it with the rights that it has in a cluster, and prepares the share so."""
+
+    def has_default(kind: str) -> bool:
+        return pool.admin.get(NODE)["status"].get("sharingDefault") == kind
+
+    pool.until(lambda: has_default("fixed"), "the default without a label")
+    path = f"/api/v1/nodes/{NAME}"
+    pool.admin.merge(path, {"metadata": {"labels": {SHARING_LABEL: "burst"}}})
+    try:
+        pool.until(lambda: has_default("burst"), f"the node's default\n{parts.log()}")
+        create(admin, pods_path, "shared", {**SHARE, "names_sharing": False})
+        assert fence(admin, pods_path, "shared") == "fence soft"
+        assert (
+            "(burst)" in admin.get(f"{pods_path}/shared")["metadata"]["annotations"][names.PLACED]
+        )
+    finally:
+        pool.admin.merge(path, {"metadata": {"labels": {SHARING_LABEL: None}}})
+    pool.until(lambda: has_default("fixed"), "the default without its label")

@@ -65,3 +65,23 @@ def test_words_of_two_are_joined_where_they_do_not_differ() -> None:
     assert merge_fields(one, PodHints(priority="high")) == PodHints(
         "a", GangHint("g"), None, "high"
     )
+
+
+@pytest.mark.parametrize(
+    ("ask", "names_sharing"),
+    [
+        (ContainerAsk(gpu_milli=300), False),
+        (ContainerAsk(gpu_milli=1000, cap_milli=500), False),
+        (ContainerAsk(gpu_milli=300, sharing=SharingKind.FIXED), None),
+        (ContainerAsk(gpu_milli=300, usual=SharingKind.FIXED), None),
+        (ContainerAsk(gpu_milli=1000), None),
+        (ContainerAsk(memory_bytes=1 << 30), None),
+        (ContainerAsk(profile="1g.10gb"), None),
+    ],
+)
+def test_share_that_names_no_sharing_takes_the_default(
+    ask: ContainerAsk, names_sharing: bool | None
+) -> None:
+    done = ask.complete()
+    assert done.names_sharing is names_sharing
+    assert done.complete() == done

@@ -119,3 +119,10 @@ def test_cards_that_are_named_or_excluded_are_in_the_shape() -> None:
     )
     refused = shaped(pod({"nvidia.com/gpu": 1}, {"nvidia.com/nouse-gpuuuid": "GPU-2"})).shape
     assert refused.selector == CardSelector("nvidia", not_uuids=("GPU-2",))
+
+
+def test_shape_says_whether_sharing_was_named() -> None:
+    share = {"gpupool.dev/gpu-milli": 300}
+    assert not shaped(pod(share)).shape.names_sharing
+    assert shaped(pod(share, {"gpupool.dev/sharing": "fixed"})).shape.names_sharing
+    assert shaped(pod({"gpupool.dev/gpus": 1})).shape.names_sharing

@@ -169,6 +169,47 @@ def test_each_stretch_of_a_container_has_its_own_part_of_what_it_used(any_pool: 
     assert found == {"team": 700 + 600, "other": 200}
 
 
+def promised(pool: Pool, by: str) -> dict[str, tuple[int | None, ...]]:
+    found = {}
+    for row in rows(pool, by):
+        sums = (
+            row.kept_gpu_milliseconds,
+            row.borrowed_gpu_milliseconds,
+            row.denied_gpu_milliseconds,
+        )
+        found[str(getattr(row, by))] = sums
+    return found
+
+
+def use(gpu: int, borrowed: int, denied: int) -> dict[str, int]:
+    return {
+        "gpu_milliseconds": gpu,
+        "borrowed_milliseconds": borrowed,
+        "denied_milliseconds": denied,
+    }
+
+
+def test_promise_of_a_container_is_in_the_books_once(any_pool: Pool) -> None:
+    any_pool.time.forward(60)
+    uncounted = {**held("b", 5, card=1), "gpu_milliseconds": 8}
+    for sums in (use(400, 0, 5), use(400, 0, 5), use(1000, 300, 60)):
+        tell(any_pool, 1, held=[{**held("a", 5), **sums}, uncounted])
+    assert promised(any_pool, "job") == {"a": (700, 300, 60), "b": (None, None, None)}
+    ended = {**held("a", 5, ended_s=50), **use(1300, 350, 60)}
+    for _ in range(2):
+        tell(any_pool, 2, held=[uncounted], ended=[ended])
+    assert promised(any_pool, "job")["a"] == (950, 350, 60)
+
+
+def test_promise_is_divided_among_the_stretches_of_a_container(any_pool: Pool) -> None:
+    any_pool.time.forward(60)
+    first = {**held("a", 5, ended_s=20), **use(700, 100, 9)}
+    last = {**held("a", 20), "tenant": "other", **use(900, 250, 9)}
+    for _ in range(2):
+        tell(any_pool, 3, held=[last], ended=[first])
+    assert promised(any_pool, "tenant") == {"team": (600, 100, 9), "other": (50, 150, 0)}
+
+
 def test_a_part_of_what_ended_ends_nothing_else(any_pool: Pool) -> None:
     any_pool.time.forward(60)
     tell(any_pool, 1, held=[held("a", 5), held("b", 7)])

@@ -5,7 +5,12 @@ import pytest
 from gpupool.base.errors import BadOption
 from gpupool.base.units import GIB, WHOLE
 from gpupool.model.claim import Shape, SharingKind
-from gpupool.model.sharing_default import SHARING_LABEL, check_default, choose_sharing
+from gpupool.model.sharing_default import (
+    SHARING_LABEL,
+    check_default,
+    choose_sharing,
+    explain_ignored_label,
+)
 
 BURST = {SHARING_LABEL: "burst"}
 UNNAMED = Shape(300, 8 * GIB, names_sharing=False)
@@ -46,3 +51,8 @@ def test_shapes_that_differ_in_this_alone_are_one_class_for_the_scheduler() -> N
     named = Shape(300, 8 * GIB)
     assert named == UNNAMED
     assert hash(named) == hash(UNNAMED)
+
+
+def test_ignored_label_is_explained_and_no_other() -> None:
+    assert "offline is ignored" in explain_ignored_label({SHARING_LABEL: "offline"})
+    assert explain_ignored_label(BURST) == explain_ignored_label({"rack": "r1"}) == ""

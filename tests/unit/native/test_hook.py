@@ -7,7 +7,9 @@ import json
 import os
 import platform
 import re
+import socket
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,10 @@ MULTIARCH = f"usr/lib/{KIND}-linux-gnu"
 LIBC = Path(f"/{MULTIARCH}/libc.so.6")
 MUSL = f"lib/ld-musl-{KIND}.so.1"
 VERSION = platform.libc_ver()[1]
+USAGE = (
+    "usage: gpupool-hook CODE GLIBC < STATE\n"
+    "       gpupool-hook --report SOCKET ALLOCATION < STATE\n"
+)
 NEXT = f"2.{int(VERSION.partition('.')[2]) + 1}"
 
 
@@ -247,4 +253,78 @@ def test_it_says_how_it_is_used(program: Path, words: tuple[str, ...]) -> None:
     done = subprocess.run(
         [program, *words], capture_output=True, text=True, check=False, timeout=SECONDS
     )
-    assert (done.returncode, done.stderr) == (2, "usage: gpupool-hook CODE GLIBC < STATE\n")
+    assert (done.returncode, done.stderr) == (2, USAGE)
+
+
+def report(program: Path, socket_path: Path, state: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [str(program), "--report", str(socket_path), "u.main"],
+        input=state,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def test_report_names_the_cgroups_and_waits_for_the_answer(
+    program: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("s") / "s"
+    asked: list[dict[str, object]] = []
+
+    def answer(server: socket.socket) -> None:
+        door, _ = server.accept()
+        with door:
+            asked.append(json.loads(door.makefile().readline()))
+            door.sendall(b"{}\n")
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(place))
+        server.listen()
+        answering = threading.Thread(target=answer, args=(server,))
+        answering.start()
+        said = report(program, place, json.dumps({"pid": os.getpid(), "bundle": "/b"}))
+        answering.join(SECONDS)
+    assert said == (0, "")
+    groups = Path("/proc/self/cgroup").read_text()
+    assert asked == [{"container": "u.main", "groups": groups, "own_namespace": False}]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (f'{{"pid": {os.getpid()}}}', "No such file or directory"),
+        ('{"pid": 0}', "its state names no process"),
+        ('{"pid": "x"}', "its state names no process"),
+        ("", "its state names no process"),
+        ('{"pid": 99999999}', "its cgroups cannot be read"),
+    ],
+)
+def test_container_starts_although_the_agent_is_not_told(
+    program: Path, tmp_path: Path, state: str, reason: str
+) -> None:
+    said = report(program, tmp_path / "no-socket", state)
+    assert said == (0, f"gpupool sets no memory limit of the driver: {reason}\n")
+
+
+def test_agent_that_closes_without_an_answer_is_named(
+    program: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("s") / "s"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(place))
+        server.listen()
+
+        def close_door() -> None:
+            door, _ = server.accept()
+            door.makefile().readline()
+            door.close()
+
+        closing = threading.Thread(target=close_door)
+        closing.start()
+        code, said = report(program, place, json.dumps({"pid": os.getpid()}))
+        closing.join(SECONDS)
+    assert (code, "the agent does not answer" in said) == (0, True)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpupool.agent.monitoring.usage import TreeUsage
 from gpupool.base.units import NANOS_PER_MILLISECOND
 from gpupool.mechanisms.fenced_files import read_allocation_usage
 from gpupool.mechanisms.regions import DamagedRegion, FenceDeviceUsage, FenceUsage, PromiseSums
+from gpupool.mechanisms.registry import MEMORY_LIMITS
 from gpupool.model.device import DeviceUsage
 from gpupool.wire.common import BIG
 from gpupool.wire.samples import CardUse, JobSample, ProcessUse
@@ -29,15 +31,25 @@ def read_fence_usage(allocation: str, state_dir: Path) -> FenceUsage | None:
         None where the allocation has no fence, or its memory region is damaged.
     """
     try:
-        return read_allocation_usage(allocation, state_dir)
+        usage = read_allocation_usage(allocation, state_dir)
     except (FileNotFoundError, DamagedRegion) as problem:
         log.warning("allocation %s: %s", allocation, problem)
         return None
+    if usage is None:
+        return None
+    return replace(usage, driver_bytes=MEMORY_LIMITS.read_used(allocation, state_dir))
 
 
 def sum_used_bytes(ledger: FenceUsage) -> int:
-    """Sum the bytes of card memory that the driver granted, over all cards."""
-    return min(BIG, sum(one.committed_bytes for one in ledger.sum_totals().values()))
+    """Sum the bytes of card memory that the driver granted, over all cards.
+
+    A driver that limits memory by cgroup counts what avoids the fence; the fence counts managed
+    memory too.
+    """
+    used = 0
+    for uuid, one in ledger.sum_totals().items():
+        used += max(one.committed_bytes, ledger.driver_bytes.get(uuid, 0))
+    return min(BIG, used)
 
 
 def make_job_sample(
@@ -70,6 +82,7 @@ def _add_fence_counters(
 ) -> JobSample:
     totals = ledger.sum_totals()
     memory = sum_used_bytes(ledger) if sample.gpu_memory_bytes is None else sample.gpu_memory_bytes
+    memory = max(memory, min(BIG, sum(ledger.driver_bytes.values())))
     cards = []
     for uuid, one in totals.items():
         cards.append(_make_card_use(uuid, one, on_cards.get(uuid), ledger.promises.get(uuid)))

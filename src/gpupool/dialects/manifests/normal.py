@@ -157,6 +157,7 @@ def _read_container(given: Mapping[str, Any]) -> ContainerClaim:
         **_read_numbers(given, "count", "gpu_milli", "cap_milli", "memory_bytes", "memory_milli"),
         **_read_texts(given, "profile", "urgency", "vendor"),
         sharing=SharingKind(given["sharing"]),
+        names_sharing=False if given.get("names_sharing") is False else None,
         select=CardFilter(**select),
     )
     named = _read_texts(given, "container", "kind")

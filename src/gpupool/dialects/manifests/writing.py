@@ -13,7 +13,7 @@ from typing import Any
 
 from gpupool.base.errors import BadManifest
 from gpupool.base.quantities import format_bytes
-from gpupool.dialects.contract import NVIDIA, ContainerClaim, PodClaim, WordPlace
+from gpupool.dialects.contract import NVIDIA, ContainerAsk, ContainerClaim, PodClaim, WordPlace
 from gpupool.dialects.kubernetes import native
 from gpupool.dialects.manifests import normal, registry
 from gpupool.dialects.manifests.pod_rules import KUBERNETES
@@ -111,7 +111,7 @@ def _list_annotations(one: ContainerClaim) -> Iterator[tuple[str, str]]:
     ask = one.ask
     select = one.ask.select
     plain: tuple[tuple[str, str | None], ...] = (
-        ("sharing", None if ask.sharing in (None, SharingKind.FIXED) else str(ask.sharing)),
+        ("sharing", _format_sharing(ask)),
         ("profile", ask.profile),
         ("compute-cap", None if ask.cap_milli is None else str(ask.cap_milli)),
         ("urgency", ask.urgency),
@@ -129,6 +129,14 @@ def _list_annotations(one: ContainerClaim) -> Iterator[tuple[str, str]]:
     for key, values in lists:
         if values:
             yield key, ",".join(values)
+
+
+def _format_sharing(ask: ContainerAsk) -> str | None:
+    if ask.sharing is None or ask.names_sharing is False:
+        return None
+    # Without the word a share would take the default of its node.
+    is_default = ask.sharing is SharingKind.FIXED and not ask.can_borrow
+    return None if is_default else str(ask.sharing)
 
 
 def _write_hints(new: Mapped, claim: PodClaim) -> None:

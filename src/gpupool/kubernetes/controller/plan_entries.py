@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpupool.base.units import MIB, format_share
 from gpupool.kubernetes.cache import ledger_restore
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.resources import gang, names
 from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.kubernetes.resources.node import NodeFacts
 from gpupool.kubernetes.resources.pod import Pod
 from gpupool.model.allocation import Seat
+from gpupool.model.claim import SharingKind
+from gpupool.model.sharing_default import choose_sharing
 from gpupool.scheduling import JobPlacement
 
 
@@ -28,9 +32,10 @@ def entries_by_node(
         else:
             pod = cluster.pods.get(uid)
         if pod is not None and (pod.is_waiting or ledger_restore.is_released(pod)):
-            found[placement.node].append(
-                _build_entry(pod, uid, container, placement.seats, cluster.tenant_of(pod))
-            )
+            entry = _build_entry(pod, uid, container, placement.seats, cluster.tenant_of(pod))
+            # The default of the node at this moment: an entry keeps what it was written with.
+            sharing = _choose_sharing(pod, container, cluster.hosts.get(placement.node))
+            found[placement.node].append(replace(entry, sharing=sharing))
     return dict(found)
 
 
@@ -41,8 +46,6 @@ def planned_generations(placements: Iterable[JobPlacement]) -> dict[str, int]:
 
 def _build_entry(pod: Pod, uid: str, container: str, seats: Sequence[Seat], tenant: str) -> Entry:
     """The entry of the pod, or of a member of its gang that does not exist yet."""
-    by_container = {one.container: one for one in pod.asks}
-    ask = by_container.get(container, pod.asks[0])
     return Entry(
         uid=uid,
         namespace=pod.namespace,
@@ -50,7 +53,6 @@ def _build_entry(pod: Pod, uid: str, container: str, seats: Sequence[Seat], tena
         container=container,
         seats=tuple(seats),
         tenant=tenant,
-        sharing=ask.shape.sharing,
         priority=pod.priority,
         gang=pod.gang,
         account=pod.account,
@@ -58,9 +60,20 @@ def _build_entry(pod: Pod, uid: str, container: str, seats: Sequence[Seat], tena
     )
 
 
+def _choose_sharing(pod: Pod, container: str, host: NodeFacts | None) -> SharingKind:
+    """Return what the container names, or the default that its node has now."""
+    by_container = {one.container: one for one in pod.asks}
+    ask = by_container.get(container, pod.asks[0])
+    return choose_sharing(ask.shape, {} if host is None else host.labels)
+
+
 def placement_annotation(node: str, entries: Sequence[Entry]) -> dict[str, str]:
     """The annotation that names the pod's cards, container by container."""
-    lines = [f"{entry.container}: {_format_cards(entry)}" for entry in entries]
+    lines = []
+    for entry in entries:
+        # A node's default can be the reason, so the pod itself does not name it.
+        kind = "" if entry.sharing is SharingKind.FIXED else f" ({entry.sharing})"
+        lines.append(f"{entry.container}: {_format_cards(entry)}{kind}")
     return {names.PLACED: f"{node}: {'; '.join(lines)}"}
 
 

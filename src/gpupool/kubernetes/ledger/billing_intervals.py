@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
 from gpupool.kubernetes.resources.gpu_node import Entry, GpuNode
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 
 #: Closed intervals that stay in a ledger until the meter has reported them; more go to the journal.
 MOST_ENDED = 200
@@ -46,7 +47,7 @@ def plan_update(node: GpuNode, entries: Sequence[Entry], now_ns: int) -> LedgerU
     before = {entry.key: entry for entry in node.entries}
     now = tuple(_set_begin(entry, before.get(entry.key), at_ns) for entry in entries)
     continued = {(entry.key, entry.held_ns) for entry in now}
-    spent = node.gpu_ms_by_container()
+    spent = node.gpu_time_by_container()
     ended = list(unreported_intervals(node))
     for entry in node.entries:
         # Without a begin nothing is known about how long the entry was held.
@@ -61,11 +62,11 @@ def _set_begin(entry: Entry, was: Entry | None, at_ns: int) -> Entry:
     return entry if entry.held_ns == held_ns else replace(entry, held_ns=held_ns)
 
 
-def close_interval(entry: Entry, at_ns: int, gpu_ms: int | None = None) -> ClosedInterval:
+def close_interval(entry: Entry, at_ns: int, spent: GpuTime | None = None) -> ClosedInterval:
     """The closed interval of an entry that was held until `at_ns`, with the GPU time used."""
     who = entry.uid, entry.namespace, entry.pod, entry.container
     return ClosedInterval(
-        *who, entry.seats, entry.tenant, entry.account, entry.held_ns, at_ns, gpu_ms
+        *who, entry.seats, entry.tenant, entry.account, entry.held_ns, at_ns, spent
     )
 
 

@@ -18,8 +18,11 @@ from gpupool.kubernetes.manifests.openapi import (
     words,
 )
 from gpupool.kubernetes.resources.gpu_node import EntryState, Mode
-from gpupool.kubernetes.resources.gpu_node_status import MOST_MS
+from gpupool.kubernetes.resources.gpu_node_status import MOST_PIECES
+from gpupool.kubernetes.resources.gpu_time import MOST_MS
 from gpupool.model.device import DeviceHealth
+from gpupool.model.enforcement import FenceLevel
+from gpupool.model.sharing_default import DEFAULTS, SHARING_LABEL
 
 _ALONE = "gpupool's controller alone writes it"
 #: Entries of one ledger, in its schema.
@@ -63,6 +66,10 @@ def gpu_node() -> Schema:
             "others": _others(),
             "topology": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
             "agent": text(64),
+            "sharingDefault": {
+                **words(DEFAULTS),
+                "description": f"sharing of pods that name none; the Node's label {SHARING_LABEL} sets it",
+            },
             "readsText": {
                 "type": "boolean",
                 "description": "the agent reads entries that are lines of one text; without it they are records",
@@ -75,6 +82,7 @@ def gpu_node() -> Schema:
         ("Ready", "string", ".status.conditions[?(@.type=='Ready')].status", 0),
         ("Models", "string", ".status.cards[*].model", 0),
         ("Slots", "integer", ".status.slotCount", 1),
+        ("Sharing", "string", ".status.sharingDefault", 1),
         ("Age", "date", ".metadata.creationTimestamp", 0),
     )
     return definition("GpuNode", "gpunodes", ("gn",), spec, status, columns)
@@ -108,9 +116,7 @@ def _held_schema() -> dict[str, Schema]:
 def ended_schema() -> Schema:
     """Return the schema of a closed interval."""
     held = _held_schema()
-    return record(
-        {**held, "endedNs": whole(), "gpuMs": whole(MOST_MS)}, required=(*held, "endedNs")
-    )
+    return record({**held, "endedNs": whole(), **_spent_schema()}, required=(*held, "endedNs"))
 
 
 def entry_schema() -> Schema:
@@ -158,8 +164,24 @@ def _card() -> Schema:
                 **array_of(_profile(), MOST_PROFILES),
                 "description": "what a card in partition mode can be cut into; absent: not in it",
             },
+            "foreign": {
+                **array_of(_foreign(), MOST_PIECES),
+                "description": "what other tools have made of the card, such as MIG instances",
+            },
         },
         required=("uuid", "index", "model", "memoryBytes"),
+    )
+
+
+def _foreign() -> Schema:
+    return record(
+        {
+            "text": text(200),
+            "profile": {**text(63), "description": "of a partition, with its start and size"},
+            "start": whole(),
+            "size": whole(),
+        },
+        required=("text",),
     )
 
 
@@ -208,6 +230,18 @@ def _others() -> Schema:
     )
 
 
+def _spent_schema() -> dict[str, Schema]:
+    """Return the fields of a container's GPU time."""
+    return {
+        "gpuMs": {
+            **whole(MOST_MS),
+            "description": "GPU time it has used, reported every ten minutes and at its end",
+        },
+        "borrowedMs": {**whole(MOST_MS), "description": "the part of it beyond the promise"},
+        "deniedMs": {**whole(MOST_MS), "description": "promised time lost in waiting for a card"},
+    }
+
+
 def _slot() -> Schema:
     return record(
         {
@@ -215,11 +249,12 @@ def _slot() -> Schema:
             "container": text(63),
             "slot": text(63),
             "generation": whole(),
-            "released": {"type": "boolean"},
-            "gpuMs": {
-                **whole(MOST_MS),
-                "description": "GPU time it has used, told every ten minutes and at its end",
+            "memoryLevel": {
+                **words((FenceLevel.HARD,)),
+                "description": "the card's driver holds the memory of the container; absent: the fence alone",
             },
+            "released": {"type": "boolean"},
+            **_spent_schema(),
         },
         required=("uid", "container"),
     )

@@ -137,8 +137,7 @@ _RIGHTS: dict[str, list[Object]] = {
     AGENT: [
         _rule(GROUP, ["gpunodes"], [*_READ, "create"]),
         _rule(GROUP, ["gpunodes/status"], ["patch"]),
-        _rule("", ["pods"], _READ),
-        _rule("", ["nodes"], ["get"]),
+        _rule("", ["pods", "nodes"], _READ),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),  # on pods that leave their fence
     ],
     WEBHOOK: [

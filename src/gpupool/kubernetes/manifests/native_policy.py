@@ -272,6 +272,7 @@ def _claim() -> str:
             f'\'","count":\' + string({count})',
             f'\',"dialects":["native"],"gpu_milli":\' + string({milli}) + \',"kind":"app"\'',
             f"({_has_memory('c')} ? ',\"memory_bytes\":' + string({memory}) : '')",
+            f"({milli} < {WHOLE} ? ',\"names_sharing\":false' : '')",
             '\',"sharing":"fixed","vendor":"nvidia"}\'',
         )
     )

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from gpupool.base.durable import write_durably
-from gpupool.kubernetes.resources.gpu_node_status import MOST_MS, SlotUse
+from gpupool.kubernetes.resources.gpu_node_status import SlotUse
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 
 #: Each time is a write of the node's status, where anything was used since.
 TOLD_SECONDS = 600.0
@@ -24,31 +25,31 @@ class GpuTimeRecord:
     """GPU time of the containers of one node. Not thread-safe.
 
     Args:
-        look: GPU milliseconds of a container so far; None if not measured.
+        look: GPU time of a container so far; None if not measured.
     """
 
     def __init__(
         self,
         file: Path,
-        look: Callable[[str, str], int | None],
+        look: Callable[[str, str], GpuTime | None],
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._file = file
         self._look = look
         self._seconds = seconds
         self._over = {one.key: one for one in _read(file)}
-        self._told: dict[Key, int] = {}
+        self._told: dict[Key, GpuTime] = {}
         self._next = seconds() + TOLD_SECONDS
 
-    def gpu_ms_so_far(self, prepared: Collection[Key]) -> Mapping[Key, int]:
-        """By container, the GPU milliseconds to report now, of the prepared ones."""
+    def sums_so_far(self, prepared: Collection[Key]) -> Mapping[Key, GpuTime]:
+        """By container, the GPU time to report now, of the prepared ones."""
         if self._seconds() >= self._next:
             self._next = self._seconds() + TOLD_SECONDS
             looked = {key: self._look(*key) for key in prepared}
             told = {}
             for key, spent in looked.items():
                 if spent is not None:
-                    told[key] = min(spent, MOST_MS)
+                    told[key] = spent.limit_sums()
             self._told = told
         return self._told
 
@@ -56,8 +57,8 @@ class GpuTimeRecord:
         """Store the final sum of a container before its preparation is undone; idempotent."""
         spent = self._look(*key)
         if spent is not None:
-            spent = min(spent, MOST_MS)
-            self._over[key] = SlotUse(*key, generation=generation, released=True, gpu_ms=spent)
+            spent = spent.limit_sums()
+            self._over[key] = SlotUse(*key, generation=generation, released=True, spent=spent)
             self._write()
 
     def closed_uses(self, held: Collection[Key], prepared: Collection[Key]) -> list[SlotUse]:

@@ -30,6 +30,7 @@ from gpupool.kubernetes.ledger.journal import read_page
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
 from gpupool.kubernetes.resources.gpu_node import Entry, GpuNode, Mode
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.wire.cluster import ClusterNodeIn
 
 #: So long changes are gathered before they are told.
@@ -248,7 +249,7 @@ def build_statement(
     node: GpuNode, born_ns: int, ended: Sequence[ClosedInterval], *, whole: bool = True
 ) -> dict[str, Any]:
     """What the server is told of the node, with these ends; not `whole`: others are told apart."""
-    spent = node.gpu_ms_by_container()
+    spent = node.gpu_time_by_container()
     held = []
     for entry in node.entries:
         if entry.held_ns:
@@ -272,13 +273,13 @@ def build_statement(
             for card in node.cards
         ],
         "held": held,
-        "ended": [{**_who(one, one.gpu_ms), "ended_ns": one.ended_ns} for one in ended],
+        "ended": [{**_who(one, one.spent), "ended_ns": one.ended_ns} for one in ended],
         "whole": whole,
     }
     return ClusterNodeIn.model_validate(body).model_dump(mode="json", exclude_none=True)
 
 
-def _who(one: Entry | ClosedInterval, gpu_ms: int | None) -> dict[str, Any]:
+def _who(one: Entry | ClosedInterval, spent: GpuTime | None) -> dict[str, Any]:
     seats = []
     for s in one.seats:
         seats.append({"uuid": s.device, "gpu_milli": s.gpu_milli, "memory_bytes": s.memory_bytes})
@@ -291,7 +292,9 @@ def _who(one: Entry | ClosedInterval, gpu_ms: int | None) -> dict[str, Any]:
         "account": one.account,
         "seats": seats,
         "held_ns": one.held_ns,
-        "gpu_milliseconds": gpu_ms,
+        "gpu_milliseconds": None if spent is None else spent.used_ms,
+        "borrowed_milliseconds": None if spent is None else spent.borrowed_ms,
+        "denied_milliseconds": None if spent is None else spent.denied_ms,
     }
 
 

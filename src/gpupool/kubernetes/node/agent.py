@@ -26,20 +26,20 @@ from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.metering.gpu_time import GpuTimeRecord
 from gpupool.kubernetes.node import cdi
 from gpupool.kubernetes.node.card_health import CardHealth
+from gpupool.kubernetes.node.container_limits import ContainerReport
+from gpupool.kubernetes.node.held_seats import list_held_seats
 from gpupool.kubernetes.node.kubelet import KubeletClient, has_processes
 from gpupool.kubernetes.node.ledger_copy import LedgerCopy
-from gpupool.kubernetes.node.metrics import NodeObservation, read_held_seat
+from gpupool.kubernetes.node.metrics import NodeObservation
 from gpupool.kubernetes.node.plugin_server import PluginServer
 from gpupool.kubernetes.node.prepare import EntryPreparer
-from gpupool.kubernetes.node.status import build_status
+from gpupool.kubernetes.node.status_source import PieceFinder, StatusSource
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode, Mode
-from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.kubernetes.resources.slot_identity import SlotBooking, find_holders
-from gpupool.kubernetes.slots import HANDED_OUT
 from gpupool.probes.contract import Machine, Probe
 
-#: Seconds between two sweeps of old CDI files, and the age at which one is old. A start reads its
-#: file within a moment.
+#: Seconds between two sweeps of old CDI files and looks for foreign pieces, and the age at which a
+#: file is old. A start reads its file within a moment.
 SWEEP_SECONDS = 60.0
 #: Seconds between two looks for processes of pods that have ended.
 LOOK_SECONDS = 2.0
@@ -76,18 +76,26 @@ class NodeAgent:
         kubelet: KubeletClient,
         places: AgentPaths,
         slots: int,
+        *,
+        find_pieces: PieceFinder,
     ) -> None:
         self._api = api
         self._node = node
-        self._machine = machine
         self._health = CardHealth(probe, machine, self._request_report)
         self._preparing = preparing
         self._kubelet = kubelet
         self._places = places
-        self._slot_count = slots
         self._copy = LedgerCopy(places.state / COPY, node)
         self._ledger = self._copy.read_ledger()
-        self._spending = GpuTimeRecord(places.state / "spent.json", preparing.measure_gpu_ms)
+        self._spending = GpuTimeRecord(places.state / "spent.json", preparing.measure_gpu_time)
+        self._status = StatusSource(
+            self._health,
+            self._spending,
+            machine.topology,
+            slots,
+            find_pieces=find_pieces,
+            is_limited=preparing.is_limited,
+        )
         #: By entry the slot that its container was started with.
         self._slots: dict[tuple[str, str], str] = {}
         self._pods: dict[str, dict[str, Any]] = {}
@@ -98,7 +106,9 @@ class NodeAgent:
         #: loop releases at the same time.
         self._preparation = threading.Lock()
         self._wake = asyncio.Event()
-        self._plugin = PluginServer(places.socket, self._prepare_slot, self._wake.set)
+        self._plugin = PluginServer(
+            places.socket, self._prepare_slot, self._limit_container, self._wake.set
+        )
         self._synced = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -133,6 +143,11 @@ class NodeAgent:
                     self._api, ledger.NODES, *noted, query=mine, begins=self._forget_report
                 )
             )
+            tasks.create_task(
+                watch_objects(
+                    self._api, "/api/v1/nodes", self._note_node, self._wake.set, query=mine
+                )
+            )
             here = {"fieldSelector": f"spec.nodeName={self._node}"}
             tasks.create_task(
                 watch_objects(self._api, "/api/v1/pods", self._note_pod, self._wake.set, query=here)
@@ -161,16 +176,17 @@ class NodeAgent:
         self._reported = None
 
     def _offer_slots(self) -> None:
-        """Tell the plugin by a file whether it hands out slots; the file outlives the agent."""
-        place = self._places.socket.with_name(HANDED_OUT)
-        if self._ledger.mode is Mode.OBSERVE and not self._ledger.entries:
-            place.unlink(missing_ok=True)
-        else:
-            place.touch()
+        looks_only = self._ledger.mode is Mode.OBSERVE and not self._ledger.entries
+        self._plugin.offer_slots(offered=not looks_only)
 
     def _request_report(self) -> None:
         """Have the loop report a change other than the ledger's. May be called from any thread."""
         self._loop.call_soon_threadsafe(self._wake.set)
+
+    def _note_node(self, found: dict[str, Any], gone: bool) -> None:
+        # The kubelet writes its Node every few minutes; a report is sent only if it has changed.
+        self._status.note_node(found, gone)
+        self._wake.set()
 
     def _note_pod(self, found: dict[str, Any], gone: bool) -> None:
         uid = found["metadata"]["uid"]
@@ -221,6 +237,11 @@ class NodeAgent:
             )
         return cdi.build_device(booking.device, self._preparing.prepare(entry))
 
+    def _limit_container(self, report: ContainerReport) -> None:
+        """Put a container that the runtime has made under the driver's memory limit."""
+        with self._preparation, supervised_step("agent-limits"):
+            self._preparing.limit_container(self._ledger.entries, report)
+
     def list_pods(self) -> list[dict[str, Any]]:
         """The node's pods as the API server has them. May be called from any thread."""
         return list(self._pods.values())
@@ -231,20 +252,10 @@ class NodeAgent:
         Blocks for as long as the driver does. May be called from any thread.
         """
         with supervised_step("agent-metrics"):
-            return self._observe_node()
-
-    def _observe_node(self) -> NodeObservation:
-        cards = {card.uuid: card for card in self._health.current_cards()}
-        held = []
-        for entry in self._ledger.entries:
-            # An entry whose pod is not bound yet has no container whose series could begin.
-            if entry.uid not in self._pods:
-                continue
-            usage = self._preparing.measure_usage(entry)
-            for seat in entry.seats:
-                if seat.device in cards:
-                    held.append(read_held_seat(entry, seat, cards[seat.device], usage))
-        return NodeObservation(self._node, tuple(cards.values()), held, self._health.read_usages())
+            cards = {card.uuid: card for card in self._health.current_cards()}
+            held = list_held_seats(self._ledger.entries, self._pods, cards, self._preparing)
+            usages = self._health.read_usages()
+            return NodeObservation(self._node, tuple(cards.values()), held, usages)
 
     # --- what it tells ------------------------------------------------------------------------
 
@@ -261,7 +272,7 @@ class NodeAgent:
                 log.warning("the report is sent later: %s", error)
             if time.monotonic() - swept > SWEEP_SECONDS:
                 swept = time.monotonic()
-                await asyncio.to_thread(self._remove_stale_files)
+                await asyncio.to_thread(self._sweep)
             await self._wait_for_change(soon=still_running or self._reported is None)
 
     async def _wait_for_change(self, *, soon: bool) -> None:
@@ -279,9 +290,11 @@ class NodeAgent:
         # Events come in bursts: a placed pod changes the ledger, the pod and the slot.
         await asyncio.sleep(max(QUIET_SECONDS, self._throttle.seconds_to_wait()))
 
-    def _remove_stale_files(self) -> None:
+    def _sweep(self) -> None:
         with mark_busy():
             cdi.remove_stale_files(self._places.cdi, time.time() - SWEEP_SECONDS)
+            if self._status.look_for_pieces():
+                self._request_report()
 
     def _release_unused(self) -> bool:
         """Undo preparations without an entry; return whether some have running processes."""
@@ -331,20 +344,6 @@ class NodeAgent:
         # controller frees an entry when this version shows nothing for it.
         with self._preparation, mark_busy():
             record = self._preparing.prepared_generations()
-            spent = self._spending.gpu_ms_so_far(record)
-            used = []
-            for key, generation in sorted(record.items()):
-                slot = self._slots.get(key, "")
-                used.append(SlotUse(*key, slot, generation, gpu_ms=spent.get(key)))
-            used += self._spending.closed_uses(
-                {entry.key for entry in self._ledger.entries}, record
-            )
+            uses = self._status.collect_uses(record, self._slots, self._ledger.entries)
             observed = self._ledger.version
-        return build_status(
-            self._health.current_cards(),
-            self._machine.topology,
-            used,
-            self.list_pods(),
-            self._slot_count,
-            observed,
-        )
+        return self._status.build_status(uses, self.list_pods(), observed)

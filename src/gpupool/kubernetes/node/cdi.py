@@ -21,8 +21,8 @@ from gpupool.mechanisms.contract import PreparedAllocation
 
 VERSION = "0.6.0"
 PREFIX = "gpupool-"
-#: Seconds for the hook, which reads one file. An image on a storage that does not answer ends the
-#: start, and the kubelet tries again.
+#: Seconds for a hook. The first reads one file of the image: storage that does not answer ends the
+#: start, and the kubelet tries again. The second waits less by itself (native/hook/report.c).
 HOOK_SECONDS = 10
 
 
@@ -44,7 +44,10 @@ def build_device(name: str, prepared: PreparedAllocation) -> dict[str, Any]:
             }
         )
     nodes = [{"path": path, "hostPath": path, "permissions": "rw"} for path in prepared.allow_nodes]
-    hooks = [_build_hook(prepared.image_check)] if prepared.image_check else []
+    hooks = []
+    for words in (prepared.image_check, prepared.cgroup_report):
+        if words:
+            hooks.append(_build_hook(words))
     edits: dict[str, Any] = {
         "env": [f"{key}={value}" for key, value in sorted(own.items())],
         "mounts": [share, *mounts],

@@ -12,19 +12,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gpupool.base.units import MIB, NANOS_PER_SECOND, WHOLE
+from gpupool.kubernetes.node.held_seats import HeldSeat
 from gpupool.kubernetes.node.usage_rates import UsageRates
-from gpupool.kubernetes.resources.gpu_node import Entry
-from gpupool.mechanisms.contract import GrantedDevice
 from gpupool.mechanisms.regions import FenceDeviceUsage
-from gpupool.mechanisms.whole import is_whole
-from gpupool.model.allocation import Seat
 from gpupool.model.device import Device, DeviceHealth, DeviceUsage
 
 CONTAINER: Final = (
@@ -40,42 +36,6 @@ CONTAINER: Final = (
 FINDING: Final = ("namespace", "pod", "container", "kind", "Hostname")
 CARD: Final = ("card", "model", "node")
 DCGM: Final = ("gpu", "UUID", "device", "modelName", "Hostname", "namespace", "pod", "container")
-
-
-@dataclass(frozen=True)
-class HeldSeat:
-    """One container's part of one card.
-
-    Attributes:
-        fence: what its processes use; None if nothing measures it.
-    """
-
-    entry: Entry
-    seat: Seat
-    card: Device
-    fence: FenceDeviceUsage | None
-
-    @property
-    def whole(self) -> bool:
-        """Whether it is the whole card: then the card's values are the container's."""
-        return is_whole(GrantedDevice(self.card, self.seat.gpu_milli, self.seat.memory_bytes))
-
-
-def read_held_seat(
-    entry: Entry, seat: Seat, card: Device, counted: Mapping[str, FenceDeviceUsage] | None
-) -> HeldSeat:
-    """The entry's part of the card.
-
-    Args:
-        counted: usage of the entry's processes by card; empty before it is prepared, None if
-            nothing measures it.
-    """
-    one = HeldSeat(entry, seat, card, None)
-    # A whole card has no fence before and after its preparation, so nothing counts its usage: the
-    # card's own values are the container's.
-    if counted is None or (one.whole and not counted):
-        return one
-    return replace(one, fence=counted.get(card.uuid, FenceDeviceUsage()))
 
 
 class NodeObservation:
@@ -100,7 +60,8 @@ class NodeObservation:
     def memory(self, one: HeldSeat) -> int | None:
         """Bytes that the driver has given to the container on its card; None if unknown."""
         if one.fence is not None:
-            return one.fence.committed_bytes
+            # The driver counts what avoids the fence, the fence also managed memory.
+            return max(one.fence.committed_bytes, one.driver_bytes or 0)
         return self.usage(one.card.uuid).memory_used_bytes if one.whole else None
 
 

@@ -1,4 +1,7 @@
-"""Answers the device plugin of this node over a Unix socket: one question for each container."""
+"""Answers questions about containers of this node over a Unix socket.
+
+The device plugin asks for each container before it exists, the runtime's hook once it has cgroups.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,12 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from gpupool.kubernetes.node.container_limits import ContainerReport
+from gpupool.kubernetes.slots import HANDED_OUT
 
 log = logging.getLogger(__name__)
 
@@ -15,16 +22,30 @@ log = logging.getLogger(__name__)
 class PluginServer:
     """The server of one agent.
 
-    `prepare_slot` makes a slot's container ready and returns why it has to wait, or nothing; it is
-    called in a thread. `wake` is called after each answer.
+    `prepare_slot` makes a slot's container ready and returns why it has to wait, or nothing;
+    `limit_container` sets limits on a container that was prepared. Both are called in a thread.
+    `wake` is called after each answer.
     """
 
     def __init__(
-        self, place: Path, prepare_slot: Callable[[str], str], wake: Callable[[], None]
+        self,
+        place: Path,
+        prepare_slot: Callable[[str], str],
+        limit_container: Callable[[ContainerReport], None],
+        wake: Callable[[], None],
     ) -> None:
         self._place = place
         self._prepare_slot = prepare_slot
+        self._limit_container = limit_container
         self._wake = wake
+
+    def offer_slots(self, *, offered: bool) -> None:
+        """Tell the plugin by a file whether it hands out slots; the file outlives the agent."""
+        file = self._place.with_name(HANDED_OUT)
+        if offered:
+            file.touch()
+        else:
+            file.unlink(missing_ok=True)
 
     async def serve_forever(self) -> None:
         """Answer questions until cancelled."""
@@ -40,12 +61,17 @@ class PluginServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            slot = str(json.loads(await reader.readline())["slot"])
-            refused = await asyncio.to_thread(self._prepare_slot, slot)
-            writer.write(json.dumps({"refused": refused}).encode() + b"\n")
+            question = json.loads(await reader.readline())
+            writer.write(json.dumps(await self._answer(question)).encode() + b"\n")
             await writer.drain()
         except (ValueError, KeyError, TypeError, ConnectionError) as error:
             log.warning("a question that cannot be read: %r", error)
         finally:
             writer.close()
         self._wake()
+
+    async def _answer(self, question: Mapping[str, Any]) -> dict[str, str]:
+        if "container" in question:
+            await asyncio.to_thread(self._limit_container, ContainerReport.from_json(question))
+            return {}
+        return {"refused": await asyncio.to_thread(self._prepare_slot, str(question["slot"]))}

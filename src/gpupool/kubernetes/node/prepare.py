@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import CardNotReady, DamagedRecord, NotFound
-from gpupool.base.units import WHOLE
+from gpupool.base.units import NANOS_PER_MILLISECOND, WHOLE
+from gpupool.kubernetes.node.container_limits import ContainerLimits, ContainerReport
 from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.mechanisms import registry
 from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.contract import (
@@ -18,6 +20,7 @@ from gpupool.mechanisms.contract import (
     GrantedDevice,
     HostKind,
     JobSeat,
+    Mechanism,
     NotYet,
     PreparedAllocation,
 )
@@ -26,7 +29,7 @@ from gpupool.mechanisms.fence import FenceMechanism
 from gpupool.mechanisms.fenced_files import locate_directories, read_allocation_usage
 from gpupool.mechanisms.notes import NoteBook, PreparationNote
 from gpupool.mechanisms.preparation import prepare_allocation, unprepare_allocation
-from gpupool.mechanisms.regions import DamagedRegion, FenceDeviceUsage
+from gpupool.mechanisms.regions import DamagedRegion, FenceDeviceUsage, FenceUsage
 from gpupool.probes.contract import Machine
 from gpupool.probes.simulated import SimulatedProbe
 
@@ -51,7 +54,14 @@ class EntryPreparer:
         probe: object,
         arbiter: ArbiterProcess,
         seat: JobSeat,
+        *,
+        limits: ContainerLimits | None = None,
     ) -> None:
+        """
+        Args:
+            limits: of the cards' driver; None where only the fence limits memory.
+        """
+        self._limits = limits
         self._arbiter = arbiter
         self._seat = replace(seat, container=True)
         self._state_dir = state_dir
@@ -90,6 +100,8 @@ class EntryPreparer:
                 hint="the kubelet asks again; nothing is to be done",
             )
         self._add_to_arbiter(view.allocation)
+        if self._limits is not None:
+            prepared = self._limits.add_report(view, prepared)
         # "void" keeps the vendor's runtime hook from adding devices and libraries of its own.
         nodes = (*prepared.allow_nodes, *(list_control_nodes() if prepared.allow_nodes else ()))
         return replace(
@@ -119,6 +131,24 @@ class EntryPreparer:
                     f"card {seat.device} is still held by {', '.join(holders)}",
                     hint="the container starts when they have ended",
                 )
+
+    def limit_container(self, entries: Iterable[Entry], report: ContainerReport) -> None:
+        """Put a container, which exists now, under the driver's limits. Blocks.
+
+        Args:
+            entries: the node's; without one the container is not under any limit.
+        """
+        for entry in entries:
+            if self._limits is not None and allocation_of(*entry.key) == report.allocation:
+                self._limits.limit_container(self._build_view(entry), report)
+
+    def is_limited(self, uid: str, container: str) -> bool:
+        """Whether the driver holds the memory of the container."""
+        return self._limits is not None and self._limits.is_limited(allocation_of(uid, container))
+
+    def read_driver_bytes(self, entry: Entry) -> Mapping[str, int]:
+        """By card, the bytes that the driver counts for the entry's container; empty if none."""
+        return {} if self._limits is None else self._limits.read_used(allocation_of(*entry.key))
 
     def unprepare(self, uid: str, container: str) -> None:
         """Undo the preparation; idempotent."""
@@ -182,27 +212,31 @@ class EntryPreparer:
         Returns:
             Empty before the entry is prepared; None if nothing measures it.
         """
-        return self._read_usage(allocation_of(*entry.key), f"{entry.namespace}/{entry.pod}")
-
-    def measure_gpu_ms(self, uid: str, container: str) -> int | None:
-        """GPU milliseconds used by its processes so far, over all its cards; None if not
-        measured."""
-        found = self._read_usage(allocation_of(uid, container), f"pod {uid}")
-        return sum(one.gpu_ns for one in found.values()) // 10**6 if found else None
-
-    def _read_usage(self, name: str, who: str) -> Mapping[str, FenceDeviceUsage] | None:
-        if (mechanism := registry.find_on_record(name, self._state_dir)) is None:
+        name = allocation_of(*entry.key)
+        mechanism = registry.find_on_record(name, self._state_dir)
+        if mechanism is None:
             return {}
+        found = self._read_fence(mechanism, name, f"{entry.namespace}/{entry.pod}")
+        return None if found is None else found.sum_totals()
+
+    def measure_gpu_time(self, uid: str, container: str) -> GpuTime | None:
+        """GPU time of its processes so far, over all its cards; None if not measured."""
+        name = allocation_of(uid, container)
+        mechanism = registry.find_on_record(name, self._state_dir)
+        if mechanism is None:
+            return None
+        found = self._read_fence(mechanism, name, f"pod {uid}")
+        return None if found is None else sum_gpu_time(found)
+
+    def _read_fence(self, mechanism: Mechanism, name: str, who: str) -> FenceUsage | None:
+        """What the fence of an allocation counts; None without one, and where it is damaged."""
+        if mechanism.name != FenceMechanism.name:
+            return None
         try:
-            found = (
-                read_allocation_usage(name, self._state_dir)
-                if mechanism.name == FenceMechanism.name
-                else None
-            )
+            return read_allocation_usage(name, self._state_dir)
         except (FileNotFoundError, DamagedRegion) as problem:
             log.warning("the usage of %s is unknown: %s", who, problem)
             return None
-        return None if found is None else found.sum_totals()
 
     def _build_view(self, entry: Entry) -> AllocationView:
         granted = []
@@ -238,6 +272,23 @@ class EntryPreparer:
             machine=self._machine,
             host=HostKind.CONTAINER,
         )
+
+
+def sum_gpu_time(usage: FenceUsage) -> GpuTime | None:
+    """Sum the GPU time of all cards of an allocation.
+
+    What became of its promise is known only if the arbiter has divided each of its cards.
+    """
+    totals = usage.sum_totals()
+    if not totals:
+        return None
+    used_ns = sum(one.gpu_ns for one in totals.values())
+    if usage.promises.keys() != totals.keys():
+        return GpuTime(used_ns // NANOS_PER_MILLISECOND)
+    borrowed_ns = sum(one.borrowed_ns for one in usage.promises.values())
+    denied_ns = sum(one.denied_ns for one in usage.promises.values())
+    sums = (used_ns, borrowed_ns, denied_ns)
+    return GpuTime(*(one // NANOS_PER_MILLISECOND for one in sums))
 
 
 def _share_of(note: PreparationNote) -> Mapping[str, Any]:

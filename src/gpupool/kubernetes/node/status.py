@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gpupool import __version__
-from gpupool.kubernetes.resources.gpu_node_status import ReportedCard, SlotUse
+from gpupool.kubernetes.resources.gpu_node_status import MOST_PIECES, ReportedCard, SlotUse
 from gpupool.kubernetes.resources.pod_requests import sum_foreign_usage
+from gpupool.mechanisms.foreign_pieces import ForeignPieces
 from gpupool.mechanisms.registry import MECHANISMS
+from gpupool.model.claim import SharingKind
 from gpupool.model.device import Device, DeviceHealth
-from gpupool.model.partition import PartitionProfile
+from gpupool.model.partition import ForeignPiece, PartitionProfile
+from gpupool.model.sharing_default import explain_ignored_label, find_default
 from gpupool.model.topology import Topology, write_topology
+
+_NONE: ForeignPieces = MappingProxyType({})
 
 
 def build_status(
@@ -21,10 +27,15 @@ def build_status(
     pods: Iterable[Mapping[str, Any]],
     slot_count: int,
     observed: int,
+    *,
+    labels: Mapping[str, str],
+    foreign: ForeignPieces = _NONE,
 ) -> dict[str, Any]:
     """The status to report.
 
     Args:
+        labels: of the Node.
+        foreign: what other tools have made of the cards.
         observed: the version of the ledger that the agent has acted upon.
     """
     ready = {
@@ -38,11 +49,12 @@ def build_status(
         "slotCount": slot_count,
         "agent": __version__,
         "readsText": True,
-        "cards": [_report_card(device).to_json() for device in cards],
+        "cards": [_report_card(device, foreign.get(device.uuid, ())).to_json() for device in cards],
         "topology": write_topology(topology),
         "slots": [one.to_json() for one in used],
         "others": sum_foreign_usage(pods).to_json(),
-        "conditions": [ready, _build_health_condition(cards)],
+        "sharingDefault": str(find_default(labels) or SharingKind.FIXED),
+        "conditions": [ready, _build_health_condition(cards), *_list_label_conditions(labels)],
     }
 
 
@@ -60,7 +72,22 @@ def _build_health_condition(cards: Iterable[Device]) -> dict[str, str]:
     }
 
 
-def _report_card(device: Device) -> ReportedCard:
+def _list_label_conditions(labels: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return a condition for a label that names no default; otherwise nothing."""
+    problem = explain_ignored_label(labels)
+    if not problem:
+        return []
+    return [
+        {
+            "type": "SharingDefault",
+            "status": "False",
+            "reason": "LabelIgnored",
+            "message": problem,
+        }
+    ]
+
+
+def _report_card(device: Device, foreign: Sequence[ForeignPiece]) -> ReportedCard:
     return ReportedCard(
         device.uuid,
         device.index,
@@ -72,6 +99,7 @@ def _report_card(device: Device) -> ReportedCard:
         device.simulated,
         device.vendor,
         list_profiles(device),
+        tuple(foreign[:MOST_PIECES]),
     )
 
 

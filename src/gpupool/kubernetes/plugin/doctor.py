@@ -21,6 +21,7 @@ from gpupool.kubernetes.plugin.others import GROUPS, offered_cards, plugins_of
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import GpuNode, Mode
 from gpupool.kubernetes.resources.pod import Pod
+from gpupool.model.sharing_default import DEFAULTS, SHARING_LABEL, explain_ignored_label
 from gpupool.terminal.check_rows import FAIL, OK, WARN, Check, format_checks, make_check
 from gpupool.terminal.output import count_noun, print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
@@ -79,6 +80,7 @@ async def _checks(context: Context) -> Any:
         check_agents(here),
         check_slots(here, nodes),
         *check_double_offers(here, nodes),
+        *check_sharing_labels(nodes),
         *check_unaccounted(here),
         *check_orphans(ledgers, nodes),
     ):
@@ -268,6 +270,15 @@ def check_double_offers(ledgers: Sequence[GpuNode], nodes: dict[str, Json]) -> I
             )
             following = f"kubectl gpupool adopt {node.name}  says how the other one leaves it"
             yield make_check(f"node {node.name}", FAIL, said, following)
+
+
+def check_sharing_labels(nodes: dict[str, Json]) -> Iterator[Check]:
+    """Yield nodes whose label for the default of sharing is ignored."""
+    for name, node in sorted(nodes.items()):
+        labels = node["metadata"].get("labels") or {}
+        if problem := explain_ignored_label(labels):
+            following = f"kubectl label node {name} --overwrite {SHARING_LABEL}={DEFAULTS[-1]}"
+            yield make_check(f"node {name}", WARN, problem, following)
 
 
 def check_unaccounted(ledgers: Sequence[GpuNode]) -> Iterator[Check]:

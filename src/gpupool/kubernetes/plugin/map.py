@@ -74,6 +74,7 @@ def _build_row(
         "held_milli": WHOLE - free_milli,
         "held_memory_bytes": card.memory_bytes - free_bytes,
         "shares": shares_of(node, card.uuid),
+        "foreign": [piece.describe() for piece in card.foreign],
     }
 
 
@@ -117,11 +118,12 @@ COLUMNS = (
         lambda row: f"{format_mib(row['held_memory_bytes'])} of {format_mib(row['memory_bytes'])}",
     ),
     TableColumn("UUID", lambda row: row["uuid"], wide=True),
+    TableColumn("FOREIGN", lambda row: ", ".join(row["foreign"]) or None, wide=True),
     TableColumn(
         "SHARES", lambda row: ", ".join(share_text(one) for one in row["shares"]) or "free"
     ),
 )
 FIELDS = (
     *("node", "card", "uuid", "model", "mode", "ready", "health", "health_reason"),
-    *("memory_bytes", "held_milli", "held_memory_bytes", "shares"),
+    *("memory_bytes", "held_milli", "held_memory_bytes", "shares", "foreign"),
 )

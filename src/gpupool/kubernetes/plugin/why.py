@@ -14,13 +14,16 @@ from gpupool.base.units import format_gpu, format_mib, format_share
 from gpupool.kubernetes.plugin.context import Context, Json
 from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import GpuNode
-from gpupool.kubernetes.resources.pod import ContainerShape, read_pod
+from gpupool.kubernetes.resources.pod import ContainerShape, Pod, read_pod
+from gpupool.model.claim import SharingKind
 from gpupool.terminal.output import format_pairs, print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 
 REFUSAL = re.compile(r"GP-\d{4}: [^\n]+")
 #: The kubelet's word for an end that came before the program.
 STARTLESS = "StartError"
+#: Foreign pieces that are listed for a pod that waits.
+MOST_FOREIGN = 8
 
 
 def register(parser: CommandParser) -> None:
@@ -58,6 +61,7 @@ def facts(found: Json, nodes: list[GpuNode]) -> dict[str, Any]:
     """What there is to say of the pod, for people and programs."""
     pod = read_pod(found)
     condition = _condition(found)
+    has = _held_seats(pod.uid, nodes)
     managed = (found["metadata"].get("labels") or {}).get(names.MANAGED) == "true"
     return {
         "pod": f"{pod.namespace}/{pod.name}",
@@ -70,7 +74,8 @@ def facts(found: Json, nodes: list[GpuNode]) -> dict[str, Any]:
         "message": condition.get("message"),
         "gang": pod.gang or None,
         "refused": dict(_refusals(found)),
-        "has": _held_seats(pod.uid, nodes),
+        "has": has,
+        "foreign": [] if has else _list_foreign_pieces(pod, nodes),
     }
 
 
@@ -120,6 +125,19 @@ def _format_request(ask: ContainerShape) -> dict[str, Any]:
     }
 
 
+def _list_foreign_pieces(pod: Pod, nodes: list[GpuNode]) -> list[str]:
+    """List what other tools have cut of cards that have a profile the pod waits for."""
+    wanted = {ask.shape.profile for ask in pod.asks}
+    found = []
+    for node in nodes:
+        for card in node.cards:
+            if wanted.isdisjoint(profile.name for profile in card.profiles or ()):
+                continue
+            for piece in card.foreign:
+                found.append(f"{node.name}/{card.index}: {piece.describe()}")
+    return found[:MOST_FOREIGN]
+
+
 def _held_seats(uid: str, nodes: list[GpuNode]) -> list[dict[str, Any]]:
     lines = []
     for node in nodes:
@@ -133,6 +151,7 @@ def _held_seats(uid: str, nodes: list[GpuNode]) -> list[dict[str, Any]]:
                             "card": seat.device,
                             "gpu_milli": seat.gpu_milli,
                             "memory_bytes": seat.memory_bytes,
+                            "sharing": entry.sharing.value,
                             "state": entry.state.value,
                             "generation": entry.generation,
                             "leaving_for": entry.leaving_for or None,
@@ -149,13 +168,16 @@ def _lines(told: dict[str, Any]) -> list[tuple[str, object]]:
         *([("gang", told["gang"])] if told["gang"] else []),
         *((f"{name} does not start", text) for name, text in told["refused"].items()),
         ("stands", _stands(told)),
+        *(("foreign", text) for text in told["foreign"]),
     ]
 
 
 def _seat_text(one: dict[str, Any]) -> str:
     leaves = f", leaves for {one['leaving_for']}" if one["leaving_for"] else ""
     size = f"{format_gpu(one['gpu_milli'])} GPU + {format_mib(one['memory_bytes'])}"
-    return f"{size} of {one['card']} on {one['node']} ({one['state']}{leaves})"
+    # The kind that it got: a node's default can be another one than the pod asks for.
+    kind = "" if one["sharing"] == SharingKind.FIXED else f", {one['sharing']}"
+    return f"{size} of {one['card']} on {one['node']} ({one['state']}{kind}{leaves})"
 
 
 def _stands(told: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.model.allocation import Seat
 from gpupool.model.partition import PartitionSlot
 
@@ -45,7 +46,7 @@ def _read_slot(seat: Json) -> PartitionSlot | None:
 class ClosedInterval:
     """What was held and is no more: seats from one instant to another, for the books.
 
-    `gpu_ms`: GPU time that the container had used by then, since it began; None where nothing
+    `spent`: GPU time that the container had used by then, since it began; None where nothing
     counted it.
     """
 
@@ -58,10 +59,10 @@ class ClosedInterval:
     account: str
     held_ns: int
     ended_ns: int
-    gpu_ms: int | None = None
+    spent: GpuTime | None = None
 
     def to_json(self) -> dict[str, Any]:
-        spent = {} if self.gpu_ms is None else {"gpuMs": self.gpu_ms}
+        spent = {} if self.spent is None else self.spent.to_json()
         return {
             "uid": self.uid,
             "namespace": self.namespace,
@@ -87,5 +88,5 @@ class ClosedInterval:
             account=read["account"],
             held_ns=read["heldNs"],
             ended_ns=read["endedNs"],
-            gpu_ms=read.get("gpuMs"),
+            spent=GpuTime.from_json(read),
         )

@@ -23,6 +23,7 @@ from gpupool.kubernetes.resources.closed_intervals import (
 )
 from gpupool.kubernetes.resources.entry_text import format_entry, parse_entry
 from gpupool.kubernetes.resources.gpu_node_status import ForeignUsage, ReportedCard, SlotUse
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
 from gpupool.model.partition import PartitionSlot
@@ -214,12 +215,12 @@ class GpuNode:
         """Return the ledger with other entries."""
         return replace(self, entries=tuple(entries))
 
-    def gpu_ms_by_container(self) -> dict[tuple[str, str], int]:
-        """By container, the GPU milliseconds that its agent reported last, if they are measured."""
+    def gpu_time_by_container(self) -> dict[tuple[str, str], GpuTime]:
+        """By container, the GPU time that its agent reported last, if it is measured."""
         spent = {}
         for use in self.slots:
-            if use.gpu_ms is not None:
-                spent[use.key] = use.gpu_ms
+            if use.spent is not None:
+                spent[use.key] = use.spent
         return spent
 
     @cached_property

@@ -10,18 +10,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort
 from gpupool.model.catalogue import vendor_of
 from gpupool.model.device import DeviceHealth
-from gpupool.model.partition import PartitionProfile
+from gpupool.model.enforcement import FenceLevel
+from gpupool.model.partition import ForeignPiece, PartitionProfile, PartitionSlot
 
 Json = Mapping[str, Any]
 #: Profiles of different boards that are remembered; a board has about ten.
 KINDS = 1024
 NVIDIA = "nvidia"
-#: Of GPU time that one container is said to have used: its processes could write any number into
-#: their usage page.
-MOST_MS = 1 << 48
+#: Pieces of one card that other tools made; more are left out of a report.
+MOST_PIECES = 64
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class ReportedCard:
     vendor: str = NVIDIA
     #: What a card in partition mode can be cut into; None for a card that is not in this mode.
     profiles: tuple[PartitionProfile, ...] | None = None
+    #: What other tools have made of it.
+    foreign: tuple[ForeignPiece, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -53,6 +56,8 @@ class ReportedCard:
         }
         if self.profiles is not None:
             found["profiles"] = [_profile_to_json(one) for one in self.profiles]
+        if self.foreign:
+            found["foreign"] = [_piece_to_json(one) for one in self.foreign]
         return {**found, "healthReason": self.health_reason} if self.health_reason else found
 
     @classmethod
@@ -70,7 +75,24 @@ class ReportedCard:
             # the catalogue.
             vendor=read.get("vendor") or vendor_of(read["model"]) or NVIDIA,
             profiles=_read_profiles(read.get("profiles")),
+            foreign=tuple(_read_piece(one) for one in read.get("foreign") or ()),
         )
+
+
+def _piece_to_json(one: ForeignPiece) -> dict[str, Any]:
+    # Texts of a GpuNode's status hold 200 characters (its schema).
+    found: dict[str, Any] = {"text": one.text[:200]}
+    if one.slot is not None:
+        found["profile"] = one.slot.profile
+        found["start"] = one.slot.start
+        found["size"] = one.slot.size
+    return found
+
+
+def _read_piece(read: Json) -> ForeignPiece:
+    profile = read.get("profile")
+    slot = None if profile is None else PartitionSlot(read["start"], read["size"], profile)
+    return ForeignPiece(read["text"], slot)
 
 
 def _profile_to_json(one: PartitionProfile) -> dict[str, Any]:
@@ -112,8 +134,9 @@ class SlotUse:
     """What the agent did for one container: the slot it came by, and the generation of the entry
     that it prepared.
 
-    `released`: nothing of the container runs on the cards any more. `gpu_ms`: GPU time that it has
-    used, as far as that was told; None where nothing counts it.
+    `released`: nothing of the container runs on the cards any more. `spent`: GPU time that it has
+    used, as of the last report; None where nothing counts it. `memory_level`: how the driver holds
+    its memory beside the fence; None where it does not.
     """
 
     uid: str
@@ -121,7 +144,8 @@ class SlotUse:
     slot: str = ""
     generation: int = 0
     released: bool = False
-    gpu_ms: int | None = None
+    spent: GpuTime | None = None
+    memory_level: FenceLevel | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -134,8 +158,9 @@ class SlotUse:
             "slot": self.slot,
             "generation": self.generation,
         }
-        spent = {} if self.gpu_ms is None else {"gpuMs": self.gpu_ms}
-        return {**found, **spent, **({"released": True} if self.released else {})}
+        spent = {} if self.spent is None else self.spent.to_json()
+        level = {} if self.memory_level is None else {"memoryLevel": self.memory_level.value}
+        return {**found, **spent, **level, **({"released": True} if self.released else {})}
 
     @classmethod
     def from_json(cls, read: Json) -> SlotUse:
@@ -145,7 +170,8 @@ class SlotUse:
             read.get("slot", ""),
             read.get("generation", 0),
             read.get("released", False),
-            read.get("gpuMs"),
+            GpuTime.from_json(read),
+            FenceLevel(read["memoryLevel"]) if "memoryLevel" in read else None,
         )
 
 

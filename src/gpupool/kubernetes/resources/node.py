@@ -16,7 +16,7 @@ from gpupool.kubernetes.resources.gpu_node_status import ReportedCard
 from gpupool.kubernetes.resources.node_affinity import UNSCHEDULABLE
 from gpupool.kubernetes.resources.pod_constraints import HostPort, is_foreign_resource, sum_amounts
 from gpupool.model.device import DeviceHealth
-from gpupool.model.partition import PartitionProfile, PartitionSlot
+from gpupool.model.partition import PartitionProfile, PartitionSlot, select_foreign_slots
 from gpupool.scheduling import (
     CARD_STATUS,
     CardStatus,
@@ -222,7 +222,9 @@ def fill_columns(cards: CardTable, number: int, site: NodeState) -> None:
         cards.free_bytes[row] = left.memory_bytes
         cards.generation[row] = site.ledger.version
         assert cards.uuids[row] == card.uuid
-        _set_layout(cards, row, card.profiles, slots.get(card.uuid, ()))
+        own = slots.get(card.uuid, ())
+        taken = (*own, *select_foreign_slots(card.foreign, own))
+        _set_layout(cards, row, card.profiles, tuple(sorted(taken)))
     if cards.hosts is not None:
         cards.hosts.free_cpu_milli[number] = site.host.cpu_milli - site.use.cpu_milli
         cards.hosts.free_memory_bytes[number] = site.host.memory_bytes - site.use.memory_bytes

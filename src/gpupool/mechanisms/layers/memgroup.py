@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpupool.base.errors import RequestRejection
+from gpupool.base.errors import ProbeSuspended, RequestRejection
 from gpupool.base.units import format_mib
 from gpupool.mechanisms.calibration import find_calibration
 from gpupool.mechanisms.contract import (
@@ -43,8 +43,8 @@ from gpupool.mechanisms.layers.job_cgroup import (
     remove_group,
 )
 from gpupool.mechanisms.layers.layer_notes import LayerNote, LayerNoteBook
+from gpupool.mechanisms.layers.limited_cards import explain_unlimited
 from gpupool.mechanisms.offers.summaries import MechanismSummary
-from gpupool.model.device import CardMode, Device
 from gpupool.probes.memory_limits import (
     NO_LIMIT,
     DriverLimits,
@@ -52,9 +52,6 @@ from gpupool.probes.memory_limits import (
     MemoryLimiter,
     SimulatedLimits,
 )
-
-#: The first driver release with memory limits by cgroup (docs.nvidia.com/deploy/mps, CUDA 13.4).
-FIRST_RELEASE = 615
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +67,7 @@ class DriverMemoryLimits:
         EnforcementLevels(memory=FenceLevel.HARD),
         cards="NVIDIA with driver R615 or later, cgroups of version 2, an agent that is root",
         tested="simulated driver with the real supervisor and programs that avoid the fence, on cgroup "
-        "v1 and, in an emulated machine, v2; no real card",
+        "v1 and, in an emulated machine, v2, and a pod on a real kubelet; no real card",
         mechanisms=("fence", "mps"),
     )
 
@@ -88,7 +85,7 @@ class DriverMemoryLimits:
 
     def explain_absence(self, view: AllocationView) -> str:
         return (
-            _explain_allocation(view)
+            explain_unlimited(view)
             or self._explain_host(view)
             or self._open_limiter(view.machine).explain_absence()
         )
@@ -98,7 +95,8 @@ class DriverMemoryLimits:
             return "the agent is not root, and only root sets the driver's limits"
         if not view.cgroups:
             return "the job has no cgroup of its own"
-        if view.machine is not None and (view.seat.container or view.host is HostKind.CONTAINER):
+        in_container = view.seat.container or view.host is HostKind.CONTAINER
+        if view.machine is not None and in_container and not view.shows_cgroups:
             # A runtime may give it a cgroup namespace, which a kernel sees through.
             return "the simulated driver does not know the cgroup of a container's process"
         older = [group for group in view.cgroups if not is_version_2(Path(group))]
@@ -113,6 +111,30 @@ class DriverMemoryLimits:
 
         A limit that the driver refuses is reported and costs the level, not the job.
         """
+        note = self._limit_groups(view, state_dir)
+        why = _describe_level(note)
+        levels = _raise_memory(prepared.enforcement, note)
+        return replace(prepared, levels=levels, notes=(*prepared.notes, why))
+
+    def limit_container(self, view: AllocationView, state_dir: Path) -> str:
+        """Set the limits on the cgroup that a runtime has made for a container. Idempotent.
+
+        A container that is started again has another cgroup; the limits of the earlier one are
+        removed.
+
+        Returns:
+            What is not in force, for people; empty when all limits are.
+
+        Raises:
+            RequestRejection: `explain_absence` gives a reason.
+            StaleGeneration: a younger generation is on record.
+        """
+        known = LayerNoteBook(state_dir, self.name).find_note(view.allocation)
+        if known is not None and known.made["group"] not in view.cgroups:
+            self.unprepare(view.allocation, view.generation, state_dir)
+        return str(self._limit_groups(view, state_dir).made["problem"])
+
+    def _limit_groups(self, view: AllocationView, state_dir: Path) -> LayerNote:
         if reason := self.explain_absence(view):
             raise RequestRejection(
                 f"{self.name} adds nothing to allocation {view.allocation}: {reason}"
@@ -133,10 +155,7 @@ class DriverMemoryLimits:
         note = book.begin_preparing(
             LayerNote(view.allocation, view.generation, before=before, made=made)
         )
-        note = self._finish_note(book, note, _make_limits(limiter, group, limits))
-        why = _describe_level(note)
-        levels = _raise_memory(prepared.enforcement, note)
-        return replace(prepared, levels=levels, notes=(*prepared.notes, why))
+        return self._finish_note(book, note, _make_limits(limiter, group, limits))
 
     def _finish_note(self, book: LayerNoteBook, note: LayerNote, problem: str) -> LayerNote:
         made = {**note.made, "problem": problem}
@@ -182,6 +201,27 @@ class DriverMemoryLimits:
         note = LayerNoteBook(state_dir, self.name).find_note(allocation)
         return "" if note is None else _describe_level(note)
 
+    def read_used(self, allocation: str, state_dir: Path) -> Mapping[str, int]:
+        """Return the bytes that the driver counts for an allocation, by card.
+
+        Managed memory is not counted. Cards that the driver does not answer for are left out, and
+        all of them without limits in force.
+        """
+        note = LayerNoteBook(state_dir, self.name).find_note(allocation)
+        if note is None or note.step is not PreparationStep.PREPARED:
+            return {}
+        limiter = self._open_limiter(_find_machine(note))
+        used = {}
+        try:
+            for uuid in note.made["limits"]:
+                limit = limiter.read_limit(uuid, Path(note.made["group"]))
+                if limit is not None:
+                    used[uuid] = limit.used_bytes
+        except ProbeSuspended:
+            # A step needs the driver closed: what it counts is unknown for that long.
+            return {}
+        return used
+
     def observe(self, state_dir: Path) -> Mapping[str, ObservedAllocation]:
         """Return each allocation with limits, and whether they are still in force."""
         observed = {}
@@ -207,34 +247,6 @@ def compute_hard_bytes(grant: GrantedDevice, state_dir: Path) -> int:
     known = find_calibration(grant.device, state_dir)
     context = known.context_bytes if grant.context_bytes is None else grant.context_bytes
     return min(grant.memory_bytes + context, grant.device.memory_bytes)
-
-
-def _explain_allocation(view: AllocationView) -> str:
-    """Return why this allocation needs no limit or can have none, whatever the host is."""
-    if not view.fence:
-        return "the job asked for no fence"
-    if view.host is HostKind.VM:
-        return "a VM has the card, and its own driver"
-    for grant in view.granted:
-        device = grant.device
-        if device.vendor != "nvidia":
-            return f"cards of {device.vendor} have no limits by cgroup"
-        if grant.profile or device.partitioned or device.mode is CardMode.MIG:
-            return "the card is in MIG mode, in which its driver has no limits by cgroup"
-        if _is_older(device):
-            driver = device.driver_version or "of unknown release"
-            return f"driver {driver} has no limits by cgroup; R{FIRST_RELEASE} has"
-    if all(grant.memory_bytes >= grant.device.memory_bytes for grant in view.granted):
-        return "the job has all memory of its cards"
-    return ""
-
-
-def _is_older(device: Device) -> bool:
-    """Whether the driver is of a release without limits; a simulated card must name a later one."""
-    release = (device.driver_version or "").partition(".")[0]
-    if not release.isdecimal():
-        return device.simulated
-    return int(release) < FIRST_RELEASE
 
 
 def _find_machine(note: LayerNote) -> Path | None:

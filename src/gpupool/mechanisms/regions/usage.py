@@ -92,6 +92,8 @@ class FenceUsage:
         departed: what ended processes had used, by uuid.
         unknown_lookups: look-ups of driver functions that the fence's table does not know.
         promises: what the arbiter counted of the allocation's promise, by uuid; empty: unknown.
+        driver_bytes: memory that the card's driver counts for the job's cgroup, by uuid; empty: it
+            does not.
     """
 
     processes: tuple[FenceProcess, ...] = ()
@@ -99,6 +101,7 @@ class FenceUsage:
     departed: Mapping[str, FenceDeviceUsage] = field(default_factory=dict)
     unknown_lookups: int = 0
     promises: Mapping[str, PromiseSums] = field(default_factory=dict)
+    driver_bytes: Mapping[str, int] = field(default_factory=dict)
 
     def sum_totals(self) -> dict[str, FenceDeviceUsage]:
         """Return the use by uuid of all processes together, ended ones included."""

@@ -3,7 +3,11 @@ nobody does."""
 
 from __future__ import annotations
 
-from gpupool.agent.monitoring.fence_counters import make_job_sample
+from dataclasses import replace
+
+import pytest
+
+from gpupool.agent.monitoring.fence_counters import make_job_sample, sum_used_bytes
 from gpupool.agent.monitoring.usage import TreeUsage
 from gpupool.mechanisms.regions import (
     FenceDeviceUsage,
@@ -98,3 +102,23 @@ def test_the_sums_of_the_promise_are_of_all_cards_or_unknown() -> None:
     assert (part.borrowed_milliseconds, part.denied_milliseconds) == (None, None)
     assert part.cards is not None
     assert [card.borrowed_nanoseconds for card in part.cards] == [3_000_000, None]
+
+
+@pytest.mark.parametrize(
+    ("driver_bytes", "on_card", "used"),
+    [
+        ({}, None, 8 * MIB),
+        ({"GPU-a": 3 * MIB}, None, 8 * MIB),
+        ({"GPU-a": 12 * MIB}, None, 12 * MIB),
+        ({"GPU-a": 12 * MIB}, 10 * MIB, 12 * MIB),
+        ({"GPU-a": 3 * MIB}, 10 * MIB, 10 * MIB),
+    ],
+)
+def test_memory_is_the_most_that_fence_driver_and_card_count(
+    driver_bytes: dict[str, int], on_card: int | None, used: int
+) -> None:
+    counted = replace(ledger(process(71, committed_bytes=8 * MIB)), driver_bytes=driver_bytes)
+    seen = DeviceUsage(processes=(DeviceProcess(71, memory_bytes=on_card),))
+    sample = make_job_sample("j-1", TREE, {"GPU-a": seen}, counted)
+    assert sample.gpu_memory_bytes == used
+    assert sum_used_bytes(counted) == max(8 * MIB, driver_bytes.get("GPU-a", 0))

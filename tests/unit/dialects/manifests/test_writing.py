@@ -109,3 +109,21 @@ def test_a_pod_that_asks_for_nothing_is_not_touched() -> None:
     given = pod({"cpu": "1"})
     assert admission_patch(given, claim_of(given)) == []
     assert write_typed(given, claim_of(given)) == given
+
+
+def test_named_sharing_stays_named_and_unnamed_stays_unnamed() -> None:
+    share = {"gpupool.dev/gpu-milli": 300}
+    unnamed = pod(share)
+    named = pod(share, {"gpupool.dev/sharing": "fixed"})
+    for given, answer in ((unnamed, False), (named, None)):
+        claim = claim_of(given)
+        assert claim.containers[0].ask.names_sharing is answer
+        assert claim_of(write_typed(given, claim)) == claim
+        admitted = claim_of(write_admitted(given, claim)).containers[0].ask
+        assert admitted.names_sharing is answer
+    assert "annotations" not in write_typed(unnamed, claim_of(unnamed)).get("metadata", {})
+
+
+def test_whole_card_says_nothing_of_sharing() -> None:
+    given = pod({"gpupool.dev/gpus": 1}, {"gpupool.dev/sharing": "fixed"})
+    assert "annotations" not in write_typed(given, claim_of(given))["metadata"]

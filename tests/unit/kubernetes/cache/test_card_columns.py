@@ -9,7 +9,7 @@ import pytest
 from gpupool.base.units import GIB
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.controller.plan_entries import entries_by_node
-from gpupool.model.partition import PartitionSlot, is_valid_set
+from gpupool.model.partition import ForeignPiece, PartitionSlot, is_valid_set
 from gpupool.probes.mig_tables import list_mig_profiles
 from tests.support.cluster_caches import hold, note, note_mig_node, note_node, plan, two_node_pool
 from tests.support.kube_builders import asking, pod
@@ -124,3 +124,34 @@ def test_an_entry_without_its_pod_still_holds_its_slot(pool: ClusterCache) -> No
     assert (running.shape.profile, running.shape.gpu_milli) == ("7g.141gb", 1000)
     note(pool, pod("next", {"main": ask_partition()}))
     assert apply_plan(pool) == {}
+
+
+def set_foreign(pool: ClusterCache, *pieces: ForeignPiece) -> None:
+    """As the agent of the node reports its card from now on."""
+    known = pool.ledgers["m0"]
+    card = replace(known.cards[0], foreign=pieces)
+    assert pool.note_ledger("m0", replace(known, cards=(card,)))
+
+
+def test_no_pod_gets_a_slot_that_another_tool_has_until_it_is_free() -> None:
+    pool = ClusterCache()
+    note_mig_node(pool, "m0")
+    upper = ForeignPiece("made by hand", PartitionSlot(4, 4, "3g.71gb"))
+    set_foreign(pool, upper, ForeignPiece("an MPS process"))
+    note(pool, *[pod(f"p{number}", {"main": ask_partition("3g.71gb", 428)}) for number in range(2)])
+    placed = apply_plan(pool)
+    assert list(placed.values()) == [[PartitionSlot(0, 4, "3g.71gb")]]
+    assert apply_plan(pool) == {}, "the other slot is taken"
+    set_foreign(pool)
+    assert list(apply_plan(pool).values()) == [[PartitionSlot(4, 4, "3g.71gb")]]
+
+
+def test_piece_in_the_slot_of_an_entry_counts_once() -> None:
+    """The agent looked before the record of the pod's own instance was complete."""
+    pool = ClusterCache()
+    note_mig_node(pool, "m0")
+    note(pool, pod("own", {"main": ask_partition("4g.71gb", 571)}))
+    assert apply_plan(pool) == {"own": [PartitionSlot(0, 4, "4g.71gb")]}
+    set_foreign(pool, ForeignPiece("seems foreign", PartitionSlot(0, 4, "4g.71gb")))
+    (layout,) = pool.take_snapshot().cards.layouts.values()
+    assert layout.slots == (PartitionSlot(0, 4, "4g.71gb"),)

@@ -18,8 +18,9 @@ from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
 from gpupool.model.partition import PartitionSlot
+from gpupool.model.sharing_default import SHARING_LABEL
 from gpupool.scheduling.snapshot.plan import JobPlacement
-from tests.support.cluster_caches import note, two_node_pool
+from tests.support.cluster_caches import note, note_node, two_node_pool
 from tests.support.kube_builders import asking, gang, pod
 
 SEAT = Seat("GPU-n0-0", 300, 8 * GIB)
@@ -90,3 +91,22 @@ def test_annotation_names_profile_and_first_unit_of_a_partition() -> None:
     assert placement_annotation("m0", [entry]) == {
         names.PLACED: "m0: main: GPU-m0-0 1g.18gb at unit 6"
     }
+
+
+def test_default_of_the_node_is_for_containers_that_name_no_sharing(pool: ClusterCache) -> None:
+    note_node(pool, "n1", **{SHARING_LABEL: "burst"})
+    note_node(pool, "n2", **{SHARING_LABEL: "offline"})
+    unnamed = asking(names_sharing=False)
+    note(pool, pod("a", {"main": unnamed, "side": asking()}))
+    nodes = ("n0", "n1", "n2")
+    jobs = [place(f"uid-a/{one}", node) for node in nodes for one in ("main", "side")]
+    found = entries_by_node(jobs, pool)
+    kinds = {node: [str(entry.sharing) for entry in found[node]] for node in nodes}
+    # `offline` promises no compute, so it is no default of a node.
+    assert kinds == {"n0": ["fixed"] * 2, "n1": ["burst", "fixed"], "n2": ["fixed"] * 2}
+
+
+def test_annotation_names_sharing_other_than_fixed() -> None:
+    entry = Entry("u", "team", "a", "main", (SEAT,), "team", SharingKind.BURST)
+    (text,) = placement_annotation("n0", [entry]).values()
+    assert text == "n0: main: GPU-n0-0 0.30 GPU (30 % compute) + 8192 MiB (burst)"

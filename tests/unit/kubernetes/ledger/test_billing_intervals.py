@@ -18,6 +18,7 @@ from gpupool.kubernetes.ledger.billing_intervals import MOST_ENDED, plan_update
 from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode
 from gpupool.kubernetes.resources.gpu_node_status import SlotUse
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.model.allocation import Seat
 from tests.support.ledger_entries import entry
 
@@ -61,11 +62,14 @@ def test_what_ended_has_what_its_agent_told_last_of_its_use() -> None:
     node = after(GpuNode("n"), [entry("a"), entry("b"), entry("c")], 5 * S)
     node = replace(
         node,
-        slots=(SlotUse("a", "main", released=True, gpu_ms=0), SlotUse("b", "main", gpu_ms=1700)),
+        slots=(
+            SlotUse("a", "main", released=True, spent=GpuTime(0)),
+            SlotUse("b", "main", spent=GpuTime(1700)),
+        ),
     )
     node = replace(node, slots=(*node.slots, SlotUse("c", "main")))
-    ended = {one.uid: one.gpu_ms for one in after(node, [], 9 * S).ended}
-    assert ended == {"a": 0, "b": 1700, "c": None}
+    ended = {one.uid: one.spent for one in after(node, [], 9 * S).ended}
+    assert ended == {"a": GpuTime(0), "b": GpuTime(1700), "c": None}
 
 
 def test_a_leader_whose_clock_is_behind_goes_on_from_the_ledgers() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpupool.kubernetes.metering.gpu_time import TOLD_SECONDS, GpuTimeRecord, Key
-from gpupool.kubernetes.resources.gpu_node_status import MOST_MS, SlotUse
+from gpupool.kubernetes.resources.gpu_node_status import SlotUse
+from gpupool.kubernetes.resources.gpu_time import MOST_MS, GpuTime
 
 A, B = ("a", "main"), ("b", "main")
 
@@ -17,9 +18,10 @@ class Node:
         self.used: dict[Key, int] = {A: 70}
         self.looks, self.at, self._file = 0, 5.0, place / "spent.json"
 
-    def look(self, uid: str, container: str) -> int | None:
+    def look(self, uid: str, container: str) -> GpuTime | None:
         self.looks += 1
-        return self.used.get((uid, container))
+        used = self.used.get((uid, container))
+        return None if used is None else GpuTime(used, used // 7)
 
     def agent(self) -> GpuTimeRecord:
         return GpuTimeRecord(self._file, self.look, lambda: self.at)
@@ -30,15 +32,15 @@ def test_what_goes_on_is_looked_at_every_ten_minutes_and_told_the_same_meanwhile
 ) -> None:
     node = Node(tmp_path)
     agent = node.agent()
-    assert (agent.gpu_ms_so_far([A, B]), node.looks) == ({}, 0)
+    assert (agent.sums_so_far([A, B]), node.looks) == ({}, 0)
     node.at += TOLD_SECONDS
-    assert (agent.gpu_ms_so_far([A, B]), node.looks) == ({A: 70}, 2), (
+    assert (agent.sums_so_far([A, B]), node.looks) == ({A: GpuTime(70, 10)}, 2), (
         "nobody counts b: that is unknown, not 0"
     )
     node.used[A] = 90
-    assert (agent.gpu_ms_so_far([A, B]), node.looks) == ({A: 70}, 2)
+    assert (agent.sums_so_far([A, B]), node.looks) == ({A: GpuTime(70, 10)}, 2)
     node.at += TOLD_SECONDS
-    assert agent.gpu_ms_so_far([A, B]) == {A: 90}
+    assert agent.sums_so_far([A, B]) == {A: GpuTime(90, 12)}
 
 
 def test_what_was_used_at_the_end_is_told_until_the_ledger_has_let_go_also_by_the_next_agent(
@@ -48,7 +50,7 @@ def test_what_was_used_at_the_end_is_told_until_the_ledger_has_let_go_also_by_th
     first = node.agent()
     first.close_entry(A, 4)
     first.close_entry(B, 5)
-    told = SlotUse("a", "main", generation=4, released=True, gpu_ms=70)
+    told = SlotUse("a", "main", generation=4, released=True, spent=GpuTime(70, 10))
     assert first.closed_uses({A, B}, prepared=()) == [told]
     assert first.closed_uses({A, B}, prepared=[A]) == [], (
         "it was killed before it was undone: the record says more"
@@ -68,10 +70,8 @@ def test_what_a_tenant_writes_into_its_usage_page_is_never_more_than_may_be_told
     agent = node.agent()
     node.at += TOLD_SECONDS
     agent.close_entry(A, 1)
-    assert (agent.gpu_ms_so_far([A])[A], agent.closed_uses({A}, prepared=())[0].gpu_ms) == (
-        MOST_MS,
-        MOST_MS,
-    )
+    (closed,) = agent.closed_uses({A}, prepared=())
+    assert agent.sums_so_far([A])[A] == closed.spent == GpuTime(MOST_MS, MOST_MS)
 
 
 def test_a_file_that_cannot_be_read_is_no_reason_to_stop(tmp_path: Path) -> None:

@@ -39,7 +39,10 @@ class Nothing:
     def prepared_generations(self) -> dict[Any, Any]:
         return {}
 
-    def measure_gpu_ms(self, _uid: str, _container: str) -> None:
+    def is_limited(self, _uid: str, _container: str) -> bool:
+        return False
+
+    def measure_gpu_time(self, _uid: str, _container: str) -> None:
         return None
 
 
@@ -49,7 +52,9 @@ def made(place: Path) -> tuple[NodeAgent, Kubelet]:
     (place / "run").mkdir()
     places = AgentPaths(place, place / "cdi", place / "run" / "agent.sock")
     probe = SimulatedProbe(machine, place)
-    return NodeAgent(None, "n0", probe, machine, Nothing(), kubelet, places, 8), kubelet  # type: ignore[arg-type]
+    return NodeAgent(
+        None, "n0", probe, machine, Nothing(), kubelet, places, 8, find_pieces=lambda cards: {}
+    ), kubelet  # type: ignore[arg-type]
 
 
 def test_the_event_loop_writes_no_copy_and_a_container_waits_for_it(tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ def test_an_image_is_looked_at_on_the_host_before_the_container_begins(tmp_path:
     assert "hooks" not in cdi.build_device("s1-ab", prepared(tmp_path))["containerEdits"]
 
 
+def test_cgroup_is_reported_after_the_image_was_looked_at(tmp_path: Path) -> None:
+    check = ("/state/hook/gpupool-hook", "GP-2018", "2.34")
+    report = ("/state/hook/gpupool-hook", "--report", "/run/s", "u.main")
+    both = replace(prepared(tmp_path), image_check=check, cgroup_report=report)
+    hooks = cdi.build_device("s1-ab", both)["containerEdits"]["hooks"]
+    assert [hook["args"] for hook in hooks] == [[*check], [*report]]
+    assert {hook["hookName"] for hook in hooks} == {"createRuntime"}
+
+
 def test_writing_twice_is_writing_once_and_nothing_else_is_in_the_folder(tmp_path: Path) -> None:
     devices = {"s1-ab": cdi.build_device("s1-ab", prepared(tmp_path))}
     cdi.write_slot_file(tmp_path, "s1", devices)

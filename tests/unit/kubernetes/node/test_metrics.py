@@ -13,7 +13,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpupool.base.units import GIB, MIB
-from gpupool.kubernetes.node.metrics import HeldSeat, NodeMetrics, NodeObservation, read_held_seat
+from gpupool.kubernetes.node.held_seats import HeldSeat, read_held_seat
+from gpupool.kubernetes.node.metrics import NodeMetrics, NodeObservation
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.mechanisms.regions import FenceDeviceUsage
 from gpupool.model.allocation import Seat
@@ -102,6 +103,18 @@ def test_a_share_is_told_from_its_bind_on_with_its_limits() -> None:
         "gpupool_container_launches_total": 0,
         "gpupool_container_refusals_total": 0,
     }
+
+
+@pytest.mark.parametrize(("driver_bytes", "used"), [(None, 3), (GIB, 3), (5 * GIB, 5)])
+def test_memory_is_what_the_driver_counts_where_that_is_more(
+    driver_bytes: int | None, used: int
+) -> None:
+    """The driver counts programs that avoid the fence; the fence counts managed memory."""
+    seat = Seat(FIRST.uuid, 300, 8 * GIB)
+    one = read_held_seat(entry("own", seat), seat, FIRST, {FIRST.uuid: USED}, driver_bytes)
+    found = Scrape(look(one)).values("own")
+    assert found["gpupool_container_memory_used_bytes"] == used * GIB
+    assert found["DCGM_FI_DEV_FB_USED"] == used * GIB / MIB
 
 
 def test_a_share_tells_what_its_fence_counts() -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gpupool.kubernetes.node.container_limits import ContainerReport
 from gpupool.kubernetes.node.plugin_server import PluginServer
+from gpupool.kubernetes.slots import HANDED_OUT
 
 
 class Agent:
@@ -17,11 +19,15 @@ class Agent:
 
     def __init__(self) -> None:
         self.prepared: list[str] = []
+        self.limited: list[ContainerReport] = []
         self.woken = asyncio.Event()
 
     def prepare(self, slot: str) -> str:
         self.prepared.append(slot)
         return "GP-2033: wait" if slot == "s2" else ""
+
+    def limit(self, report: ContainerReport) -> None:
+        self.limited.append(report)
 
 
 @pytest.fixture
@@ -45,7 +51,7 @@ def ask_all(place: Path, *questions: bytes) -> tuple[Agent, list[bytes]]:
 
     async def run() -> tuple[Agent, list[bytes]]:
         agent = Agent()
-        server = PluginServer(place, agent.prepare, agent.woken.set)
+        server = PluginServer(place, agent.prepare, agent.limit, agent.woken.set)
         serving = asyncio.create_task(server.serve_forever())
         answers = []
         while not place.is_socket() or stat.S_IMODE(place.stat().st_mode) != 0o600:
@@ -81,3 +87,23 @@ def test_question_that_cannot_be_read_ends_its_connection_alone(place: Path) -> 
 def test_socket_of_a_killed_agent_is_replaced(place: Path) -> None:
     place.write_text("left behind")
     assert len(ask_all(place, b'{"slot": "s1"}\n')[1]) == 1
+
+
+def test_report_of_a_container_is_answered_once_it_is_limited(place: Path) -> None:
+    report = {"container": "u.main", "groups": "0::/a\n", "own_namespace": False}
+    half = {"container": "u.main"}
+    agent, answers = ask_all(
+        place, json.dumps(report).encode() + b"\n", json.dumps(half).encode() + b"\n"
+    )
+    assert answers == [b"{}\n", b""]
+    assert agent.limited == [ContainerReport("u.main", "0::/a\n", own_namespace=False)]
+
+
+def test_offer_of_slots_is_a_file_beside_the_socket(place: Path) -> None:
+    agent = Agent()
+    server = PluginServer(place, agent.prepare, agent.limit, agent.woken.set)
+    found = []
+    for offered in (True, True, False, False):
+        server.offer_slots(offered=offered)
+        found.append(place.with_name(HANDED_OUT).exists())
+    assert found == [True, True, False, False]

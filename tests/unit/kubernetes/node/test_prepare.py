@@ -12,11 +12,18 @@ import pytest
 
 from gpupool.base.errors import CardNotReady
 from gpupool.base.units import GIB, WHOLE
-from gpupool.kubernetes.node.prepare import SHOWN, EntryPreparer, allocation_of
+from gpupool.kubernetes.node.prepare import (
+    SHOWN,
+    EntryPreparer,
+    allocation_of,
+    sum_gpu_time,
+)
 from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.contract import JobSeat
 from gpupool.mechanisms.notes import NoteBook
+from gpupool.mechanisms.regions import FenceDeviceUsage, FenceUsage, PromiseSums
 from gpupool.model.allocation import Seat
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
 
@@ -51,7 +58,7 @@ def test_a_torn_note_counts_as_prepared_until_it_is_undone(
     folder = NoteBook(tmp_path).locate_folder(NAME)
     (folder / "note.json").write_text(torn)
     assert preparing.prepared_generations() == {entry.key: 0}
-    assert preparing.measure_gpu_ms(*entry.key) is None
+    assert preparing.measure_gpu_time(*entry.key) is None
     preparing.resume_allocations()
     with caplog.at_level(logging.ERROR):
         preparing.unprepare(*entry.key)
@@ -112,3 +119,17 @@ def test_shares_that_fit_on_a_card_are_prepared_side_by_side_and_again(
     for one in (entry, other, entry, replace(other, generation=4)):
         preparing.prepare(one)
     assert preparing.prepared_generations() == {entry.key: 3, other.key: 4}
+
+
+def test_promise_is_known_only_where_each_card_was_divided() -> None:
+    """Part of a sum would look like all of it in a report."""
+    millisecond = 10**6
+    spent = {uuid: FenceDeviceUsage(gpu_ns=5 * millisecond) for uuid in ("GPU-0", "GPU-1")}
+    usage = FenceUsage((), dict.fromkeys(spent, 0), spent)
+    first = PromiseSums(2 * millisecond, 7 * millisecond)
+    second = PromiseSums(1 * millisecond, 0)
+    one = replace(usage, promises={"GPU-0": first})
+    both = replace(usage, promises={"GPU-0": first, "GPU-1": second})
+    assert sum_gpu_time(one) == GpuTime(10)
+    assert sum_gpu_time(both) == GpuTime(10, 3, 7)
+    assert sum_gpu_time(FenceUsage()) is None

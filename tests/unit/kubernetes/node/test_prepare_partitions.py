@@ -130,6 +130,6 @@ def test_a_simulated_card_in_mig_mode_is_divided_by_the_fence(tmp_path: Path) ->
 
 def test_an_agent_publishes_what_cards_in_mig_mode_can_be_cut_into() -> None:
     (machine,) = parse_sim("1xH200+1xH200:mig", "n0")
-    plain, cut = build_status(machine.devices, Topology(), (), (), 512, 1)["cards"]
+    plain, cut = build_status(machine.devices, Topology(), (), (), 512, 1, labels={})["cards"]
     assert "profiles" not in plain
     assert [one["name"] for one in cut["profiles"]] == list(PROFILES)

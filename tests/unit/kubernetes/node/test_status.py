@@ -10,6 +10,7 @@ from gpupool.kubernetes.node.status import build_status
 from gpupool.kubernetes.resources.gpu_node import GpuNode
 from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.model.device import Device, DeviceHealth
+from gpupool.model.sharing_default import SHARING_LABEL
 from gpupool.model.topology import Topology
 
 
@@ -21,8 +22,10 @@ def build_devices(count: int = 2) -> list[Device]:
     return devices
 
 
-def report(devices: list[Device], *uses: SlotUse) -> dict[str, Any]:
-    return build_status(devices, Topology(), uses, [], 8, 3)
+def report(
+    devices: list[Device], *uses: SlotUse, labels: dict[str, str] | None = None
+) -> dict[str, Any]:
+    return build_status(devices, Topology(), uses, [], 8, 3, labels=labels or {})
 
 
 def condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -57,3 +60,19 @@ def test_reasons_are_cut_to_what_the_definition_holds() -> None:
     made = report(devices)
     assert {len(card["healthReason"]) for card in made["cards"]} == {200}
     assert len(condition(made, "CardsHealthy")["message"]) == 1024
+
+
+def test_default_of_sharing_follows_the_label() -> None:
+    assert report(build_devices())["sharingDefault"] == "fixed"
+    made = report(build_devices(), labels={SHARING_LABEL: "burst"})
+    assert made["sharingDefault"] == "burst"
+    assert [one["type"] for one in made["conditions"]] == ["Ready", "CardsHealthy"]
+
+
+def test_label_that_names_no_default_is_reported_as_ignored() -> None:
+    made = report(build_devices(), labels={SHARING_LABEL: "best-effort"})
+    assert made["sharingDefault"] == "fixed"
+    found = condition(made, "SharingDefault")
+    assert (found["status"], found["reason"]) == ("False", "LabelIgnored")
+    assert "gpupool.dev/sharing=best-effort is ignored" in found["message"]
+    assert "fixed or burst" in found["message"]

@@ -15,6 +15,7 @@ from gpupool.kubernetes.resources.gpu_node import GpuNode
 from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.kubernetes.resources.pod import read_pod
 from gpupool.model.allocation import Seat
+from gpupool.model.sharing_default import SHARING_LABEL
 from tests.support.kube_builders import gpu_node, node, pod
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -138,3 +139,11 @@ def test_pods_that_were_let_go_without_cards_are_named() -> None:
         (there, [runs]),
     ):
         assert not list(doctor.check_lost([well], ledgers))
+
+
+def test_label_that_names_no_default_of_sharing_is_a_warning() -> None:
+    labels = {"n0": "best-effort", "n1": "burst"}
+    nodes = {name: node(name, **{SHARING_LABEL: kind}) for name, kind in labels.items()}
+    (check,) = doctor.check_sharing_labels({**nodes, "n2": node("n2")})
+    assert (check["name"], check["state"]) == ("node n0", "warn")
+    assert "gpupool.dev/sharing=best-effort is ignored" in check["text"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpupool.kubernetes.plugin import why
 from gpupool.kubernetes.resources import names
-from tests.support.kube_builders import pod
+from gpupool.model.partition import ForeignPiece, PartitionSlot
+from gpupool.probes.mig_tables import list_mig_profiles
+from tests.support.kube_builders import asking, pod
 from tests.support.plugin_ledgers import entry, ledger
 
 
@@ -92,3 +95,25 @@ def test_a_container_that_is_refused_on_its_node_is_told_with_the_reason(
 )
 def test_a_container_that_nobody_refuses_is_not_told(states: dict[str, Any]) -> None:
     assert why.facts({**pod(), "status": status(**states)}, [])["refused"] == {}
+
+
+def test_why_lists_pieces_of_other_tools_for_a_pod_that_waits_for_a_profile() -> None:
+    piece = ForeignPiece("an instance", PartitionSlot(4, 4, "3g.71gb"))
+    profiles = list_mig_profiles("H200")
+    made = ledger()
+    cut = replace(made.cards[0], profiles=profiles, foreign=(piece,))
+    plain = replace(made.cards[1], foreign=(ForeignPiece("an MPS process"),))
+    nodes = [replace(made, cards=(cut, plain))]
+    waits = pod(containers={"main": asking(profile="3g.71gb")})
+    assert why.facts(waits, nodes)["foreign"] == ["n0/0: slot 4 to 7: an instance"]
+    assert ("foreign", "n0/0: slot 4 to 7: an instance") in why._lines(why.facts(waits, nodes))
+    assert why.facts(pod(), nodes)["foreign"] == []
+
+
+def test_why_names_the_sharing_that_a_pod_got() -> None:
+    lines = {}
+    for kind in ("fixed", "burst"):
+        found = why.facts(pod(namespace="team"), [ledger(entry(sharing=kind))])
+        lines[kind] = dict(why._lines(found))["main has"]
+    assert str(lines["burst"]).endswith("(active, burst)")
+    assert str(lines["fixed"]).endswith("(active)")

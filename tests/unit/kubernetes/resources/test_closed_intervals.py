@@ -9,10 +9,11 @@ from gpupool.kubernetes.resources.closed_intervals import (
     seats_from_json,
     seats_to_json,
 )
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.model.allocation import Seat
 
 SEATS = (Seat("GPU-0", 300, 1 << 30), Seat("GPU-1", 1000, 48 << 30))
-COUNTED = ClosedInterval("u", "team", "a", "main", SEATS, "nlp", "acct", 3, 9, gpu_ms=0)
+COUNTED = ClosedInterval("u", "team", "a", "main", SEATS, "nlp", "acct", 3, 9, spent=GpuTime(0))
 
 
 def test_seats_keep_their_order_and_amounts() -> None:
@@ -22,7 +23,7 @@ def test_seats_keep_their_order_and_amounts() -> None:
 
 
 def test_no_gpu_time_differs_from_a_gpu_time_of_0() -> None:
-    unknown = replace(COUNTED, gpu_ms=None)
+    unknown = replace(COUNTED, spent=None)
     assert COUNTED.to_json()["gpuMs"] == 0
     assert "gpuMs" not in unknown.to_json()
     for one in (COUNTED, unknown):

@@ -11,11 +11,13 @@ from gpupool.kubernetes.manifests.gpu_node_crd import ended_schema, entry_schema
 from gpupool.kubernetes.resources.closed_intervals import ClosedInterval
 from gpupool.kubernetes.resources.gpu_node import Entry, EntryState, GpuNode
 from gpupool.kubernetes.resources.gpu_node_status import ForeignUsage, ReportedCard, SlotUse
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.kubernetes.resources.pod_constraints import AffinityTerm, HostPort, LabelSelector
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
 from gpupool.model.device import DeviceHealth
-from gpupool.model.partition import PartitionSlot
+from gpupool.model.enforcement import FenceLevel
+from gpupool.model.partition import ForeignPiece, PartitionSlot
 from gpupool.probes.mig_tables import list_mig_profiles
 from tests.support.kube_builders import gpu_node
 
@@ -57,7 +59,7 @@ def test_all_that_is_written_fits_the_definition() -> None:
     check(ENTRY.to_json(), entry_schema())
     ended = close_interval(ENTRY, 9)
     check(ended.to_json(), ended_schema())
-    counted = close_interval(ENTRY, 9, 0)
+    counted = close_interval(ENTRY, 9, GpuTime(0, 0, 0))
     check(counted.to_json(), ended_schema())
     assert (
         ClosedInterval.from_json(ended.to_json()),
@@ -74,7 +76,9 @@ def test_all_that_is_written_fits_the_definition() -> None:
     check(cut.to_json(), schema("status.cards.[]"))
     read = ReportedCard.from_json(cut.to_json()).profiles
     assert read == tuple(replace(one, profile_id=None) for one in list_mig_profiles("H200"))
-    for use in (SlotUse("u1", "main", "s1", 3, True, 0), SlotUse("u1", "main")):
+    hard = SlotUse("u1", "main", "s1", 3, memory_level=FenceLevel.HARD)
+    over = SlotUse("u1", "main", "s1", 3, True, GpuTime(0, 0, 0))
+    for use in (over, hard, SlotUse("u1", "main")):
         check(use.to_json(), schema("status.slots.[]"))
         assert SlotUse.from_json(use.to_json()) == use
     rule = AffinityTerm("zone", LabelSelector((("app", "In", ("x",)),)), ("team",), LabelSelector())
@@ -130,3 +134,13 @@ def test_a_node_of_which_nothing_is_known_yet() -> None:
 
 def _on(card: str) -> Entry:
     return Entry("u1", "team", "a", "main", (Seat(card, 300, 1 << 30),), "team")
+
+
+def test_foreign_piece_fits_the_definition_and_is_read_back() -> None:
+    cut = ForeignPiece("made by hand", PartitionSlot(2, 2, "2g.35gb"))
+    pieces = (cut, ForeignPiece("2 virtual functions"))
+    card = ReportedCard("GPU-0", 0, "H200", 1, foreign=pieces)
+    check(card.to_json(), schema("status.cards.[]"))
+    assert ReportedCard.from_json(card.to_json()) == replace(card, vendor="nvidia")
+    long = replace(card, foreign=(ForeignPiece("x" * 300),))
+    check(long.to_json(), schema("status.cards.[]"))

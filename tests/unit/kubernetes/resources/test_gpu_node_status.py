@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpupool.kubernetes.resources.gpu_node_status import ForeignUsage, ReportedCard, SlotUse
+from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.kubernetes.resources.pod_constraints import HostPort
 from gpupool.model.device import DeviceHealth
 
@@ -38,7 +39,7 @@ def test_reason_of_a_card_is_written_where_there_is_one() -> None:
 def test_slot_use_writes_what_is_known_alone() -> None:
     plain = SlotUse("u", "main", "s1", 3)
     assert set(plain.to_json()) == {"uid", "container", "slot", "generation"}
-    over = SlotUse("u", "main", "s1", 3, released=True, gpu_ms=0)
+    over = SlotUse("u", "main", "s1", 3, released=True, spent=GpuTime(0))
     assert over.to_json() == {**plain.to_json(), "released": True, "gpuMs": 0}
     for use in (plain, over):
         assert SlotUse.from_json(use.to_json()) == use

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import RequestRejection
+from gpupool.base.errors import ProbeSuspended, RequestRejection
 from gpupool.mechanisms.contract import (
     AllocationView,
     FenceLevel,
@@ -21,6 +21,7 @@ from gpupool.mechanisms.layers.memgroup import DriverMemoryLimits, compute_hard_
 from gpupool.model.device import CardMode, Device
 from gpupool.probes.memory_limits import NO_LIMIT, MemoryLimit
 from gpupool.probes.simulated import parse_sim
+from tests.support.scripted_limits import ScriptedDriver
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -29,36 +30,6 @@ CARD: Device = replace(
 )
 GRANT = GrantedDevice(CARD, 300, 8 * GIB, context_bytes=400 * MIB)
 HARD = 8 * GIB + 400 * MIB
-
-
-@dataclass
-class ScriptedDriver:
-    """A driver that keeps limits, and answers as the test says."""
-
-    absence: str = ""
-    refusal: str = ""
-    lowest: int = 0
-    unreadable: bool = False
-    limits: dict[tuple[str, Path], MemoryLimit] = field(default_factory=dict)
-
-    def explain_absence(self) -> str:
-        return self.absence
-
-    def read_limit(self, uuid: str, group: Path) -> MemoryLimit | None:
-        if self.unreadable or not group.is_dir():
-            return None
-        return self.limits.get((uuid, group), MemoryLimit())
-
-    def set_limit(self, uuid: str, group: Path, limit: MemoryLimit) -> str:
-        assert group.is_dir(), "limits are set on what exists"
-        if not self.refusal:
-            hard = max(limit.hard_bytes, self.lowest)
-            self.limits[uuid, group] = replace(limit, hard_bytes=hard)
-        return self.refusal
-
-    def clear_limit(self, uuid: str, group: Path) -> str:
-        self.limits.pop((uuid, group), None)
-        return ""
 
 
 @pytest.fixture
@@ -315,3 +286,51 @@ def test_a_driver_older_than_its_limits_is_named(
     old = replace(GRANT, device=replace(CARD, driver_version=version))
     reason = layer.explain_absence(replace(view, granted=(old,)))
     assert reason == f"driver {version} has no limits by cgroup; R615 has"
+
+
+# --- containers whose runtime makes the cgroup ---
+
+
+def test_container_that_starts_again_has_the_limit_on_its_new_cgroup(
+    layer: DriverMemoryLimits, driver: ScriptedDriver, view: AllocationView, tmp_path: Path
+) -> None:
+    first = group_of(view)
+    second = first.with_name("second")
+    for group in (first, second):
+        group.mkdir(parents=True)
+    (first.parent / "cgroup.controllers").write_text("memory")
+    driver.used[CARD.uuid, first] = 3 * GIB
+    for _ in range(2):
+        assert layer.limit_container(view, tmp_path) == ""
+    assert layer.read_used(view.allocation, tmp_path) == {CARD.uuid: 3 * GIB}
+    assert layer.limit_container(replace(view, cgroups=(str(second),)), tmp_path) == ""
+    assert driver.limits == {(CARD.uuid, second): MemoryLimit(0, HARD)}
+    assert layer.read_used(view.allocation, tmp_path) == {CARD.uuid: 0}
+    layer.unprepare(view.allocation, view.generation, tmp_path)
+    assert driver.limits == {}
+    assert second.is_dir(), "the runtime removes what it made"
+    assert layer.read_used(view.allocation, tmp_path) == {}
+
+
+def test_container_whose_limit_is_refused_is_told_why(
+    layer: DriverMemoryLimits, driver: ScriptedDriver, view: AllocationView, tmp_path: Path
+) -> None:
+    driver.refusal = "the driver says no"
+    assert layer.limit_container(view, tmp_path) == "the driver says no"
+
+
+def test_use_is_unknown_while_a_step_needs_the_driver_closed(
+    layer: DriverMemoryLimits,
+    driver: ScriptedDriver,
+    view: AllocationView,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepare(layer, view, tmp_path)
+    assert layer.read_used(view.allocation, tmp_path) == {CARD.uuid: 0}
+
+    def is_closed(_uuid: str, _group: Path) -> None:
+        raise ProbeSuspended("card 1 is reset")
+
+    monkeypatch.setattr(driver, "read_limit", is_closed)
+    assert layer.read_used(view.allocation, tmp_path) == {}

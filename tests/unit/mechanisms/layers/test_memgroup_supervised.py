@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpupool.agent.monitoring.fence_counters import read_fence_usage, sum_used_bytes
 from gpupool.agent.supervisor.client import BindMount
 from gpupool.mechanisms.contract import AllocationView, GrantedDevice, JobSeat, PreparedAllocation
 from gpupool.mechanisms.fence_survey import can_mount
@@ -59,6 +61,17 @@ def fill():
     return total
 """
 ALONE = PROGRAM + "print(fill())"
+HOLDS = (
+    PROGRAM
+    + """
+total = fill()
+with open(sys.argv[2], "w") as full:
+    full.write("full")
+with open(sys.argv[3]) as end:
+    end.read()
+print(total)
+"""
+)
 BESIDE = (
     PROGRAM
     + """
@@ -151,6 +164,29 @@ def test_a_job_past_the_fence_gets_not_a_byte_above_the_limit(
     unprepare_allocation(fence, "al-1", 1, tmp_path / "state")
     assert not (tmp_path / "state/prepared/al-1").exists()
     assert (tmp_path / "cards/machine.limits").read_text() == "gpupool memory limits 1\n"
+
+
+def test_meter_of_a_job_past_the_fence_is_what_the_driver_counts(
+    jobs: Jobs, view: AllocationView, tmp_path: Path
+) -> None:
+    fence = MECHANISMS["fence"]
+    prepared = prepare_allocation(fence, view, tmp_path / "state")
+    assert isinstance(prepared, PreparedAllocation)
+    full = tmp_path / "full"
+    end = tmp_path / "end"
+    os.mkfifo(full)
+    os.mkfifo(end)
+    words = (HOLDS, str(simgpu_dir() / "libcuda.so.1"), str(full), str(end))
+    with ThreadPoolExecutor(1) as others:
+        running = others.submit(fill, jobs, view, prepared, *words)
+        assert full.read_text() == "full"
+        usage = read_fence_usage("al-1", tmp_path / "state")
+        end.write_text("end")
+        running.result()
+    assert usage is not None
+    hard = compute_hard_bytes(view.granted[0], tmp_path / "state")
+    (counted,) = usage.sum_totals().values()
+    assert (counted.committed_bytes, sum_used_bytes(usage)) == (0, hard)
 
 
 @pytest.fixture

@@ -1,0 +1,10 @@
+/* Tells the agent of this node which cgroups a new container is in. Knows nothing of limits and of images. */
+#ifndef GPUPOOL_HOOK_REPORT_H
+#define GPUPOOL_HOOK_REPORT_H
+
+#include <stdint.h>
+
+/* Returns once the agent has answered, or why it was not told. Waits for some seconds at most. */
+const char *report_container(const char *socket_path, const char *allocation, int64_t pid);
+
+#endif
