@@ -82,8 +82,8 @@ class Shape:
     means `memory_milli` thousandths of the card's memory, and where that is None too, the same part
     of its memory as of its compute. `cpu_milli` and `host_bytes` are processors and main memory of
     the node for the whole claim, 0 for no particular amount. `model` may name several, joined by
-    `|`. A `count` of 0 is a claim to the node's processors and memory alone: traces have them, the
-    pool takes none in.
+    `|`. A `count` of 0 is a claim to the node's processors and memory alone, without a card; its
+    `gpu_milli` is 0.
     """
 
     gpu_milli: int
