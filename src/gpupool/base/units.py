@@ -249,7 +249,8 @@ def format_share(
 ) -> str:
     """Format the two numbers of a share; the name of a partition comes before them.
 
-    A `count` of 0 is a claim without a card. `unpromised` names a kind of sharing that promises no compute: it replaces the percentage.
+    A `count` of 0 is a claim without a card. `unpromised` names a kind of sharing that promises no
+    compute: it replaces the percentage.
 
     >>> format_share(300, 8 * GIB)
     '0.30 GPU (30 % compute) + 8192 MiB'

@@ -165,6 +165,7 @@ allocations_view = sa.table(
     sa.column("id", sa.BigInteger),
     sa.column("job_id", sa.BigInteger),
     sa.column("sharing", sa.String),
+    sa.column("state", sa.String),
 )
 claims_view = sa.table("claims", sa.column("id", sa.BigInteger), sa.column("sharing", sa.String))
 

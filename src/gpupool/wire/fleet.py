@@ -184,6 +184,7 @@ class WorkOut(WireModel):
         default_factory=list, description="the best first; empty: the agent chooses"
     )
     seats: list[WorkSeat]
+    node: str = Field("", description="its node, where it has no card")
     argv: list[str]
     cwd: str
     env: dict[str, str]

@@ -55,7 +55,9 @@ class HeldSeats:
         """Note jobs that hold seats from now on, or hold others than before."""
         for holder in holders:
             self._holders[holder.job] = holder
-            running = holder.build_running_job(self._cards.index, self._estimate(holder))
+            running = holder.build_running_job(
+                self._cards.index, self._cards.node_index, self._estimate(holder)
+            )
             if running is None:
                 # One of its cards is not in the columns; it comes back when the card does.
                 self._running.remove_job(holder.job)

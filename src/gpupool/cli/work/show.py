@@ -81,6 +81,8 @@ def find_thing(context: CommandContext, name: str | None) -> tuple[str, dict[str
 def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
     """List what `show JOB` prints."""
     cards = ", ".join(f"{seat['device']} ({seat['model']})" for seat in job["seats"])
+    if job["count"] == 0 and job["node"]:
+        cards = f"none; it is on {job['node']}"
     return [
         ("job", f"{job['name']}  {job['id']}"),
         ("state", describe_state(job) + (f": {job['reason']}" if job["reason"] else "")),
@@ -90,7 +92,7 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("cards", cards),
         ("placed there", job["why"]),
         ("fence", describe_fence(job)),
-        ("enforced", describe_levels(job.get("holds"))),
+        ("enforced", describe_levels(job.get("holds")) if job["count"] else None),
         ("owner", f"{job['user']} of {job['tenant']}, project {job['project']}"),
         ("priority", job["priority"]),
         ("model asked", job["model"] or "any"),
@@ -118,11 +120,12 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
 
 def describe_fence(job: dict[str, Any]) -> str:
     """Describe what enforces a job's share; unknown until its node has said that it runs or ran."""
-    if (
+    is_unknown = (
         job["fence"] == "none"
         and not job.get("fence_why")
         and job["state"] in ("pending", "starting")
-    ):
+    )
+    if is_unknown or job["count"] == 0:
         return "--"
     return str(job["fence"]) + (f": {job['fence_why']}" if job.get("fence_why") else "")
 

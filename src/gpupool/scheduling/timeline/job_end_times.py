@@ -183,7 +183,9 @@ class JobEndTimes:
             host = (*where, job.shape.cpu_milli, job.shape.host_bytes)
             lines.append((end, mark, number, *use, *host, len(job.rows)))
         table = np.array(lines, dtype=np.int64).T
-        ends, marks, _, tenant_of, milli, sizes, firm, first_row, own, cpu, host_bytes, seats = table
+        ends, marks, _, tenant_of, milli, sizes, firm, first_row, own, cpu, host_bytes, seats = (
+            table
+        )
         end_of_seat, mark_of_seat, number_of_seat = np.repeat(table[:3], seats, axis=1)
         rows = _flatten(job.rows for job in jobs)
         milli_of_seat = _flatten(job.milli for job in jobs)
