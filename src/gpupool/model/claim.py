@@ -153,6 +153,29 @@ class Shape:
         )
 
 
+#: What a caller reads of an owner of another tenant: it must not learn which others there are.
+FOREIGN_OWNER = "another tenant"
+
+
+def describe_owner(owner: str, tenant: str, *, everything: bool = False) -> str:
+    """Describe an owner to a caller of a tenant.
+
+    Args:
+        owner: As claims have it.
+        tenant: The caller's.
+        everything: The caller may see all tenants.
+
+    >>> describe_owner("nlp/alice", "nlp"), describe_owner("nlp", "nlp")
+    ('alice', 'tenant nlp')
+    >>> describe_owner("nlp/alice", "ops"), describe_owner("nlp/alice", "ops", everything=True)
+    ('another tenant', 'nlp/alice')
+    """
+    named, _, account = owner.partition("/")
+    if named == tenant:
+        return account or f"tenant {tenant}"
+    return owner if everything else FOREIGN_OWNER
+
+
 @dataclass(frozen=True)
 class Claim:
     """A shape that a user asked for at a time."""

@@ -110,6 +110,13 @@ class HeldSeats:
         """Return the owner of each card that serves MPS shares, by row."""
         return self._running.list_card_owners()
 
+    def list_owners_by_card(self) -> dict[str, str]:
+        """Return the owner of each card that serves MPS shares, by uuid."""
+        columns = self._cards.columns
+        if columns is None:
+            return {}
+        return {columns.uuids[row]: owner for row, owner in self.list_card_owners().items()}
+
     def build_migration_holds(self, shape_of: Callable[[str], Shape | None]) -> list[MigrationHold]:
         """Build the holds of a snapshot.
 

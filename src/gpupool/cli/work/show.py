@@ -120,12 +120,8 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
 
 def describe_fence(job: dict[str, Any]) -> str:
     """Describe what enforces a job's share; unknown until its node has said that it runs or ran."""
-    is_unknown = (
-        job["fence"] == "none"
-        and not job.get("fence_why")
-        and job["state"] in ("pending", "starting")
-    )
-    if is_unknown or job["count"] == 0:
+    is_unknown = job["fence"] == "none" and not job.get("fence_why")
+    if job["count"] == 0 or (is_unknown and job["state"] in ("pending", "starting")):
         return "--"
     return str(job["fence"]) + (f": {job['fence_why']}" if job.get("fence_why") else "")
 
@@ -274,6 +270,7 @@ def device_facts(card: dict[str, Any]) -> list[tuple[str, object]]:
         ("held", f"{used} in {count_noun(card['shares'], 'share')}"),
         ("free", f"{describe_compute(card['free_milli'])} + {describe_memory(card['free_bytes'])}"),
         ("largest placeable", describe_largest(card)),
+        *([("serves MPS of", card["mps_owner"])] if card.get("mps_owner") else []),
         *(
             []
             if card["mix"] is None
