@@ -12,17 +12,14 @@ import sqlalchemy as sa
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.store.tables import allocations, seats
 from gpupool.base.errors import BadOption, RequestRejection
-from gpupool.base.units import GIB, MIB
+from gpupool.base.units import GIB
 from gpupool.fleet.tables import devices
 from gpupool.metering.tables import delivered, intervals
 from gpupool.model.claim import Shape
-from gpupool.model.vm import VM_COMMAND
 from gpupool.simulation.traces.job_drafts import parse_shape
 from gpupool.store.tables import events
-from gpupool.wire.jobs import JobOut, ResizeIn
+from gpupool.wire.jobs import ResizeIn
 from gpupool.wire.samples import JobSample
-from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
-from gpupool.wire.vm import VmIn
 from tests.support.house import House
 
 FACTS = {"cpu_count": 4, "memory_bytes": 16 * GIB}
@@ -36,17 +33,6 @@ def house(tmp_path: Path) -> Iterator[House]:
     made.allocations.placer.load()
     yield made
     made.close()
-
-
-def submit(house: House, name: str, cpus: int = 2, **more: Any) -> JobOut:
-    vm = VmIn(cpus=cpus, ram_bytes=GIB, image="/images/one.qcow2")
-    body = JobIn(
-        shape=ShapeIn(count=0, cpu_milli=1000 * cpus, host_bytes=GIB + 512 * MIB),
-        launch=LaunchIn(argv=[VM_COMMAND, "/images/one.qcow2"], vm=vm),
-        name=name,
-        **more,
-    )
-    return house.allocations.jobs.submit_job(body, house.admin, None).first
 
 
 def free_processors(cache: LedgerCache) -> list[int]:
@@ -69,7 +55,7 @@ def reload_cache(house: House) -> LedgerCache:
 
 
 def test_a_vm_without_a_card_holds_processors_of_its_node_and_no_seat(house: House) -> None:
-    job = submit(house, "build")
+    job = house.submit_vm(name="build")
     assert (job.state, job.node, job.device, job.seats) == ("starting", "node-1", None, [])
     assert (job.count, job.share, job.cpu_milli) == (0, "no GPU", 2000)
     assert count_rows(house, seats) == 0
@@ -82,8 +68,8 @@ def test_a_vm_without_a_card_holds_processors_of_its_node_and_no_seat(house: Hou
 
 
 def test_what_is_released_lets_the_next_one_start(house: House) -> None:
-    submit(house, "build", 3)
-    second = submit(house, "second", 3)
+    house.submit_vm(3, name="build")
+    second = house.submit_vm(3, name="second")
     assert second.state == "pending"
     assert "lack processors" in second.reason
     house.finish("build")
@@ -97,7 +83,7 @@ def test_what_is_released_lets_the_next_one_start(house: House) -> None:
 
 
 def test_a_server_that_starts_knows_the_job_and_what_it_holds(house: House) -> None:
-    job = submit(house, "build")
+    job = house.submit_vm(name="build")
     found = reload_cache(house)
     assert free_processors(found) == [2000]
     (running,) = found.build_snapshot().running
@@ -106,7 +92,7 @@ def test_a_server_that_starts_knows_the_job_and_what_it_holds(house: House) -> N
 
 
 def test_its_card_time_is_nothing_and_its_processor_time_is_booked(house: House) -> None:
-    job = submit(house, "build")
+    job = house.submit_vm(name="build")
     (work,) = house.work()
     house.report(work, "running", started_ns=5)
     house.metering.record_samples([JobSample(job=job.id, cpu_milliseconds=1500)])
@@ -122,7 +108,7 @@ def test_its_card_time_is_nothing_and_its_processor_time_is_booked(house: House)
 def test_a_node_without_an_open_card_takes_no_vm(house: House) -> None:
     house.fleet.release_devices(["node-1:0", "node-1:1"], False, house.admin)
     house.allocations.placer.load()
-    waits = submit(house, "build")
+    waits = house.submit_vm(name="build")
     assert waits.state == "pending"
     assert "all 2 cards are not adopted" in waits.reason
 
@@ -130,11 +116,11 @@ def test_a_node_without_an_open_card_takes_no_vm(house: House) -> None:
 @pytest.mark.parametrize("option", [{"preemptible": True}, {"reservation": "mine"}])
 def test_what_is_about_cards_is_refused(house: House, option: dict[str, Any]) -> None:
     with pytest.raises(BadOption, match="not preemptible and uses no reservation"):
-        submit(house, "build", **option)
+        house.submit_vm(name="build", **option)
 
 
 def test_there_is_no_share_to_resize_or_to_suspend(house: House) -> None:
-    submit(house, "build")
+    house.submit_vm(name="build")
     (work,) = house.work()
     house.report(work, "running", started_ns=5)
     with pytest.raises(RequestRejection, match="has no share that could be resized"):
@@ -145,14 +131,14 @@ def test_there_is_no_share_to_resize_or_to_suspend(house: House) -> None:
 
 def test_more_than_any_node_has_is_refused_at_once(house: House) -> None:
     with pytest.raises(RequestRejection, match=r"needs 9 processors .* nodes have at most 4"):
-        submit(house, "build", 9)
+        house.submit_vm(9, name="build")
 
 
 def test_the_log_of_a_pool_says_what_it_asked_for(house: House) -> None:
-    submit(house, "build")
+    house.submit_vm(name="build")
     with house.store.read() as connection:
         data = connection.execute(
             sa.select(events.c.data).where(events.c.kind == "job.submitted")
         ).scalar_one()
-    asked = Shape(0, None, 0, cpu_milli=2000, host_bytes=GIB + 512 * MIB)
+    asked = Shape(0, None, 0, cpu_milli=2000, host_bytes=3 * GIB // 2)
     assert parse_shape(data["shape"]) == asked
