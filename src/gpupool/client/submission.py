@@ -190,6 +190,11 @@ def share_shape(
             f"--memory {memory} without a share of the compute",
             hint=f"add it, e.g. --gpu 0.1 --memory {memory}, or --gpu 1 for the whole card",
         )
+    if gpu == "none":
+        raise BadFraction(
+            "--gpu none: a command shares a card; only a virtual machine can be without one",
+            hint="gpupool vm run --gpu none, or a small share: --gpu 0.1",
+        )
     milli, cards = (WHOLE, None) if gpu is None else parse_gpu(gpu)
     if count is not None:
         if cards is not None:
