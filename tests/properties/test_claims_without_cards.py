@@ -157,3 +157,47 @@ def test_nodes_give_what_they_have_and_no_card_with_it(both_libraries: list[Path
     lives = [live(seed, both_libraries) for seed in range(12)]
     assert sum(life.starts for life in lives) > 40, "too few claims without a card started"
     assert sum(life.evictions for life in lives) > 5, "no life had a preemption"
+
+
+def test_a_claim_is_promised_the_processors_that_come_back() -> None:
+    hosts = (8_000, 64 * GIB)
+    pool = cards("1x2xH200", hosts=hosts)
+    assert pool.hosts is not None
+    empty = np.zeros(1, dtype=np.int64)
+    full = replace(pool, hosts=replace(pool.hosts, free_cpu_milli=empty))
+    machine = RunningJob(
+        "vm",
+        "nlp",
+        0,
+        (),
+        (),
+        (),
+        Shape(0, None, 0, cpu_milli=8_000),
+        0,
+        ends_ns=100 * SECOND,
+        node=0,
+    )
+    waits = WaitingClass("nlp", 0, Shape(1000, cpu_milli=4_000), ("a",), 1, 0, seconds=600)
+    before = replace(snapshot(full, waits), running=(machine,))
+    plan = cycle(before, 10 * SECOND)
+    assert plan.placements == ()
+    assert plan.starts[waits.key].at_ns == 100 * SECOND
+    # Without the machine's node nothing would say when they come back.
+    unknown = replace(before, running=(replace(machine, node=None),))
+    assert waits.key not in cycle(unknown, 10 * SECOND).starts
+    # Processors alone cannot be held, so a claim without a card is promised nothing.
+    other = replace(waits, shape=Shape(0, None, 0, cpu_milli=4_000))
+    assert cycle(replace(before, waiting=(other,)), 10 * SECOND).starts == {}
+
+
+def test_a_job_that_leaves_frees_its_processors_for_the_next_claim() -> None:
+    pool = cards("1x1xH200", hosts=(8_000, 64 * GIB))
+    machine = RunningJob("vm", "nlp", 0, (), (), (), Shape(0, None, 0, cpu_milli=5_000), 0, node=0)
+    assert pool.hosts is not None
+    left = replace(pool.hosts, free_cpu_milli=pool.hosts.cpu_milli - 5_000)
+    state = PlanningState(replace(snapshot(replace(pool, hosts=left)), running=(machine,)))
+    mark = state.mark()
+    state.release_job(machine)
+    assert state.free.cpu_milli.tolist() == [8_000]
+    state.rollback(mark)
+    assert state.free.cpu_milli.tolist() == [3_000]
