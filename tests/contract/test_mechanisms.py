@@ -74,6 +74,7 @@ def views() -> Iterator[AllocationView]:
     yield replace(one, granted=(GrantedDevice(devices[2], 1000, devices[2].memory_bytes),))
     yield replace(one, granted=(GrantedDevice(devices[1], 300, 8 << 30),))
     yield replace(one, granted=(GrantedDevice(devices[1], 300, 8 << 30),), fence=False)
+    yield replace(one, machine=None)
     yield describe_share()
 
 
@@ -244,6 +245,8 @@ def resized(view: AllocationView) -> AllocationView:
 def test_another_size_is_in_the_share_file_and_twice_is_once(
     mechanism: Mechanism, view: AllocationView, tmp_path: Path
 ) -> None:
+    if not view.granted:
+        pytest.skip("a claim without a card has no size")
     prepared = mechanism.prepare(view, tmp_path)
     mechanism.resize(resized(view), tmp_path)
     before = tree(tmp_path)

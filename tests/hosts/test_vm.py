@@ -158,6 +158,35 @@ def test_a_vm_boots_survives_its_server_powers_off_and_leaves_nothing(
     assert usage[0]["cpu_milliseconds"] > 0
 
 
+def test_a_vm_without_a_card_leaves_all_cards_to_others(pool: RealPool, linux: list[str]) -> None:
+    pool.do("vm", "run", "--gpu", "none", *linux, "--name", "build")
+    await_text(pool, "build", guest.UP)
+    job = pool.job("build")
+    assert (job["count"], job["gpu_milli"], job["seats"], job["device"]) == (0, 0, [], None)
+    assert (job["share"], job["mechanism"], job["cpu_milli"]) == ("no GPU", "no-card", 1000)
+    assert job["node"] == "sim-0"
+    row = vm(pool, "build")
+    assert (row["state"], row["cards"], row["devices"]) == ("running", [], [])
+    assert pool.held_milli() == 0
+    # Both cards are free, also whole.
+    assert pool.run("run", "--gpu", "2", "--no-wait", "--", "true").returncode == 0
+    # What it holds of its node is on record, and comes back.
+    shown = pool.do("show", "build")
+    assert "no GPU" in shown
+    explained = pool.do("explain", "build")
+    assert "it takes no card" in explained
+
+    before = qemu_pids(pool)
+    os.kill(pool.server_pid(), signal.SIGKILL)
+    pool.up("--sim", pool.sim)
+    pool.until(lambda: vm(pool, "build")["state"] == "running", "the VM is taken back")
+    assert qemu_pids(pool) == before
+    assert pool.do("vm", "stop", "build") == "build done\n"
+    pool.do("vm", "start", "build")
+    pool.until_state("build", "running")
+    assert pool.job("build")["count"] == 0
+
+
 def test_a_guest_that_ignores_its_button_is_ended_after_the_grace(
     pool: RealPool, tiny: list[str]
 ) -> None:
@@ -258,7 +287,7 @@ def test_what_cannot_start_is_refused_with_what_was_found(
     (tmp_path / "notes.txt").write_text("no disk\n" * 200)
     refused = [
         (["--gpu", "0.3", *tiny], 3, "whole cards"),
-        (["--gpu", "none", *tiny], 3, "without a card"),
+        (["--gpu", "none", "--model", "L40S", *tiny], 2, "--model L40S with --gpu none"),
         (["--image", str(tmp_path / "notes.txt")], 2, "got text of 1600 bytes"),
         (["--image", str(tmp_path / "absent.qcow2")], 2, "No such file"),
         (["--image", "absent"], 5, "gpupool vm image list"),

@@ -57,6 +57,8 @@ def test_a_built_image_boots_with_cloud_init_and_lets_the_key_in(tmp_path: Path)
         assert devices.count("Virtio block device") == 2
         assert devices.count("Virtio network device") == 1
         assert ask_guest(pool, "hostname") == "dev\n"
+        key_words = ("-i", str(key), "debian@dev")
+        assert pool.run("vm", "ssh", *key_words, "whoami", timeout=600).stdout == "debian\n"
         assert ask_guest(pool, "sudo -n id -u") == "0\n"
         # What a guest of its own has: a host key, an identity, and the room of its disk.
         assert ask_guest(pool, "cat /etc/machine-id") not in ("", "uninitialized\n")
@@ -99,5 +101,5 @@ def ask_guest(pool: RealPool, command: str) -> str:
 def run_in_guest(pool: RealPool, command: str) -> subprocess.CompletedProcess[str]:
     """Run a command by `gpupool vm ssh`, with the key of this test."""
     key = str(pool.state_dir.parent / "key")
-    words = ("vm", "ssh", "-i", key, "-l", "debian", "dev", command)
+    words = ("vm", "ssh", "-i", key, "dev", "-l", "debian", command)
     return pool.run(*words, timeout=BOOT_SECONDS)

@@ -19,7 +19,7 @@ from gpupool.allocations.service import Allocations
 from gpupool.allocations.store.tables import allocations, jobs, seats
 from gpupool.base.errors import RequestRejection
 from gpupool.base.units import GIB
-from gpupool.fleet.tables import devices
+from gpupool.fleet.tables import devices, nodes
 from gpupool.metering.tables import intervals
 from gpupool.model.job import LIVE
 from gpupool.tenancy.tables import tenants
@@ -41,13 +41,19 @@ ENDS = st.sampled_from(
 )
 
 
+#: Of the node.
+CPUS = 8
+
+
 class Ledger(RuleBasedStateMachine):
-    """Three cards of 140 GiB, two tenants."""
+    """Three cards of 140 GiB on a node of 8 processors, two tenants."""
 
     @initialize()
     def build(self) -> None:
         self.directory = tempfile.TemporaryDirectory()
-        self.house = House(Path(self.directory.name), cards=3)
+        self.house = House(Path(self.directory.name), cards=0)
+        self.house.register(3, facts={"cpu_count": CPUS, "memory_bytes": 64 * GIB})
+        self.house.allocations.placer.load()
         for name in TENANTS:
             self.house.tenancy.tenants.create(self.house.admin, name, None)
         self.told: list[WorkOut] = []
@@ -73,6 +79,19 @@ class Ledger(RuleBasedStateMachine):
             self.house.submit(
                 gpu_milli, memory, count=count, tenant=tenant, sharing=sharing, wait=wait
             )
+        except RequestRejection as refusal:
+            assert refusal.code.startswith("GP-2")
+            assert self.rows() == before
+
+    @rule(
+        cpus=st.sampled_from([1, 3, CPUS, CPUS + 1]),
+        tenant=st.sampled_from(TENANTS),
+        wait=st.booleans(),
+    )
+    def submit_without_a_card(self, cpus: int, tenant: str, wait: bool) -> None:
+        before = self.rows()
+        try:
+            self.house.submit_vm(cpus, tenant=tenant, wait=wait)
         except RequestRejection as refusal:
             assert refusal.code.startswith("GP-2")
             assert self.rows() == before
@@ -151,6 +170,26 @@ class Ledger(RuleBasedStateMachine):
                 )
                 assert card.used_milli <= 1000
                 assert card.used_bytes <= 140 * GIB
+
+    @invariant()
+    def the_node_gives_what_its_jobs_ask_and_never_more_than_it_has(self) -> None:
+        if not hasattr(self, "house"):
+            return
+        with self.house.store.read() as connection:
+            asked = connection.execute(
+                sa.select(
+                    sa.func.coalesce(sa.func.sum(allocations.c.cpu_milli), 0),
+                    sa.func.coalesce(sa.func.sum(allocations.c.host_bytes), 0),
+                ).where(allocations.c.state != "released")
+            ).one()
+            used = connection.execute(
+                sa.select(nodes.c.used_cpu_milli, nodes.c.used_host_bytes)
+            ).one()
+        assert tuple(used) == tuple(asked)
+        assert used.used_cpu_milli <= 1000 * CPUS
+        hosts = self.house.allocations.cache.build_snapshot().cards.hosts
+        assert hosts is not None
+        assert hosts.free_cpu_milli.tolist() == [1000 * CPUS - used.used_cpu_milli]
 
     @invariant()
     def tenants_hold_what_their_seats_add_up_to(self) -> None:

@@ -18,6 +18,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.model.job import LIVE, JobState
 from gpupool.model.numa import NumaNode, write_numa_nodes
 from gpupool.model.tenant import Principal, UserRole
+from gpupool.model.vm import VM_COMMAND
 from gpupool.scheduling.preemption.victims import DEFAULT_PREEMPTION_RULES, PreemptionRules
 from gpupool.store.database import connect, open_store, sqlite_url
 from gpupool.store.tables import metadata, pool
@@ -27,6 +28,7 @@ from gpupool.wire.fleet import DeviceIn, NodeIn, ReportIn, ReportsIn, WorkOut
 from gpupool.wire.jobs import JobOut
 from gpupool.wire.networks import NetworkJoinIn
 from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
+from gpupool.wire.vm import VmIn
 
 assert gpupool.allocations.store.tables.jobs.metadata is metadata
 
@@ -108,6 +110,16 @@ class House:
         )
         assert isinstance(who, Principal)
         return self.allocations.jobs.submit_job(body, who, None).first
+
+    def submit_vm(self, cpus: int = 2, **options: Any) -> JobOut:
+        """A virtual machine without a card, of so many processors and 1.5 GiB."""
+        vm = VmIn(cpus=cpus, ram_bytes=GIB, image="/images/one.qcow2")
+        body = JobIn(
+            shape=ShapeIn(count=0, cpu_milli=1000 * cpus, host_bytes=3 * GIB // 2),
+            launch=LaunchIn(argv=[VM_COMMAND, "/images/one.qcow2"], vm=vm),
+            **options,
+        )
+        return self.allocations.jobs.submit_job(body, self.admin, None).first
 
     def job(self, name: str) -> JobOut:
         return self.allocations.jobs.get_job(name, self.admin)

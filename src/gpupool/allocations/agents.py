@@ -168,7 +168,7 @@ class AgentService:
                 self._metering.note_memory(job, used)
         for job in effects.ended:
             self.used_at_resize.pop(job, None)
-        if effects.granted.cards or effects.requeued or effects.emptied:
+        if effects.granted.cards or effects.granted.hosts or effects.requeued or effects.emptied:
             self._store.notifier.publish_topics({"queue"})
         return effects.stale
 

@@ -81,6 +81,7 @@ class Allocations:
         self.job_limits = job_limits
         self.container_policy = container_policy
         self.cache = LedgerCache(policy, store.clock.now_ns)
+        fleet.cards.list_owners = self.cache.list_card_owners
         self.placer = Placer(store, self.cache, metering, on_error, rules)
         self.quiet_moves = AutomaticDefragmentation(store, self.cache, self.placer, quiet_budget)
         self.leases = Leases(self._stop_expired)

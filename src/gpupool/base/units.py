@@ -249,13 +249,18 @@ def format_share(
 ) -> str:
     """Format the two numbers of a share; the name of a partition comes before them.
 
-    `unpromised` names a kind of sharing that promises no compute: it replaces the percentage.
+    A `count` of 0 is a claim without a card. `unpromised` names a kind of sharing that promises no
+    compute: it replaces the percentage.
 
     >>> format_share(300, 8 * GIB)
     '0.30 GPU (30 % compute) + 8192 MiB'
     >>> format_share(142, 16 * GIB, profile="1g.18gb")
     '1g.18gb: 0.142 GPU (14.2 % compute) + 16384 MiB'
+    >>> format_share(0, None, 0)
+    'no GPU'
     """
+    if count == 0:
+        return "no GPU"
     compute = unpromised or f"{format_percent(gpu_milli)} % compute"
     default = "its own memory" if profile else "its part of the memory"
     memory = format_mib(memory_bytes) if memory_bytes is not None else default

@@ -10,7 +10,7 @@ name or that of any of its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ from gpupool.base.ids import check_name
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet import modes, spans
 from gpupool.fleet.agent_liveness import SILENT_AFTER_SECONDS, AgentLiveness
+from gpupool.fleet.card_description import CardDescriber
 from gpupool.fleet.changing import (
     refuse_clusters,
     refuse_used,
@@ -46,7 +47,7 @@ from gpupool.fleet.lookup import (
 from gpupool.fleet.mode_service import CardModeService
 from gpupool.fleet.registration import check_body
 from gpupool.fleet.tables import devices, nodes
-from gpupool.fleet.views import DeviceObservation, device_out, node_out
+from gpupool.fleet.views import DeviceObservation, node_out
 from gpupool.model.device import DeviceState
 from gpupool.model.tenant import Principal
 from gpupool.store.database import Store, WriteTransaction
@@ -66,6 +67,7 @@ class FleetService:
         self.modes = CardModeService(store, self.find_agent)
         self._liveness = AgentLiveness()
         self._samples = LatestSamples()
+        self.cards = CardDescriber(self.get_usage)
 
     # Nodes ----------------------------------------------------------------------------------------
 
@@ -192,7 +194,7 @@ class FleetService:
         """Return a card by uuid or `node:index`; the index is enough for a pool of one node."""
         with self._store.read() as connection:
             row = find_device(connection, text)
-            return self._device_out(row, principal, modes.read_switches(connection))
+            return self.cards.describe_cards(connection, [row], principal)[0]
 
     def list_devices(
         self,
@@ -225,8 +227,7 @@ class FleetService:
                 later = sa.and_(devices.c.node_id == node_id, devices.c.idx > index)
                 query = query.where(sa.or_(devices.c.node_id > node_id, later))
             rows = connection.execute(query).all()
-            switches = modes.read_switches(connection)
-        shown = [self._device_out(row, principal, switches) for row in rows[:limit]]
+            shown = self.cards.describe_cards(connection, rows[:limit], principal)
         return Page[DeviceOut](items=shown, next=shown[-1].name if len(rows) > limit else None)
 
     def adopt_devices(self, names: Sequence[str], principal: Principal) -> list[DeviceOut]:
@@ -312,23 +313,9 @@ class FleetService:
     # Inside
     # --------------------------------------------------------------------------------------------
 
-    def _device_out(self, row: Any, principal: Principal, switches: Mapping[int, Any]) -> DeviceOut:
-        return device_out(
-            row,
-            row.node_name,
-            self.get_usage(row.uuid),
-            names_shown=principal.sees_all,
-            switch=modes.describe_switch(row, switches.get(row.id)),
-        )
-
     def _read_devices(self, rows: Sequence[Any], principal: Principal) -> list[DeviceOut]:
         with self._store.read() as connection:
-            ids = [row.id for row in rows]
-            switches = modes.read_switches(connection)
-            found = {}
-            for row in connection.execute(select_cards().where(devices.c.id.in_(ids))):
-                found[row.id] = self._device_out(row, principal, switches)
-        return [found[row_id] for row_id in ids]
+            return self.cards.read_cards(connection, rows, principal)
 
     def _check_agent(self, row: Any, agent: str, principal: Principal) -> None:
         """Refuse another agent while the node's own is heard; an admin may hand the node over."""

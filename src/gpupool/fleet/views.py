@@ -58,14 +58,18 @@ def device_out(
     *,
     names_shown: bool,
     switch: ModeSwitchOut | None = None,
+    owner: str | None = None,
 ) -> DeviceOut:
     """Return a card's row for the wire.
 
     Args:
         names_shown: Whether the caller may know which processes outside the pool run on it.
         switch: Its switch to another mode, while one is under way.
+        owner: Whose MPS clients it serves, as the caller may read it.
     """
-    milli, size = (0, 0) if row.of_cluster else compute_largest_share(row)
+    # What is free on a card of an MPS owner goes to MPS shares of that owner alone.
+    is_closed = row.of_cluster or owner is not None
+    milli, size = (0, 0) if is_closed else compute_largest_share(row)
     return DeviceOut(
         name=device_name(node, row.idx),
         uuid=row.uuid,
@@ -91,6 +95,7 @@ def device_out(
         facts=public_facts(row.facts),
         mode=row.facts.get("mode", "plain"),
         switch=switch,
+        mps_owner=owner,
         generation=row.generation,
         cluster=row.of_cluster,
     )

@@ -17,6 +17,7 @@ from gpupool.mechanisms.layers.memgroup import DriverMemoryLimits
 from gpupool.mechanisms.mig.mechanism import MigMechanism
 from gpupool.mechanisms.mps.mechanism import MpsMechanism
 from gpupool.mechanisms.mps.refusal import SHARING
+from gpupool.mechanisms.no_card import NoCard
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.passthrough import PassthroughMechanism
 from gpupool.mechanisms.share import CountedShare
@@ -39,6 +40,7 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
             FenceMechanism(),
             CountedShare(),
             MpsMechanism(),
+            NoCard(),
         )
     }
 )

@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.metering.tables import add_rows, delivered, intervals, job_usage, jobs_view
+from gpupool.metering.tables import (
+    add_rows,
+    allocations_view,
+    delivered,
+    intervals,
+    job_usage,
+    jobs_view,
+)
 from gpupool.store.database import WriteTransaction
 from gpupool.wire.samples import CardUse, JobSample
 
@@ -202,7 +209,12 @@ def write_samples(write: WriteTransaction, samples: Collection[JobSample]) -> se
     open_seats = sa.select(intervals.c.job_id).where(
         intervals.c.end_s.is_(None), intervals.c.job_id.in_(list(sums))
     )
-    held = set(write.execute(open_seats).scalars())
+    # A claim without a card has no seat; the words are those of the index on allocations.
+    without_card = sa.select(allocations_view.c.job_id).where(
+        allocations_view.c.state != sa.literal_column("'released'"),
+        allocations_view.c.job_id.in_(list(sums)),
+    )
+    held = set(write.execute(sa.union(open_seats, without_card)).scalars())
     over = set(by_job)
     for row in rows:
         if row.id in held:

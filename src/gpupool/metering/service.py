@@ -30,7 +30,7 @@ from gpupool.metering.samples import (
     read_sums,
     write_samples,
 )
-from gpupool.metering.tables import intervals, jobs_view
+from gpupool.metering.tables import allocations_view, intervals, jobs_view, seats_view
 from gpupool.metering.use import compute_job_use
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction
@@ -52,10 +52,18 @@ LIVE_LIMIT = 200
 _OPEN = sa.and_(
     intervals.c.allocation_id.in_(sa.bindparam("ids", expanding=True)), intervals.c.end_s.is_(None)
 )
-_JOBS_OF_OPEN = (
-    sa.select(jobs_view)
-    .join_from(intervals, jobs_view, jobs_view.c.id == intervals.c.job_id)
-    .where(_OPEN)
+#: An allocation without a card has no seat, so there is no interval of it at any time.
+_WITHOUT_CARD = sa.and_(
+    allocations_view.c.id.in_(sa.bindparam("ids", expanding=True)),
+    ~sa.exists().where(seats_view.c.allocation_id == allocations_view.c.id),
+)
+_JOBS_OF_OPEN = sa.select(jobs_view).where(
+    jobs_view.c.id.in_(
+        sa.union(
+            sa.select(intervals.c.job_id).where(_OPEN),
+            sa.select(allocations_view.c.job_id).where(_WITHOUT_CARD),
+        )
+    )
 )
 _FORGET_EMPTY = intervals.delete().where(_OPEN, intervals.c.start_s >= sa.bindparam("now_s"))
 _END_OPEN = intervals.update().where(_OPEN).values(end_s=sa.bindparam("now_s"))

@@ -165,7 +165,9 @@ allocations_view = sa.table(
     sa.column("id", sa.BigInteger),
     sa.column("job_id", sa.BigInteger),
     sa.column("sharing", sa.String),
+    sa.column("state", sa.String),
 )
+seats_view = sa.table("seats", sa.column("allocation_id", sa.BigInteger))
 claims_view = sa.table("claims", sa.column("id", sa.BigInteger), sa.column("sharing", sa.String))
 
 

@@ -82,8 +82,8 @@ class Shape:
     means `memory_milli` thousandths of the card's memory, and where that is None too, the same part
     of its memory as of its compute. `cpu_milli` and `host_bytes` are processors and main memory of
     the node for the whole claim, 0 for no particular amount. `model` may name several, joined by
-    `|`. A `count` of 0 is a claim to the node's processors and memory alone: traces have them, the
-    pool takes none in.
+    `|`. A `count` of 0 is a claim to the node's processors and memory alone, without a card; its
+    `gpu_milli` is 0.
     """
 
     gpu_milli: int
@@ -151,6 +151,29 @@ class Shape:
         return text.replace(
             "its part of the memory", f"{format_percent(self.memory_milli)} % of the memory"
         )
+
+
+#: What a caller reads of an owner of another tenant: it must not learn which others there are.
+FOREIGN_OWNER = "another tenant"
+
+
+def describe_owner(owner: str, tenant: str, *, everything: bool = False) -> str:
+    """Describe an owner to a caller of a tenant.
+
+    Args:
+        owner: As claims have it.
+        tenant: The caller's.
+        everything: The caller may see all tenants.
+
+    >>> describe_owner("nlp/alice", "nlp"), describe_owner("nlp", "nlp")
+    ('alice', 'tenant nlp')
+    >>> describe_owner("nlp/alice", "ops"), describe_owner("nlp/alice", "ops", everything=True)
+    ('another tenant', 'nlp/alice')
+    """
+    named, _, account = owner.partition("/")
+    if named == tenant:
+        return account or f"tenant {tenant}"
+    return owner if everything else FOREIGN_OWNER
 
 
 @dataclass(frozen=True)

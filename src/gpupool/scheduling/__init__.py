@@ -18,6 +18,7 @@ from gpupool.scheduling.filtering.capacity_report import (
     ModelCapacity,
     ShapeFragments,
     compute_mean_fragment,
+    find_owned_cards,
     list_model_capacities,
     list_shape_fragments,
 )
@@ -203,6 +204,7 @@ __all__ = [
     "describe_refusal",
     "explain_claim",
     "find_best_group",
+    "find_owned_cards",
     "find_policy",
     "find_quota_obstacle",
     "format_resubmission",

@@ -33,6 +33,8 @@ class CommandParser(argparse.ArgumentParser):
         examples: Command lines, shown as they are.
         placeholder: What stands behind the options in the usage, for `run` and `submit`.
         children: The verbs of a command that has some.
+        split_words: Splits words into those of this parser and a command for another program, which
+            then is `command` of the options; None where no command follows.
     """
 
     def __init__(self, prog: str = "", summary: str = "", **settings: Any) -> None:
@@ -44,6 +46,7 @@ class CommandParser(argparse.ArgumentParser):
         self.examples: list[str] = []
         self.placeholder = ""
         self.children: argparse._SubParsersAction[CommandParser] | None = None
+        self.split_words: Callable[[Sequence[str]], tuple[list[str], list[str]]] | None = None
         self._optionals.title = "options"
         self.add_argument(
             "-h",
@@ -57,6 +60,17 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise BadOption where argparse would print its usage and exit."""
         raise BadOption(_reword_error(message), hint=f"{self.prog} --help")
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse the words of this parser; a command behind them is not looked at."""
+        if self.split_words is None:
+            return super().parse_known_args(args, namespace)
+        words, command = self.split_words(args or ())
+        options, unknown = super().parse_known_args(words, namespace)
+        options.command = command
+        return options, unknown
 
     def add_verbs(self) -> argparse._SubParsersAction[CommandParser]:
         """Make this a command with verbs, as `gpupool tenant create`."""

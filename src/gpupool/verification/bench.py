@@ -25,7 +25,7 @@ from gpupool.base.errors import (
     WrongState,
 )
 from gpupool.base.units import MIB
-from gpupool.client.submission import capture
+from gpupool.client.launch_capture import capture
 from gpupool.client.transport import Api
 from gpupool.verification.records import BurnRecord
 

@@ -27,6 +27,14 @@ class ModelRoom(WireModel):
         default_factory=dict,
         description="by profile, how many could be cut now, if only that one is",
     )
+    mps_cards: int = Field(
+        0,
+        description="cards that serve MPS clients, of one owner each; no other field has what is "
+        "free on them",
+    )
+    mps_free_milli: int = Field(
+        0, description="what is free on these, for MPS shares of their owners alone"
+    )
 
 
 class NodeRoom(WireModel):

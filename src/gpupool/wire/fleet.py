@@ -122,6 +122,11 @@ class DeviceOut(WireModel):
     switch: ModeSwitchOut | None = Field(
         None, description="its switch to another mode, while one is under way"
     )
+    mps_owner: str | None = Field(
+        None,
+        description="whose MPS clients it serves: what is free on it goes to MPS shares of that "
+        "account alone; `another tenant` for a caller of another one; null: it serves none",
+    )
     generation: int
     cluster: bool = Field(
         False, description="a cluster hands it out: nothing is placed on it from here"
@@ -184,6 +189,7 @@ class WorkOut(WireModel):
         default_factory=list, description="the best first; empty: the agent chooses"
     )
     seats: list[WorkSeat]
+    node: str = Field("", description="its node, where it has no card")
     argv: list[str]
     cwd: str
     env: dict[str, str]

@@ -59,7 +59,9 @@ class ShapeIn(WireModel):
     memory_typed: str | None = Field(
         None, max_length=32, description="as the user wrote it, for refusals"
     )
-    count: int = Field(1, ge=-BIG, le=BIG)
+    count: int = Field(
+        1, ge=-BIG, le=BIG, description="cards of one node; 0: none, for a virtual machine"
+    )
     model: str | None = Field(None, max_length=63)
     labels: dict[Name, Annotated[str, Field(max_length=255)]] = Field(
         default_factory=dict, max_length=32

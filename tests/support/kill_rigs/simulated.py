@@ -40,6 +40,11 @@ def describe_simulated(milli: int, *, fence: bool = True) -> AllocationView:
     )
 
 
+def describe_no_card() -> AllocationView:
+    """An allocation without a card, on a node of simulated cards."""
+    return replace(describe_simulated(300), granted=(), machine=None)
+
+
 def resize_view(view: AllocationView) -> AllocationView:
     """The same allocation, later, with another size."""
     granted = tuple(replace(one, gpu_milli=450, memory_bytes=3 << 30) for one in view.granted)
@@ -110,4 +115,5 @@ BUILDERS: dict[str, RigBuilder] = {
     "mechanism fence": make_simulated("fence", partial(describe_simulated, 300)),
     "mechanism share": make_simulated("share", partial(describe_simulated, 300, fence=False)),
     "mechanism mps": build_mps,
+    "mechanism no-card": make_simulated("no-card", describe_no_card),
 }

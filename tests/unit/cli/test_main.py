@@ -59,6 +59,7 @@ SUBMIT = {
     *(
         "gpupool.client.messages",
         "gpupool.client.sockets",
+        "gpupool.client.launch_capture",
         "gpupool.client.submission",
         "gpupool.client.transport",
     ),

@@ -18,7 +18,8 @@ from gpupool.base.errors import (
     CommandNotFound,
     GpupoolError,
 )
-from gpupool.client.submission import capture, job_body, resize_body
+from gpupool.client.launch_capture import capture
+from gpupool.client.submission import job_body, resize_body
 
 GIB = 1 << 30
 
@@ -99,6 +100,12 @@ def test_a_share_without_a_promise_needs_no_share_of_the_compute(sharing: str) -
             None,
         ),
         ({"memory": "8GiB"}, BadFraction, "--memory 8GiB without a share of the compute", None),
+        (
+            {"gpu": "none"},
+            BadFraction,
+            "--gpu none: a command shares a card; only a virtual machine can be without one",
+            "gpupool vm run --gpu none, or a small share: --gpu 0.1",
+        ),
         ({"gpu": "0.1", "memory": "8"}, BadQuantity, "8 bytes? did you mean 8GiB?", "write 8GiB"),
         ({"gpu": "0.1", "sharing": "fast"}, BadOption, "--sharing 'fast' is not known", None),
         ({"gpu": "0.1", "labels": ["rack"]}, BadOption, "--label 'rack' is no label", None),

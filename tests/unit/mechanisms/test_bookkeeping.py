@@ -87,11 +87,12 @@ def test_a_share_that_the_card_cannot_hold_is_refused_with_the_numbers(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_allocation_without_a_card_is_served_by_nobody() -> None:
-    with pytest.raises(
-        RequestRejection, match=r"whole: it has no card; mig: .*; fence: .*; share: it has no card"
-    ):
-        choose_mechanism(view())
+def test_an_allocation_without_a_card_is_served_by_the_mechanism_for_none_alone() -> None:
+    empty = view()
+    assert choose_mechanism(empty) is MECHANISMS["no-card"]
+    refusals = {name: one.explain_refusal(empty) for name, one in MECHANISMS.items()}
+    assert [name for name, reason in refusals.items() if not reason] == ["no-card"]
+    assert "it has card" in MECHANISMS["no-card"].explain_refusal(view(part(CARDS[0], 300, 1024)))
 
 
 def test_a_part_of_a_card_is_not_handed_over_whole(tmp_path: Path) -> None:

@@ -114,18 +114,20 @@ def make_allocation_view(
         probes: The probe of each node; needed for simulated cards only.
 
     Raises:
-        NotFound: A card of the work is not on the nodes now.
+        NotFound: A card of the work, or the node of work without cards, is not here now.
     """
     cards: dict[str, tuple[str, Device]] = {}
     for name, devices in nodes.items():
         for device in devices:
             cards[device.uuid] = (name, device)
     missing = [seat for seat in work.seats if seat.uuid not in cards]
-    if missing or not work.seats:
-        gone = f"card {missing[0].uuid} is not on this node now" if missing else "it has no card"
+    node = cards[work.seats[0].uuid][0] if work.seats and not missing else work.node
+    if missing or node not in nodes:
+        gone = f"card {missing[0].uuid} is not on this node now" if missing else "its node is gone"
         raise NotFound(f"allocation {work.allocation}: {gone}", hint="the job is placed again")
-    node = cards[work.seats[0].uuid][0]
-    machine = describe_simulated_node(probes[node]) if node in probes else None
+    # Work without a card sees nothing of the node's simulated cards either.
+    simulated = work.seats and node in probes
+    machine = describe_simulated_node(probes[node]) if simulated else None
     costs = machine.costs if machine else {}
     granted = [
         _make_granted_device(seat, cards[seat.uuid][1], costs.get(seat.uuid)) for seat in work.seats

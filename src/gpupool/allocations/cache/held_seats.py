@@ -55,7 +55,9 @@ class HeldSeats:
         """Note jobs that hold seats from now on, or hold others than before."""
         for holder in holders:
             self._holders[holder.job] = holder
-            running = holder.build_running_job(self._cards.index, self._estimate(holder))
+            running = holder.build_running_job(
+                self._cards.index, self._cards.node_index, self._estimate(holder)
+            )
             if running is None:
                 # One of its cards is not in the columns; it comes back when the card does.
                 self._running.remove_job(holder.job)
@@ -107,6 +109,13 @@ class HeldSeats:
     def list_card_owners(self) -> Mapping[int, str]:
         """Return the owner of each card that serves MPS shares, by row."""
         return self._running.list_card_owners()
+
+    def list_owners_by_card(self) -> dict[str, str]:
+        """Return the owner of each card that serves MPS shares, by uuid."""
+        columns = self._cards.columns
+        if columns is None:
+            return {}
+        return {columns.uuids[row]: owner for row, owner in self.list_card_owners().items()}
 
     def build_migration_holds(self, shape_of: Callable[[str], Shape | None]) -> list[MigrationHold]:
         """Build the holds of a snapshot.

@@ -304,6 +304,11 @@ class LedgerCache:
         with self.lock:
             return self._reservations
 
+    def list_card_owners(self) -> dict[str, str]:
+        """List the owner of each card that serves MPS clients, by uuid."""
+        with self.lock:
+            return self._held.list_owners_by_card()
+
     def list_jobs_to_recover(self) -> list[str]:
         """List jobs on cards that are not well, which may start elsewhere and do not leave yet."""
         with self.lock:

@@ -35,7 +35,8 @@ class LiveCards:
         self._cuts: dict[int, PartitionLayout] = {}
         #: Facts of cards in partition mode, by row: they name the slots that foreign pieces take.
         self._facts: dict[int, Mapping[str, Any]] = {}
-        self._node_at: dict[str, int] = {}
+        #: The number of each node in `columns`, by name.
+        self.node_index: Mapping[str, int] = {}
         self._node_generation: dict[str, int] = {}
 
     def load_rows(self, rows: Sequence[Any]) -> None:
@@ -44,7 +45,7 @@ class LiveCards:
         self._cuts = dict(self.columns.layouts)
         self._facts = {at: rows[at].facts for at in self._cuts}
         self.index = {uuid: n for n, uuid in enumerate(self.columns.uuids)}
-        self._node_at = {name: n for n, name in enumerate(self.columns.nodes)}
+        self.node_index = {name: n for n, name in enumerate(self.columns.nodes)}
         self._node_generation = {row.node: row.node_generation for row in rows}
 
     def record_cards(self, notes: Iterable[CardUpdate]) -> None:
@@ -66,7 +67,7 @@ class LiveCards:
         """Apply updates of hosts; older generations are ignored."""
         hosts = None if self.columns is None else self.columns.hosts
         for note in notes:
-            at = self._node_at.get(note.node)
+            at = self.node_index.get(note.node)
             if (
                 hosts is not None
                 and at is not None

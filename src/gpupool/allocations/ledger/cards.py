@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from gpupool.allocations.ledger.cache_updates import CardUpdate
 from gpupool.allocations.ledger.running_jobs import read_piece
 from gpupool.base.errors import StaleGeneration
-from gpupool.fleet.tables import devices, nodes
+from gpupool.fleet.tables import devices
 from gpupool.model.allocation import Seat
 from gpupool.model.device import DeviceState
 from gpupool.model.partition import (
@@ -67,8 +67,7 @@ _CARDS = sa.select(
     devices.c.used_bytes,
     devices.c.generation,
     devices.c.pieces,
-    nodes.c.agent,
-).join(nodes, nodes.c.id == devices.c.node_id)
+)
 _BY_UUID = _CARDS.where(devices.c.uuid.in_(sa.bindparam("cards", expanding=True)))
 _BY_ID = _CARDS.where(devices.c.id.in_(sa.bindparam("cards", expanding=True)))
 _USE = sa.select(
@@ -115,7 +114,7 @@ def take_cards(write: WriteTransaction, placements: Sequence[JobPlacement]) -> d
     for uuid, use in taken.items():
         amounts = {"milli": use["milli"], "bytes": use["bytes"], "more": use["shares"]}
         rows.append({"card": uuid, "read": read[uuid], **amounts})
-    if write.execute(_TAKE, rows).rowcount != len(rows):
+    if rows and write.execute(_TAKE, rows).rowcount != len(rows):
         raise StaleGeneration("a card changed while the plan was made", hint="plan again")
     _add_pieces(write, seats)
     return {row.uuid: row for row in write.execute(_BY_UUID, {"cards": list(taken)})}
@@ -153,7 +152,8 @@ def free_cards(write: WriteTransaction, freed: Mapping[int, Counter[str]]) -> No
     for card, use in freed.items():
         amounts = {"milli": use["milli"], "bytes": use["bytes"], "fewer": use["shares"]}
         rows.append({"card": card, **amounts})
-    write.execute(_FREE, rows)
+    if rows:
+        write.execute(_FREE, rows)
 
 
 def remove_pieces(write: WriteTransaction, seats_back: Iterable[Row]) -> None:

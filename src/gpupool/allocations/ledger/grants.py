@@ -15,7 +15,7 @@ from gpupool.allocations.ledger.cards import (
     take_cards,
 )
 from gpupool.allocations.ledger.holdings import add_holdings
-from gpupool.allocations.ledger.hosts import take_hosts
+from gpupool.allocations.ledger.hosts import read_nodes, take_hosts
 from gpupool.allocations.ledger.running_jobs import (
     SeatHolder,
     build_holder,
@@ -25,7 +25,6 @@ from gpupool.allocations.store.gangs import read_shape
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.base.ids import new_id
 from gpupool.base.units import MIB
-from gpupool.fleet.tables import nodes
 from gpupool.metering.service import MeteringService
 from gpupool.model.allocation import AllocationState
 from gpupool.model.claim import SharingKind
@@ -82,9 +81,6 @@ _START_JOBS = (
 # The ids come back in the order of the rows, so that seats are written to the right allocations.
 _NEW_ALLOCATION = allocations.insert().returning(allocations.c.id, sort_by_parameter_order=True)
 _NEW_SEAT = seats.insert()
-_NODE_LABELS = sa.select(nodes.c.name, nodes.c.labels).where(
-    nodes.c.name.in_(sa.bindparam("nodes", expanding=True))
-)
 
 
 def write_grants(
@@ -117,10 +113,11 @@ def write_grants(
     # Cards first: a stale plan fails here, before anything else was written for nothing.
     cards = take_cards(write, valid)
     hosts = take_hosts(write, valid, pending)
-    allocation_ids = _insert_allocations(write, valid, pending, cards)
+    places = read_nodes(write, {placement.node for placement in valid})
+    allocation_ids = _insert_allocations(write, valid, pending, places)
     _create_ports(write, zip(allocation_ids, valid, strict=True), pending)
     _insert_seats(write, metering, zip(allocation_ids, valid, strict=True), pending, cards)
-    write.announce(*(("node", card.agent) for card in cards.values()))
+    write.announce(*(("node", node.agent) for node in places.values()))
     _start_jobs(write, valid, pending)
     granted = LedgerChange(
         jobs=tuple(placement.job for placement in valid),
@@ -171,7 +168,8 @@ def _build_holders(
     for placement in placements:
         row = pending[placement.job]
         shape = shapes[row.claim_id]
-        holders.append(build_holder(row, shape, placement.seats, write.now_ns, placement.numa))
+        where = (placement.numa, placement.node)
+        holders.append(build_holder(row, shape, placement.seats, write.now_ns, *where))
     return tuple(holders)
 
 
@@ -188,11 +186,11 @@ def _insert_allocations(
     write: WriteTransaction,
     placements: Sequence[JobPlacement],
     pending: Mapping[str, Row],
-    cards: Mapping[str, Row],
+    places: Mapping[str, Row],
 ) -> Sequence[int]:
     """Insert an allocation for each placement; return their row ids in the same order."""
     generation = write.touch_ledger()
-    defaults = _read_sharing_defaults(write, placements, pending)
+    defaults = _find_sharing_defaults(placements, pending, places)
     rows = list[dict[str, Any]]()
     for placement in placements:
         job = pending[placement.job]
@@ -200,7 +198,7 @@ def _insert_allocations(
             "public_id": new_id("a"),
             "job_id": job.job_id,
             "claim_id": job.claim_id,
-            "node_id": cards[placement.seats[0].device].node_id,
+            "node_id": places[placement.node].id,
             "state": AllocationState.GRANTED,
             "generation": generation,
             "why": placement.why[:200],
@@ -231,18 +229,15 @@ def _create_ports(
             create_port(write, job.network_id, allocation, name, job.security_groups or ())
 
 
-def _read_sharing_defaults(
-    write: WriteTransaction, placements: Sequence[JobPlacement], pending: Mapping[str, Row]
+def _find_sharing_defaults(
+    placements: Sequence[JobPlacement], pending: Mapping[str, Row], places: Mapping[str, Row]
 ) -> dict[str, SharingKind]:
-    """Read the sharing of the jobs that name none, by job, as their nodes' labels say it now."""
-    unnamed = {p.job: p.node for p in placements if not pending[p.job].names_sharing}
-    if not unnamed:
-        return {}
-    rows = write.execute(_NODE_LABELS, {"nodes": list(set(unnamed.values()))})
-    labels = {row.name: row.labels for row in rows}
-    found = {}
-    for job, node in unnamed.items():
-        found[job] = choose_sharing(read_shape(pending[job]), labels[node])
+    """Find the sharing of the jobs that name none, by job, as their nodes' labels say it now."""
+    found = dict[str, SharingKind]()
+    for placement in placements:
+        job = pending[placement.job]
+        if not job.names_sharing:
+            found[placement.job] = choose_sharing(read_shape(job), places[placement.node].labels)
     return found
 
 
@@ -272,7 +267,8 @@ def _insert_seats(
             piece = _build_piece_columns(seat.partition)
             taken.append({**where, "memory_bytes": seat.memory_bytes, **piece})
             metered.append({**where, **owner, "memory_mib": seat.memory_bytes // MIB})
-    write.execute(_NEW_SEAT, taken)
+    if taken:
+        write.execute(_NEW_SEAT, taken)
     # In the same transaction, so that no second of a seat is unbilled and none billed without it.
     metering.open_seats(write, metered)
 

@@ -64,6 +64,9 @@ _HELD = (
     )
 )
 _USE = sa.select(*_COLUMNS)
+_BY_NAME = sa.select(nodes.c.id, nodes.c.name, nodes.c.agent, nodes.c.labels).where(
+    nodes.c.name.in_(sa.bindparam("nodes", expanding=True))
+)
 
 
 @dataclass
@@ -160,6 +163,19 @@ def free_hosts(write: WriteTransaction, allocation_ids: Sequence[int]) -> tuple[
     for row in write.execute(_HELD, {"allocations": list(allocation_ids)}):
         less[row.name].add(row.cpu_milli, row.host_bytes, read_numa_parts(row.numa))
     return _build_host_updates(_update_node(write, node, use, -1) for node, use in less.items())
+
+
+def read_nodes(write: WriteTransaction, names: Iterable[str]) -> dict[str, Row]:
+    """Read id, agent and labels of nodes, by name.
+
+    Raises:
+        StaleGeneration: A node has gone since the plan.
+    """
+    wanted = set(names)
+    rows = {row.name: row for row in write.execute(_BY_NAME, {"nodes": sorted(wanted)})}
+    if rows.keys() != wanted:
+        raise StaleGeneration("a node went while the plan was made", hint="plan again")
+    return rows
 
 
 def read_all_hosts(connection: sa.Connection) -> tuple[HostUpdate, ...]:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gpupool.allocations.store.gangs import read_least_members, read_shape
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.fleet.tables import devices
+from gpupool.fleet.tables import devices, nodes
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
 from gpupool.model.numa import NumaPart, read_numa_parts
@@ -38,8 +38,10 @@ _HELD = (
         allocations.c.id.label("allocation"),
         allocations.c.granted_ns,
         allocations.c.numa,
+        nodes.c.name.label("node"),
     )
     .join(allocations, allocations.c.job_id == jobs.c.id)
+    .join(nodes, nodes.c.id == allocations.c.node_id)
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(tenants, tenants.c.id == jobs.c.tenant_id)
     .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
@@ -86,16 +88,22 @@ class SeatHolder:
     role: str = ""
     #: The members of its role that its gang needs; None outside a gang.
     least: int | None = None
+    #: The name of its node.
+    node: str = ""
 
-    def build_running_job(self, index: Mapping[str, int], seconds: int | None) -> RunningJob | None:
-        """Build the job as the snapshot has it; None while one of its cards is absent.
+    def build_running_job(
+        self, index: Mapping[str, int], nodes: Mapping[str, int], seconds: int | None
+    ) -> RunningJob | None:
+        """Build the job as the snapshot has it; None while its node or one of its cards is absent.
 
         Args:
             index: The row of each card in the snapshot, by uuid.
+            nodes: The number of each node in the snapshot, by name.
             seconds: How long the job will run at most; None if unknown.
         """
         rows = [index.get(seat.device) for seat in self.seats]
-        if None in rows:
+        node = None if self.seats else nodes.get(self.node)
+        if None in rows or (not self.seats and node is None):
             return None
         return RunningJob(
             self.job,
@@ -119,6 +127,7 @@ class SeatHolder:
             guessed=self.max_seconds is None and seconds is not None,
             role=self.role,
             role_minimum=self.least,
+            node=node,
         )
 
     def _has_full_seats(self) -> bool:
@@ -140,7 +149,12 @@ def read_shapes(rows: Iterable[Any]) -> dict[int, Shape]:
 
 
 def build_holder(
-    row: Any, shape: Shape, taken: tuple[Seat, ...], granted_ns: int, numa: tuple[NumaPart, ...]
+    row: Any,
+    shape: Shape,
+    taken: tuple[Seat, ...],
+    granted_ns: int,
+    numa: tuple[NumaPart, ...],
+    node: str,
 ) -> SeatHolder:
     """Build a holder from a row of its claim, with the names of job, tenant and gang."""
     least = None
@@ -165,6 +179,7 @@ def build_holder(
         numa,
         row.gang_role or "",
         least,
+        node,
     )
 
 
@@ -191,5 +206,7 @@ def read_holders(
     for row in rows:
         seats_of_job = tuple(found[row.allocation])
         numa = read_numa_parts(row.numa)
-        holders.append(build_holder(row, shapes[row.id], seats_of_job, row.granted_ns, numa))
+        holders.append(
+            build_holder(row, shapes[row.id], seats_of_job, row.granted_ns, numa, row.node)
+        )
     return holders

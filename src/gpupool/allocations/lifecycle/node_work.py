@@ -57,6 +57,7 @@ _WORK = (
         allocations.c.cpu_milli,
         allocations.c.host_bytes,
         allocations.c.numa,
+        nodes.c.name.label("node"),
         nodes.c.facts.label("node_facts"),
         jobs.c.gang_id,
         jobs.c.gang_rank,
@@ -254,6 +255,7 @@ def _build_work(
             )
             for seat in taken
         ],
+        node="" if taken else row.node,
         # A gang whose roles have commands of their own stores them by role.
         argv=spec.get("argv_of", {}).get(row.gang_role, spec["argv"]),
         cwd=spec["cwd"],

@@ -65,6 +65,11 @@ def check_kind(job: Row, taken: Sequence[Row], gpu_milli: int | None) -> None:
         taken: The rows of its seats.
         gpu_milli: The requested compute per card; None if it stays.
     """
+    if not taken:
+        raise RequestRejection(
+            f"job {job.name} has no card, so it has no share that could be resized",
+            hint=f"gpupool show {job.name}  says what it holds of its node",
+        )
     sharing = SharingKind(job.sharing)
     if not sharing.promises_compute and gpu_milli is not None:
         raise RequestRejection(

@@ -49,6 +49,11 @@ def check_kind(job: Row, taken: Sequence[Row]) -> None:
             "processes of several jobs share",
             hint=f"gpupool stop {job.name}  ends the gang",
         )
+    if not taken:
+        raise RequestRejection(
+            f"job {job.name} has no card, so its suspension would free none",
+            hint=f"gpupool stop {job.name}",
+        )
     if taken[0].profile is not None:
         raise RequestRejection(
             f"job {job.name} has a partition ({taken[0].profile}) of {name_card(taken[0])}: "

@@ -25,6 +25,7 @@ def set_host(shape: Shape, launch: LaunchIn) -> Shape:
             f"--host {shape.needs.host}: this command runs as a {runs_in}",
             hint=f"write --host {runs_in}, or leave it out",
         )
-    if runs_in is HostKind.PROCESS:
+    # A claim without a card demands nothing of a card's mechanism.
+    if runs_in is HostKind.PROCESS or shape.count == 0:
         return shape
     return replace(shape, needs=replace(shape.needs, host=runs_in))

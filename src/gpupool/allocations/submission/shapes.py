@@ -6,9 +6,11 @@ later.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpupool.allocations.store import gangs as gang_rows
+from gpupool.allocations.submission.submission import SubmissionPart
 from gpupool.base.errors import BadFraction, BadOption, BadQuantity, UnknownProfile
 from gpupool.base.units import MIB, WHOLE, format_mib
 from gpupool.model.catalogue import nearest_model
@@ -17,7 +19,7 @@ from gpupool.model.isolation.claim_needs import ANY_NEEDS, ClaimNeeds, read_need
 from gpupool.model.topology import LinkKind
 from gpupool.scheduling import CardTable, list_levels, list_profile_names, resolve_profiles
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.submissions import ShapeIn
+from gpupool.wire.submissions import JobIn, ShapeIn
 
 
 def check_shape(asked: ShapeIn, cards: CardTable | None = None, owner: str = "") -> Shape:
@@ -36,14 +38,17 @@ def check_shape(asked: ShapeIn, cards: CardTable | None = None, owner: str = "")
     """
     if asked.profile is not None:
         return _check_partition(asked, asked.profile, cards)
-    if not 1 <= asked.gpu_milli <= WHOLE:
+    if asked.count == 0:
+        _check_no_card(asked, cards)
+    elif not 1 <= asked.gpu_milli <= WHOLE:
         raise BadFraction(
             f"{asked.gpu_milli / WHOLE:g} of a card per card cannot be given",
             hint="per card ask for 0.001 to 1; for several cards add --count N",
         )
-    if not 1 <= asked.count <= 100_000:
+    if not 0 <= asked.count <= 100_000:
         raise BadOption(
-            f"--count {asked.count}: a claim needs at least one card", hint="write --count 1"
+            f"--count {asked.count}: a claim has 1 to 100000 cards of one node",
+            hint="write --count 1; --gpu none asks for no card",
         )
     size = asked.memory_bytes
     if size is not None and size < 1:
@@ -70,6 +75,47 @@ def check_shape(asked: ShapeIn, cards: CardTable | None = None, owner: str = "")
         owner=_check_owner(asked, owner),
         names_sharing=asked.sharing is not None,
     )
+
+
+def check_cards(body: JobIn, parts: Sequence[SubmissionPart]) -> None:
+    """Raise BadOption for a submission without a card that needs one."""
+    if all(part.shape.count for part in parts):
+        return
+    if body.launch.vm is None:
+        raise BadOption(
+            "a claim without a card is for virtual machines: a command shares a card",
+            hint="gpupool vm run --gpu none, or give the command a share: --gpu 0.1",
+        )
+    if body.preemptible or body.reservation is not None:
+        raise BadOption(
+            "a claim without a card is not preemptible and uses no reservation: both are about cards",
+            hint="leave out --preemptible and --reservation",
+        )
+
+
+def _check_no_card(asked: ShapeIn, cards: CardTable | None) -> None:
+    """Raise BadOption for what only cards have, in a claim without one."""
+    if cards is None:
+        raise BadOption("a reservation holds cards", hint="reserve a card: --gpu 1")
+    is_about_cards = (
+        asked.gpu_milli != 0
+        or asked.memory_bytes is not None
+        or asked.model is not None
+        or asked.within is not None
+        or asked.needs is not None
+        or asked.sharing not in (None, "fixed")
+    )
+    if is_about_cards:
+        raise BadOption(
+            "a claim without a card names no compute, memory, model, sharing, isolation or "
+            "topology of cards",
+            hint="leave these options out, or ask for a card: --gpu 1",
+        )
+    if not asked.cpu_milli and not asked.host_bytes:
+        raise BadOption(
+            "a claim without a card needs processors or main memory of its node",
+            hint="add --cpus 2 --host-memory 4GiB",
+        )
 
 
 def name_owner(tenant: str, run_as: RunAs | None) -> str:

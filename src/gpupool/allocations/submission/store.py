@@ -227,7 +227,9 @@ def _describe_shape(shape: Shape) -> dict[str, Any]:
         del fields["selector"]
     fields["needs"] = shape.needs.write()
     del fields["names_sharing"]  # the log says what was asked for, not how
-    return {name: value for name, value in fields.items() if value}
+    # A claim without a card has 0 for these.
+    always = ("gpu_milli", "count")
+    return {name: value for name, value in fields.items() if value or name in always}
 
 
 def _insert_gang(write: WriteTransaction, submission: Submission, gang: Gang, missing: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from gpupool.allocations.arrays.references import KIND as ARRAY
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.store import gangs as gang_rows
-from gpupool.allocations.submission.shapes import check_level
+from gpupool.allocations.submission.shapes import check_cards, check_level
 from gpupool.allocations.submission.sharing_choice import check_sharing, make_part_check
 from gpupool.allocations.submission.submission import Submission, SubmissionPart
 from gpupool.base.errors import (
@@ -99,6 +99,7 @@ def check_submission(
     _check_fence_option(body, parts)
     check_sharing(body, parts)
     _check_vm(body, shape)
+    check_cards(body, parts)
     at_once = 1 if body.array is not None else parts[-1].first + parts[-1].count
     public_ids = tuple(new_id("j") for _ in range(at_once))
     # Judged before anything is written: what this pool can never place is refused at once.
@@ -196,7 +197,8 @@ def _check_vm(body: JobIn, shape: Shape) -> None:
     """
     if body.launch.vm is not None and body.launch.network is not None:
         raise VmRejection("a VM joins no network of a tenant yet", hint="leave out the network")
-    if body.launch.vm is None or (shape.is_whole and shape.memory_bytes is None):
+    has_whole_cards = shape.is_whole and shape.memory_bytes is None
+    if body.launch.vm is None or has_whole_cards or shape.count == 0:
         return
     asked = f"the partition {shape.profile}" if shape.profile else str(shape)
     raise VmRejection(

@@ -13,6 +13,7 @@ from gpupool.scheduling import (
     Snapshot,
     WorkingQuotas,
     compute_mean_fragment,
+    find_owned_cards,
     list_model_capacities,
     list_shape_fragments,
 )
@@ -75,12 +76,15 @@ def _describe_model(room: ModelCapacity) -> ModelRoom:
         fragment_milli=room.fragment_milli,
         cut_cards=room.cut_cards,
         profiles=dict(room.profiles),
+        mps_cards=room.mps_cards,
+        mps_free_milli=room.mps_free_milli,
     )
 
 
 def _describe_nodes(free: FreeCapacity, lost: Floats | None) -> list[NodeRoom]:
     names = free.cards.nodes
-    open_milli = np.where(free.open, np.maximum(free.milli, 0), 0)
+    usable = free.open & ~find_owned_cards(free)
+    open_milli = np.where(usable, np.maximum(free.milli, 0), 0)
     milli = np.bincount(free.cards.node, weights=open_milli, minlength=len(names))
     whole = free.count_cards_by_node(free.is_untouched())
     fragments = (

@@ -88,7 +88,8 @@ def explain_job(
     """Explain a job in one sentence with the counts behind it, and what would help."""
     answer = _explain_state(connection, job, principal, cache, placer, now_ns)
     shape = _read_shape(connection, job)
-    if shape is not None and job.state not in ENDED:
+    # Mechanisms are ways to divide a card.
+    if shape is not None and shape.count and job.state not in ENDED:
         cards = [seat.uuid for seat in job.seats]
         prepared = read_prepared(connection, job.id)
         if prepared is None:
@@ -136,7 +137,7 @@ def _explain_state(
         cards={str(reason): count for reason, count in answer.cards.items()},
         nodes={str(reason): count for reason, count in answer.nodes.items()},
         nearest=str(answer.nearest) if answer.nearest and answer.nearest != shape else None,
-        holders=_read_holders(connection, principal, shape.model),
+        holders=_read_holders(connection, principal, shape.model) if shape.count else [],
         ahead=answer.ahead + cache.count_jobs_ahead(job.id),
         **build_start_fields(answer.start, answer.chance_pct),
     )
@@ -174,6 +175,8 @@ def _describe_suspension(job: JobOut, suspension: SuspensionOut, where: str, now
 
 def _describe_standing(job: JobOut, now_ns: int) -> str:
     where = f"on {', '.join(seat.device for seat in job.seats)}" if job.seats else ""
+    if job.count == 0 and job.node is not None:
+        where = f"on {job.node}"
     if job.state == "starting":
         waits = "for its client to attach" if job.attach_socket else "for its node to start it"
         return f"placed {where} ({job.why}); waits {waits}"
@@ -182,6 +185,8 @@ def _describe_standing(job: JobOut, now_ns: int) -> str:
     if job.state == "running":
         lasted = format_duration((now_ns - (job.started_ns or now_ns)) / 1e9)
         fence = f"; fence: {job.fence}" + (f", {job.fence_why}" if job.fence_why else "")
+        if job.count == 0:
+            fence = ""
         return f"runs {where} since {lasted}; placed there because: {job.why}{fence}"
     return f"{job.state}" + (f": {job.reason}" if job.reason else "")
 

@@ -92,9 +92,10 @@ _GRANTS = (
         devices.c.simulated,
         nodes.c.name.label("node"),
     )
-    .join(seats, seats.c.allocation_id == allocations.c.id)
-    .join(devices, devices.c.id == seats.c.device_id)
-    .join(nodes, nodes.c.id == devices.c.node_id)
+    # A claim without a card has no seat.
+    .outerjoin(seats, seats.c.allocation_id == allocations.c.id)
+    .outerjoin(devices, devices.c.id == seats.c.device_id)
+    .join(nodes, nodes.c.id == sa.func.coalesce(devices.c.node_id, allocations.c.node_id))
     .outerjoin(network_ports, network_ports.c.allocation_id == allocations.c.id)
     .outerjoin(suspensions, suspensions.c.allocation_id == allocations.c.id)
     .where(allocations.c.job_id.in_(sa.bindparam("jobs", expanding=True)))
@@ -122,7 +123,10 @@ def describe_jobs(connection: sa.Connection, rows: Sequence[Row], why: WaitReaso
 
 
 def _read_seats(connection: sa.Connection, job_ids: Sequence[int]) -> dict[int, list[Row]]:
-    """Read the seats of each job's latest allocation, by the job's row id."""
+    """Read the seats of each job's latest allocation, by the job's row id.
+
+    An allocation without a card is one row without a device.
+    """
     if not job_ids:
         return {}
     found: dict[int, list[Row]] = {}
@@ -159,9 +163,10 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
     # A job that waits again still has the released seats of its last run: they are not shown.
     mine = grant if row.state != "pending" else ()
     sharing = SharingKind(mine[0].sharing or row.sharing if mine else row.sharing)
-    memory = mine[0].memory_bytes if mine else row.memory_bytes
-    milli = mine[0].gpu_milli if mine and sharing.promises_compute else row.gpu_milli
     placed = mine[0] if mine else None
+    on_cards = [seat for seat in mine if seat.uuid is not None]
+    memory = on_cards[0].memory_bytes if on_cards else row.memory_bytes
+    milli = on_cards[0].gpu_milli if on_cards and sharing.promises_compute else row.gpu_milli
     if placed and placed.suspension == SuspensionState.SUSPENDED:
         # Its seats are empty: its share is what it had, and needs again.
         memory = placed.suspended_bytes
@@ -190,8 +195,8 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         priority=row.priority,
         max_seconds=row.max_seconds,
         node=placed.node if placed else None,
-        device=f"{mine[0].node}:{mine[0].idx}" if mine else None,
-        seats=list(map(_describe_seat, mine)),
+        device=f"{on_cards[0].node}:{on_cards[0].idx}" if on_cards else None,
+        seats=list(map(_describe_seat, on_cards)),
         why=placed.why if placed else "",
         fence=placed.fence if placed else "none",
         fence_why=placed.fence_why if placed else "",

@@ -104,6 +104,8 @@ def describe_largest(row: Row) -> str | None:
     """
     if row["state"] != "adopted" or row["cluster"]:
         return None
+    if row.get("mps_owner"):
+        return f"MPS of {clean_text(row['mps_owner'])} alone"
     if row["mix"] is not None:
         # The API sends profiles by size, the smallest first.
         for name, places in reversed(row["fits"].items()):
@@ -172,6 +174,19 @@ def _print_placeable(rooms: Sequence[Row], models: set[str]) -> None:
     if found:
         sys.stdout.write("\nwhat still fits in the pool:\n\n")
         print_list(found, ROOMS, "table")
+    for room in found:
+        # A server from before the field has no such card.
+        if room.get("mps_cards"):
+            sys.stdout.write(f"\n{describe_mps_room(room)}\n")
+
+
+def describe_mps_room(room: Row) -> str:
+    """Format what is free on cards that serve MPS clients."""
+    cards = count_noun(room["mps_cards"], f"{clean_text(room['model'])} card")
+    serve = "serves" if room["mps_cards"] == 1 else "serve"
+    alone = "its owner" if room["mps_cards"] == 1 else "their owners"
+    free = f"{format_gpu(room['mps_free_milli'])} GPU is free there"
+    return f"{cards} {serve} MPS clients: {free}, for MPS shares of {alone} alone"
 
 
 def _print_beside_cards(context: CommandContext, names: set[str]) -> None:

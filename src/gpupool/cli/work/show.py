@@ -81,6 +81,8 @@ def find_thing(context: CommandContext, name: str | None) -> tuple[str, dict[str
 def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
     """List what `show JOB` prints."""
     cards = ", ".join(f"{seat['device']} ({seat['model']})" for seat in job["seats"])
+    if job["count"] == 0 and job["node"]:
+        cards = f"none; it is on {job['node']}"
     return [
         ("job", f"{job['name']}  {job['id']}"),
         ("state", describe_state(job) + (f": {job['reason']}" if job["reason"] else "")),
@@ -90,7 +92,7 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
         ("cards", cards),
         ("placed there", job["why"]),
         ("fence", describe_fence(job)),
-        ("enforced", describe_levels(job.get("holds"))),
+        ("enforced", describe_levels(job.get("holds")) if job["count"] else None),
         ("owner", f"{job['user']} of {job['tenant']}, project {job['project']}"),
         ("priority", job["priority"]),
         ("model asked", job["model"] or "any"),
@@ -118,11 +120,8 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
 
 def describe_fence(job: dict[str, Any]) -> str:
     """Describe what enforces a job's share; unknown until its node has said that it runs or ran."""
-    if (
-        job["fence"] == "none"
-        and not job.get("fence_why")
-        and job["state"] in ("pending", "starting")
-    ):
+    is_unknown = job["fence"] == "none" and not job.get("fence_why")
+    if job["count"] == 0 or (is_unknown and job["state"] in ("pending", "starting")):
         return "--"
     return str(job["fence"]) + (f": {job['fence_why']}" if job.get("fence_why") else "")
 
@@ -271,6 +270,7 @@ def device_facts(card: dict[str, Any]) -> list[tuple[str, object]]:
         ("held", f"{used} in {count_noun(card['shares'], 'share')}"),
         ("free", f"{describe_compute(card['free_milli'])} + {describe_memory(card['free_bytes'])}"),
         ("largest placeable", describe_largest(card)),
+        *([("serves MPS of", card["mps_owner"])] if card.get("mps_owner") else []),
         *(
             []
             if card["mix"] is None

@@ -9,10 +9,16 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gpupool.base.errors import CommandNotFound, NoPermission, ServiceUnavailable, WrongState
+from gpupool.base.errors import (
+    BadOption,
+    CommandNotFound,
+    NoPermission,
+    ServiceUnavailable,
+    WrongState,
+)
 from gpupool.cli.work.stop import await_ends, end_job, grace_seconds
 from gpupool.cli.work.vm_files import fetch_vm, locate_vm, read_record, require_running
 from gpupool.client.attached_run import ENDED
@@ -25,6 +31,9 @@ from gpupool.vm.files import VmFiles
 
 Run = Callable[[argparse.Namespace, CommandContext], int]
 
+#: Options of `vm ssh` that the next word belongs to.
+_SSH_VALUED = frozenset({"-l", "--login", "-i", "--identity", "--state-dir"})
+
 
 def register_verbs(parser: CommandParser) -> None:
     """Add the verbs for one VM."""
@@ -33,7 +42,13 @@ def register_verbs(parser: CommandParser) -> None:
     ssh = _add_verb(parser, "ssh", "log in to a VM")
     ssh.add_argument("-l", "--login", metavar="USER", help="account in the guest")
     ssh.add_argument("-i", "--identity", metavar="FILE", help="private key, as ssh -i takes it")
-    ssh.add_argument("command", nargs="*", metavar="WORD", help="command to run in the guest")
+    ssh.about = """
+    As `ssh` reads them: options go before or after the VM, and what follows is the command to run in the guest. The
+    account can also be written as USER@VM.
+    """
+    ssh.examples = ["gpupool vm ssh dev -l debian", "gpupool vm ssh debian@dev lspci -v"]
+    ssh.placeholder = "[COMMAND ...]"
+    ssh.split_words = split_ssh_words
     stop = _add_verb(parser, "stop", "shut a VM down and free its cards")
     stop.about = """
     Presses the power button of the guest. A guest that has not shut down within the grace period is ended, as by a
@@ -73,6 +88,45 @@ def _add_verb(parser: CommandParser, name: str, summary: str) -> CommandParser:
     return verb
 
 
+def split_ssh_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the words of `vm ssh` into options with the VM, and the command for the guest.
+
+    The order is that of OpenSSH: the command starts at the second word that is no option, or behind
+    `--` where the VM is named before.
+    """
+    position = 0
+    has_vm = False
+    while position < len(words):
+        word = words[position]
+        if word == "--":
+            end = position + 1 if has_vm else position + 2
+            own = words[:position] if has_vm else (*words[:position], *words[position + 1 : end])
+            return list(own), list(words[end:])
+        is_option = word.startswith("-") and word != "-"
+        if not is_option and has_vm:
+            break
+        has_vm = has_vm or not is_option
+        position += 2 if word in _SSH_VALUED else 1
+    return list(words[:position]), list(words[position:])
+
+
+def split_account(text: str, login: str | None) -> tuple[str, str | None]:
+    """Split `USER@VM` into the VM and the account, which `-l` may name as well.
+
+    Raises:
+        BadOption: Both name an account, and not the same.
+    """
+    account, at, vm = text.rpartition("@")
+    if not at:
+        return text, login
+    if not account or login not in (None, account):
+        raise BadOption(
+            f"{text} with -l {login}: two accounts" if account else f"{text} names no account",
+            hint=f"gpupool vm ssh {vm} -l {login or 'USER'}",
+        )
+    return vm, account
+
+
 def _run_console(options: argparse.Namespace, context: CommandContext) -> int:
     from gpupool.cli.work.vm_console import relay_console
 
@@ -84,6 +138,7 @@ def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
     from gpupool.vm.address import read_live_vm
     from gpupool.vm.argv import make_uuid
 
+    options.vm, login = split_account(options.vm, options.login)
     job, files = _find_running(options, context)
     record = read_record(files, job)
     program = shutil.which("ssh")
@@ -98,9 +153,10 @@ def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
     words += ["-o", "StrictHostKeyChecking=accept-new"]
     if options.identity:
         words += ["-i", options.identity]
-    if options.login:
-        words += ["-l", options.login]
-    os.execv(program, [*words, address[0], *options.command])
+    if login:
+        words += ["-l", login]
+    # Behind `--`, so that no word of the command is an option of the ssh on this side.
+    os.execv(program, [*words, "--", address[0], *options.command])
 
 
 def _run_stop(options: argparse.Namespace, context: CommandContext) -> int:

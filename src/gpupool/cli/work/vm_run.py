@@ -13,7 +13,8 @@ from gpupool.base.ids import check_name
 from gpupool.base.units import parse_duration, parse_memory
 from gpupool.cli.work.vm_files import fetch_vm, find_pool_paths, locate_vm, read_record
 from gpupool.client.attached_run import ENDED
-from gpupool.client.submission import capture, host_shape, share_shape
+from gpupool.client.launch_capture import capture
+from gpupool.client.submission import host_shape, share_shape
 from gpupool.client.transport import Api
 from gpupool.model.vm import (
     LARGEST_CLOUD_INIT,
@@ -32,6 +33,9 @@ from gpupool.vm.disk import find_start_format
 from gpupool.vm.files import VmRecord
 from gpupool.vm.images import ImageStore
 
+#: Value of `--gpu` for a VM without a card.
+NO_CARD = "none"
+
 
 def register(parser: CommandParser) -> None:
     parser.about = """
@@ -41,9 +45,10 @@ def register(parser: CommandParser) -> None:
     parser.examples = [
         "gpupool vm run --gpu 1 --image debian-12 --ssh-key ~/.ssh/id_ed25519.pub --name dev",
         "gpupool vm run --gpu 2 --image disk.qcow2 --cpus 16 --ram 64GiB --model H200",
+        "gpupool vm run --gpu none --image debian-12 --cpus 2 --name build",
         "gpupool vm run --gpu 1 --kernel vmlinuz --initrd initrd.img --append console=ttyS0",
     ]
-    parser.add_argument("--gpu", default="1", metavar="N", help="whole cards (default: 1)")
+    parser.add_argument("--gpu", default="1", metavar="N", help="whole cards, or none (default: 1)")
     parser.add_argument("--model", metavar="MODEL", help="only cards of this model, e.g. H200")
     parser.add_argument("--image", metavar="IMAGE", help="an image of the store, or a file")
     parser.add_argument(
@@ -144,7 +149,7 @@ def build_start(job: dict[str, Any], record: VmRecord, *, wait: bool) -> dict[st
         "has_old_seed": record.seeded,
         "firmware": "uefi" if record.firmware_code else "bios",
     }
-    shape = share_shape(str(job["count"]), None, None, job["model"], (), "fixed")
+    shape = shape_cards(str(job["count"] or NO_CARD), job["model"])
     host_bytes = record.ram_bytes + OVERHEAD_BYTES
     shape |= {**host_shape(str(record.cpus), None), "host_bytes": host_bytes}
     words = [VM_COMMAND, record.image or record.kernel or ""]
@@ -156,7 +161,7 @@ def build_body(options: argparse.Namespace, api: Api) -> dict[str, Any]:
     """Build the body of POST /jobs. Reads the files that are named; raises BadInput."""
     vm = build_vm(options, api)
     shown = options.image or options.kernel
-    shape = share_shape(check_cards(options.gpu), None, None, options.model, (), "fixed")
+    shape = shape_cards(check_cards(options.gpu), options.model)
     host_bytes = vm["ram_bytes"] + OVERHEAD_BYTES
     shape |= {**host_shape(str(options.cpus), None), "host_bytes": host_bytes}
     launch = capture([VM_COMMAND, shown], cwd="/", environ={}, local=False)
@@ -169,16 +174,15 @@ def build_body(options: argparse.Namespace, api: Api) -> dict[str, Any]:
 
 
 def check_cards(text: str) -> str:
-    """Return the number of whole cards as `--gpu` has it.
+    """Return the number of whole cards as `--gpu` has it, or `none`.
 
     Raises:
-        VmRejection: It is a part of a card, or no card.
+        VmRejection: It is a part of a card.
     """
-    if text == "none":
-        raise VmRejection(
-            "a VM without a card: this pool hands out cards, and places nothing that takes none",
-            hint="--gpu 1",
-        )
+    if text == NO_CARD:
+        return text
+    if text == "0":
+        raise VmRejection("--gpu 0: a VM without a card is asked for by name", hint="--gpu none")
     if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise VmRejection(
             f"--gpu {text}: a VM takes whole cards, because the driver inside the guest has the "
@@ -186,6 +190,19 @@ def check_cards(text: str) -> str:
             hint="--gpu 1; a share of a card is for jobs: gpupool submit --gpu 0.3",
         )
     return text
+
+
+def shape_cards(cards: str, model: str | None) -> dict[str, Any]:
+    """Return the cards' part of the claim.
+
+    Raises:
+        BadOption: A model is named for no card.
+    """
+    if cards != NO_CARD:
+        return share_shape(cards, None, None, model, (), "fixed")
+    if model is not None:
+        raise BadOption(f"--model {model} with --gpu none", hint="leave out --model, or --gpu 1")
+    return {"gpu_milli": 0, "count": 0, "sharing": "fixed"}
 
 
 def build_vm(options: argparse.Namespace, api: Api) -> dict[str, Any]:

@@ -54,7 +54,12 @@ class NearestShapes:
 
 
 def find_nearest_shapes(shape: Shape, free: FreeCapacity, room: QuotaHeadroom) -> NearestShapes:
-    """Find all three in the pool as it is and within what the tenant may still take."""
+    """Find all three in the pool as it is and within what the tenant may still take.
+
+    All three are about cards: a claim without a card has none of them.
+    """
+    if shape.count == 0:
+        return NearestShapes(None, None, None)
     found = (
         _find_fewer(shape, free, room),
         _find_smaller(shape, free, room),

@@ -16,10 +16,7 @@ from gpupool.scheduling.engine.promises import (
 from gpupool.scheduling.filtering.capacity_columns import SeatAmounts
 from gpupool.scheduling.snapshot.claims import ClassKey, WaitingClass
 from gpupool.scheduling.snapshot.plan import PlannedStart
-from gpupool.scheduling.timeline.backfill import (
-    Backfill,
-    make_start,
-)
+from gpupool.scheduling.timeline.backfill import Backfill, make_start
 from gpupool.scheduling.timeline.earliest_start import (
     StartParts,
     find_earliest_start,
@@ -246,7 +243,9 @@ class StartPromises(CycleTimeline):
         return self._searches < SEARCHES and (not lacks or self._quota_searches < QUOTA_SEARCHES)
 
     def _is_hopeless(self, waiting: WaitingClass) -> bool:
-        """Whether enough heads like it were not due."""
+        """Whether enough heads like it were not due, or it has no card: processors cannot be held."""
+        if waiting.gang is None and waiting.shape.count == 0:
+            return True
         return self._work.quotas.has_limits and self._failed_lines[self._get_line(waiting)] >= LOOKS
 
     def _get_line(self, waiting: WaitingClass) -> Hashable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpupool.model.claim import RejectionReason
+from gpupool.model.claim import RejectionReason, describe_owner
 from gpupool.scheduling.engine.cycle_state import CycleState
 from gpupool.scheduling.filtering.feasibility import CODE
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
@@ -24,18 +24,9 @@ def list_mps_cards(waiting: WaitingClass, after: CycleState) -> list[str]:
     rows = np.flatnonzero(why == CODE[RejectionReason.SERVES_MPS])[:LISTED_CARDS]
     sentences = list[str]()
     for row in rows.tolist():
-        owner = _describe_owner(free.owners.get_owner(row), waiting.tenant)
+        owner = describe_owner(free.owners.get_owner(row), waiting.tenant)
         sentences.append(help_messages.describe_mps_card(_name_card(free, row), owner))
     return sentences
-
-
-def _describe_owner(owner: str, tenant: str) -> str:
-    """Return the account; of another tenant only that it is one."""
-    named, _, account = owner.partition("/")
-    if named != tenant:
-        # A tenant must not learn which others there are.
-        return "another tenant"
-    return account or f"tenant {tenant}"
 
 
 def _name_card(free: FreeCapacity, row: int) -> str:

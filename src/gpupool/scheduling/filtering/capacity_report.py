@@ -18,7 +18,7 @@ from gpupool.scheduling.filtering.feasibility import FITS, ClaimFit, count_free_
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.snapshot.cards import CARD_STATUS, CardStatus, CardTable
 from gpupool.scheduling.snapshot.claims import ExpectedDemand
-from gpupool.scheduling.snapshot.columns import Floats, Ints
+from gpupool.scheduling.snapshot.columns import Bools, Floats, Ints
 
 #: So much of what is expected is looked at, most frequent first: rare shapes would cost most and
 #: tell least.
@@ -47,6 +47,9 @@ class ModelCapacity:
     cut_cards: int = 0
     #: By published profile, how many such partitions could be cut now, if only that one is cut.
     profiles: Mapping[str, int] = field(default_factory=dict)
+    #: Cards that serve MPS clients of one owner each, and what is free on them for these owners.
+    mps_cards: int = 0
+    mps_free_milli: int = 0
 
 
 def compute_placeable(cards: CardTable) -> tuple[Ints, Ints]:
@@ -110,6 +113,8 @@ def compute_mean_fragment(seen: tuple[ShapeFragments, ...]) -> Floats | None:
 def list_model_capacities(free: FreeCapacity, lost: Floats | None) -> tuple[ModelCapacity, ...]:
     """Return the capacity by model, in the order of the snapshot.
 
+    What is free on a card that serves MPS clients goes to their owner alone: it is counted apart.
+
     Args:
         free: What is free.
         lost: The mean fragment per card, from `compute_mean_fragment`.
@@ -132,8 +137,11 @@ def _select_typical_shapes(expected: ExpectedDemand) -> list[tuple[Shape, float]
 def _measure_model(free: FreeCapacity, model: int, lost: Floats | None) -> ModelCapacity:
     cards = free.cards
     rows = np.flatnonzero(free.cards.model == model)
-    milli = np.where(free.open, np.maximum(free.milli, 0), 0)
-    size = np.where(free.open, np.maximum(free.size, 0), 0) // MIB * MIB
+    owned = find_owned_cards(free)
+    usable = free.open & ~owned
+    milli = np.where(usable, np.maximum(free.milli, 0), 0)
+    size = np.where(usable, np.maximum(free.size, 0), 0) // MIB * MIB
+    owned_milli = np.where(free.open & owned, np.maximum(free.milli, 0), 0)
     best = rows[np.lexsort((size[rows], milli[rows]))[-1]]
     of_model = cards.model == model
     whole = free.is_untouched()
@@ -154,7 +162,16 @@ def _measure_model(free: FreeCapacity, model: int, lost: Floats | None) -> Model
         fragment_milli=None if lost is None else float(lost[rows].sum()),
         cut_cards=sum(1 for row in cards.layouts if cards.model[row] == model),
         profiles=_count_profiles(free, [row for row in cards.layouts if cards.model[row] == model]),
+        mps_cards=int(owned[rows].sum()),
+        mps_free_milli=int(owned_milli[rows].sum()),
     )
+
+
+def find_owned_cards(free: FreeCapacity) -> Bools:
+    """Return a mask of the cards that serve MPS clients now: closed to claims without MPS."""
+    if not free.owners.is_used:
+        return np.zeros(len(free.cards), dtype=np.bool_)
+    return free.owners.find_closed("", slice(None), free.milli, free.size)
 
 
 def _count_profiles(free: FreeCapacity, rows: Sequence[int]) -> dict[str, int]:

@@ -21,7 +21,11 @@ from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.filtering.isolation import find_serving_cards
 from gpupool.scheduling.filtering.native_abi import NativeFit
 from gpupool.scheduling.filtering.native_library import NativeLibrary
-from gpupool.scheduling.filtering.partition_fit import count_partitions, find_profile
+from gpupool.scheduling.filtering.partition_fit import (
+    compute_partition_bytes,
+    count_partitions,
+    find_publishing_cards,
+)
 from gpupool.scheduling.snapshot.cards import CARD_STATUS, CardStatus, CardTable
 from gpupool.scheduling.snapshot.columns import Bools, Ints
 
@@ -117,6 +121,10 @@ class ClaimFit:
         self.why = np.zeros(len(free.cards), dtype=np.int8)
         self.fitting = np.zeros(len(free.cards.nodes), dtype=np.int64)
         self.roomy = np.zeros(len(free.cards.nodes), dtype=np.bool_)
+        #: Nodes that a claim without a card may use: one on which no card is open takes no work.
+        self._usable = None
+        if shape.count == 0:
+            self._usable = free.count_cards_by_node(self.fixed == FITS) > 0
         self._read = free.get_cursor()
         #: As `fixed`, and closed to the claim by the owners of cards: what the library reads.
         self._judged = self.fixed
@@ -132,6 +140,7 @@ class ClaimFit:
             free.examined_cards += self._compiled(
                 nodes.ctypes.data, len(nodes), free.get_next_look()
             )
+        self._close_unusable_nodes()
 
     def refresh(self, free: FreeCapacity) -> ClaimFit:
         """Check the nodes again that changed since the last call."""
@@ -144,7 +153,12 @@ class ClaimFit:
         elif len(nodes := free.list_changed_nodes(self._read)):
             self._judge_nodes(free, nodes)
             self._read = free.get_cursor()
+        self._close_unusable_nodes()
         return self
+
+    def _close_unusable_nodes(self) -> None:
+        if self._usable is not None:
+            self.roomy &= self._usable
 
     @cached_property
     def possible(self) -> Bools:
@@ -271,7 +285,7 @@ def compute_needed_bytes(shape: Shape, free: FreeCapacity) -> Ints:
     The array is a broadcast view of one number if the shape names an amount of memory.
     """
     if shape.profile is not None:
-        return _compute_partition_bytes(shape.profile, free)
+        return compute_partition_bytes(shape.profile, free.cards)
     if shape.memory_bytes is not None:
         # Stride 0: no column of a hundred thousand equal numbers per shape (`NativeFit` reads the
         # stride).
@@ -279,15 +293,6 @@ def compute_needed_bytes(shape: Shape, free: FreeCapacity) -> Ints:
     # The formula is elementwise: a column goes through it as one number does.
     column: Ints = shape.memory_on(free.cards.memory_bytes)  # type: ignore[arg-type,assignment]
     return column
-
-
-def _compute_partition_bytes(profile: str, free: FreeCapacity) -> Ints:
-    """Return the memory of the profile on each card, 0 on cards without it."""
-    need = np.zeros(len(free.cards), dtype=np.int64)
-    for row, cut in free.cards.layouts.items():
-        if (found := find_profile(cut.profiles, profile)) is not None:
-            need[row] = found.memory_bytes
-    return need
 
 
 def judge_kind(shape: Shape, free: FreeCapacity) -> Codes:
@@ -298,7 +303,7 @@ def judge_kind(shape: Shape, free: FreeCapacity) -> Codes:
     if shape.needs.is_demanding or (shape.owner and cards.offers):
         why[~find_serving_cards(shape, cards)] = CODE[RejectionReason.ISOLATION]
     if shape.profile is not None:
-        why[~_find_publishing_cards(shape, free)] = CODE[RejectionReason.PROFILE]
+        why[~find_publishing_cards(shape, cards)] = CODE[RejectionReason.PROFILE]
     elif cards.layouts and shape.count:
         why[np.fromiter(cards.layouts, dtype=np.int64)] = CODE[RejectionReason.PARTITIONED]
     # Later tests overwrite earlier ones, so the order is the reverse of ORDER.
@@ -338,12 +343,3 @@ def list_model_vendors(cards: CardTable) -> tuple[str, ...]:
 def list_card_kinds(cards: CardTable) -> tuple[CardKind, ...]:
     """Return each of `cards.models` with its vendor."""
     return tuple(map(CardKind, cards.models, list_model_vendors(cards)))
-
-
-def _find_publishing_cards(shape: Shape, free: FreeCapacity) -> Bools:
-    """Return a mask of the cards that publish the shape's profile with the same compute."""
-    found = np.zeros(len(free.cards), dtype=np.bool_)
-    for row, cut in free.cards.layouts.items():
-        profile = find_profile(cut.profiles, shape.profile)
-        found[row] = profile is not None and profile.gpu_milli == shape.gpu_milli
-    return found

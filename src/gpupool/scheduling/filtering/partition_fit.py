@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+import numpy as np
+
+from gpupool.model.claim import Shape
 from gpupool.model.partition import PartitionProfile, PartitionSlot, count_fitting, list_free_slots
+from gpupool.scheduling.snapshot.cards import CardTable
+from gpupool.scheduling.snapshot.columns import Bools, Ints
 
 #: Answers kept; the boards known to us have fewer than a thousand mixes each.
 _REMEMBERED = 1 << 15
@@ -22,6 +27,24 @@ Pieces = tuple[PartitionSlot, ...]
 def find_profile(profiles: Iterable[PartitionProfile], name: str | None) -> PartitionProfile | None:
     """Return the profile of that name, or None if the card does not have it."""
     return next((profile for profile in profiles if profile.name == name), None)
+
+
+def compute_partition_bytes(profile: str, cards: CardTable) -> Ints:
+    """Return the memory of the profile on each card, 0 on cards without it."""
+    need = np.zeros(len(cards), dtype=np.int64)
+    for row, cut in cards.layouts.items():
+        if (found := find_profile(cut.profiles, profile)) is not None:
+            need[row] = found.memory_bytes
+    return need
+
+
+def find_publishing_cards(shape: Shape, cards: CardTable) -> Bools:
+    """Return a mask of the cards that publish the shape's profile with the same compute."""
+    found = np.zeros(len(cards), dtype=np.bool_)
+    for row, cut in cards.layouts.items():
+        profile = find_profile(cut.profiles, shape.profile)
+        found[row] = profile is not None and profile.gpu_milli == shape.gpu_milli
+    return found
 
 
 @lru_cache(maxsize=_REMEMBERED)

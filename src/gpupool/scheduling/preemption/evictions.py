@@ -261,8 +261,8 @@ class EvictionPlanner:
         return told
 
     def _is_allowed(self, waiting: WaitingClass, asked: PendingMembers | None) -> bool:
-        """No job leaves for members beyond a gang's minimum."""
-        return asked is None or bool(asked.needed_count)
+        """No job leaves for members beyond a gang's minimum, nor for a claim without a card."""
+        return waiting.shape.count > 0 if asked is None else bool(asked.needed_count)
 
     def _list_tenants_in_full_quota(
         self, waiting: WaitingClass, asked: PendingMembers | None

@@ -124,12 +124,23 @@ def describe_small_hosts(shape: Shape, most_cpu: int, most_bytes: int) -> str:
     `needs 64 processors beside its card; the largest node that could take it has 32`
     """
     beside = "its card" if shape.count == 1 else f"its {shape.count} cards"
-    wants = [f"{format_cores(shape.cpu_milli)} processors"] if shape.cpu_milli else []
-    wants += [format_mib(shape.host_bytes)] if shape.host_bytes else []
+    wants = _list_host_amounts(shape)
     has = [format_cores(most_cpu)] if shape.cpu_milli else []
     has += [format_mib(most_bytes)] if shape.host_bytes else []
     nodes = f"nodes with such cards have at most {' and '.join(has)}"
+    if shape.count == 0:
+        return f"{describe_host_need(shape)}; nodes have at most {' and '.join(has)}"
     return f"needs {' and '.join(wants)} of its node beside {beside}; {nodes}"
+
+
+def describe_host_need(shape: Shape) -> str:
+    """Return the first half of a message about a claim without a card."""
+    return f"needs {' and '.join(_list_host_amounts(shape))} of one node"
+
+
+def _list_host_amounts(shape: Shape) -> list[str]:
+    amounts = [f"{format_cores(shape.cpu_milli)} processors"] if shape.cpu_milli else []
+    return amounts + ([format_mib(shape.host_bytes)] if shape.host_bytes else [])
 
 
 def suggest_host_limits(most_cpu: int, most_bytes: int) -> str:
@@ -218,7 +229,9 @@ def describe_card_need(shape: Shape, seat_bytes: int | None) -> str:
 
 
 def describe_node_need(shape: Shape, seat_bytes: int | None) -> str:
-    """Return the first half of a message about several cards of one node."""
+    """Return the first half of a message about several cards of one node, or none."""
+    if shape.count == 0:
+        return describe_host_need(shape)
     if shape.is_whole:
         memory = f" with {format_mib(shape.memory_bytes)} each" if shape.memory_bytes else ""
         return f"needs {shape.count} whole {format_kind(shape, 'cards')}{memory} on one node"

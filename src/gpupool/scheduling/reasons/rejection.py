@@ -89,7 +89,7 @@ def _explain_no_host(fit: ClaimFit, free: FreeCapacity) -> Rejection | None:
     shape = fit.shape
     if hosts is None:
         return None
-    enough = free.count_cards_by_node(fit.possible) >= shape.count
+    enough = free.count_cards_by_node(fit.possible) >= max(shape.count, 1)
     cpu = hosts.cpu_milli >= shape.cpu_milli
     memory = hosts.memory_bytes >= shape.host_bytes
     if (enough & cpu & memory).any():

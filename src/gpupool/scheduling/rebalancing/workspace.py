@@ -66,7 +66,7 @@ def is_movable(job: RunningJob) -> bool:
     It must be preemptible. A gang would have to stop as a whole. A partition frees no card that is
     wanted whole: a card in partition mode stays cut.
     """
-    return job.preemptible and not job.gang and job.shape.profile is None
+    return job.preemptible and bool(job.rows) and not job.gang and job.shape.profile is None
 
 
 def compute_lost_seconds(job: RunningJob, now_ns: int) -> int:

@@ -15,6 +15,7 @@ from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
 from gpupool.model.numa import NumaPart
 from gpupool.model.partition import PartitionSlot
+from gpupool.scheduling.snapshot.columns import Ints
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,16 @@ class RunningJob:
     role: str = ""
     #: So many members of its role have to run for the gang to go on; None: none may leave alone.
     role_minimum: int | None = None
+    #: Where it has no card: the number of its node.
+    node: int | None = None
+
+    def find_node(self, node_of_card: Ints) -> int | None:
+        """Return the number of the job's node: all its cards are on one.
+
+        Args:
+            node_of_card: The node of each card of the snapshot.
+        """
+        return int(node_of_card[self.rows[0]]) if self.rows else self.node
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class JobEndTimes:
 
     def add_job(self, job: RunningJob) -> None:
         """Add a job that holds its seats from now on."""
-        if job.rows:
+        if job.rows or (job.node is not None and self._node is not None):
             self._arrivals[job.job] = job
         if job.slots:
             self._partitioned[job.job] = job
@@ -179,10 +179,13 @@ class JobEndTimes:
             mark = self._get_job_mark(job) if job.reservation is not None else StepKind.END
             tenant = self.tenants.setdefault(job.tenant, len(self.tenants))
             use = (tenant, sum(job.milli), sum(job.sizes), not job.preemptible)
-            host = (job.rows[0], job.shape.cpu_milli, job.shape.host_bytes)
+            where = (job.rows[0], -1) if job.rows else (0, job.node or 0)
+            host = (*where, job.shape.cpu_milli, job.shape.host_bytes)
             lines.append((end, mark, number, *use, *host, len(job.rows)))
         table = np.array(lines, dtype=np.int64).T
-        ends, marks, _, tenant_of, milli, sizes, firm, first_row, cpu, host_bytes, seats = table
+        ends, marks, _, tenant_of, milli, sizes, firm, first_row, own, cpu, host_bytes, seats = (
+            table
+        )
         end_of_seat, mark_of_seat, number_of_seat = np.repeat(table[:3], seats, axis=1)
         rows = _flatten(job.rows for job in jobs)
         milli_of_seat = _flatten(job.milli for job in jobs)
@@ -193,8 +196,9 @@ class JobEndTimes:
         tenants = np.array([ends, tenant_of, milli, sizes, firm, numbers])
         if self._node is None:
             return cards, _make_empty_lines(), tenants
-        # All seats of a job are on one node: that of its first card.
-        nodes = np.array([ends, self._node[first_row], cpu, host_bytes, marks, numbers])
+        # All seats of a job are on one node: that of its first card, where it has one.
+        of = np.where(own >= 0, own, self._node[first_row]) if len(self._node) else own
+        nodes = np.array([ends, of, cpu, host_bytes, marks, numbers])
         return cards, nodes, tenants
 
 

@@ -74,7 +74,8 @@ class Timeline:
         by_card, by_node = ends.list_steps(now_ns)
         self._cards = StepFunction(len(cards), by_card)
         self._nodes = StepFunction(len(cards.nodes), by_node)
-        self._ends = _select_distinct(by_card[AT])
+        # Where hosts are known, each job has a line there, also one without a card.
+        self._ends = _select_distinct((by_node if by_node.shape[1] else by_card)[AT])
         #: When each partition comes back, and its row.
         self._pieces: list[tuple[int, int, PartitionSlot]] = ends.list_pieces(now_ns)
 

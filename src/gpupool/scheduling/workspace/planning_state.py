@@ -240,14 +240,14 @@ class PlanningState:
 
     def release_job(self, running: RunningJob) -> None:
         """Release the job's seats, as if it had ended."""
-        rows = np.array(running.rows, dtype=np.int64)
-        if len(rows) == 0:
+        node = running.find_node(self.free.cards.node)
+        if node is None:
             return
-        node = int(self.free.cards.node[rows[0]])
+        rows = np.array(running.rows, dtype=np.int64)
         shape = running.shape
         sizes = np.array(running.sizes, dtype=np.int64)
         # All seats of a job are equal: a claim names one amount for all of its cards.
-        milli = running.milli[0]
+        milli = running.milli[0] if running.milli else 0
         held = self.free.numa.read_parts(node, running.numa)
         self.free.release_seats(
             node, rows, milli, sizes, shape.cpu_milli, shape.host_bytes, running.slots, held

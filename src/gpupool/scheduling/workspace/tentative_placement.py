@@ -70,6 +70,8 @@ def make_placement(
 def describe_choice(rater: NodeRater, node: str, choice: int, seats: int) -> str:
     """Describe why a placement is on this node."""
     among = f"{rater.NODE_WORD} of {choice} nodes that fit" if choice > 1 else "only node that fits"
+    if not seats:
+        return f"{node} is the {among}; it takes no card"
     where = (
         f"on its {rater.CARD_WORD} card"
         if seats == 1

@@ -98,7 +98,9 @@ def _describe_shape(shape: Shape) -> dict[str, Any]:
     """Describe a shape as a pool's log does; what is not given is left out."""
     fields = {**asdict(shape), "needs": shape.needs.write()}
     del fields["names_sharing"]
-    return {name: value for name, value in fields.items() if value}
+    # A claim without a card has 0 for these.
+    always = ("gpu_milli", "count")
+    return {name: value for name, value in fields.items() if value or name in always}
 
 
 def _group_by_role(jobs: Sequence[SimulatedJob]) -> dict[str, list[SimulatedJob]]:

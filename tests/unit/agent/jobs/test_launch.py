@@ -3,6 +3,8 @@ agent can give."""
 
 from pathlib import Path
 
+import pytest
+
 from gpupool.agent.jobs.launch import (
     LaunchSettings,
     NumaBinding,
@@ -11,6 +13,7 @@ from gpupool.agent.jobs.launch import (
     make_job_spec,
 )
 from gpupool.agent.supervisor.client import ResourceLimit
+from gpupool.base.errors import NotFound
 from gpupool.mechanisms.contract import PreparedAllocation
 from gpupool.probes.simulated import parse_sim
 from gpupool.wire.fleet import NumaWork, WorkOut, WorkSeat
@@ -119,3 +122,32 @@ def test_a_partition_keeps_the_slot_that_the_server_chose() -> None:
     )
     (grant,) = make_allocation_view(work, LaunchSettings("p", 0, 0), {"n": (card,)}).granted
     assert (grant.profile, grant.start) == ("2g.35gb", 4)
+
+
+def test_work_without_a_card_is_prepared_on_its_node_and_sees_none_of_its_cards() -> None:
+    cards = parse_sim("2xL40S")[0].devices
+    work = WorkOut(
+        allocation="a-1",
+        generation=1,
+        job="j-1",
+        job_name="build",
+        want="run",
+        tenant="default",
+        user="ann",
+        sharing="fixed",
+        seats=[],
+        node="node-1",
+        argv=["gpupool:vm"],
+        cwd="/",
+        env={},
+        umask=0o22,
+        limits={},
+        run_as=None,
+        attached=False,
+        max_seconds=None,
+        started=False,
+    )
+    view = make_allocation_view(work, LaunchSettings("p", 1000, 1000), {"node-1": cards})
+    assert (view.granted, view.node_devices, view.machine) == ((), cards, None)
+    with pytest.raises(NotFound, match="its node is gone"):
+        make_allocation_view(work, LaunchSettings("p", 1000, 1000), {"node-2": cards})

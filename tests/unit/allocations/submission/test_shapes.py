@@ -8,7 +8,7 @@ import pytest
 
 from gpupool.allocations.submission.shapes import check_level, check_shape
 from gpupool.base.errors import BadFraction, BadOption, BadQuantity, GpupoolError, UnknownProfile
-from gpupool.base.units import MIB
+from gpupool.base.units import GIB, MIB
 from gpupool.model.claim import Shape, TopologyConstraint
 from gpupool.model.isolation.claim_needs import ClaimGoal, ClaimNeeds, IsolationKind
 from gpupool.wire.submissions import NeedsIn, ShapeIn
@@ -36,7 +36,7 @@ def test_check_shape_takes_the_smallest_and_the_whole_card(amount: int) -> None:
     [
         ({"gpu_milli": 0}, BadFraction, "0 of a card per card"),
         ({"gpu_milli": 1001}, BadFraction, "1.001 of a card per card"),
-        ({"count": 0}, BadOption, "--count 0"),
+        ({"count": -1}, BadOption, "--count -1"),
         ({"count": 100_001}, BadOption, "--count 100001"),
         ({"memory_bytes": 0}, BadQuantity, "0 bytes of memory"),
         ({"cpu_milli": -1}, BadQuantity, "-0.001 processors"),
@@ -76,3 +76,34 @@ def test_check_shape_keeps_what_is_demanded_of_the_mechanism() -> None:
     assert shape.needs == ClaimNeeds(IsolationKind.HARD, ClaimGoal.LATENCY)
     with pytest.raises(BadOption, match="a reservation holds cards for any mechanism"):
         check_shape(asked)
+
+
+def test_check_shape_without_a_card_has_processors_and_memory_of_a_node() -> None:
+    pool = cards("1x2xH200")
+    shape = check_shape(ShapeIn(count=0, cpu_milli=2000, host_bytes=GIB, sharing="fixed"), pool)
+    assert shape == Shape(0, None, 0, cpu_milli=2000, host_bytes=GIB)
+    assert str(shape) == "no GPU"
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"gpu_milli": 500, "cpu_milli": 1}, "without a card"),
+        ({"memory_bytes": MIB, "cpu_milli": 1}, "without a card"),
+        ({"model": "H200", "cpu_milli": 1}, "without a card"),
+        ({"sharing": "mps", "cpu_milli": 1}, "without a card"),
+        ({"needs": {"isolation": "hard"}, "cpu_milli": 1}, "without a card"),
+        ({"within": {"required": "node"}, "cpu_milli": 1}, "without a card"),
+        ({}, "needs processors or main memory"),
+    ],
+)
+def test_check_shape_without_a_card_refuses_what_only_cards_have(
+    asked: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(BadOption, match=says):
+        check_shape(ShapeIn.model_validate({"count": 0, **asked}), cards("1x2xH200"))
+
+
+def test_check_shape_of_a_reservation_needs_a_card() -> None:
+    with pytest.raises(BadOption, match="a reservation holds cards"):
+        check_shape(ShapeIn(count=0, cpu_milli=1000))

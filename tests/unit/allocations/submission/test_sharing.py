@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpupool.allocations.submission.shapes import check_shape, name_owner
+from gpupool.allocations.views.capacity import describe_capacity
 from gpupool.base.errors import BadOption, IsolationNotOffered
 from gpupool.base.units import GIB
 from gpupool.model.isolation.mechanism_offer import CardOffers, write_offers
@@ -151,3 +152,21 @@ def test_what_mps_does_not_go_together_with_is_refused(
 def test_a_reservation_names_no_sharing() -> None:
     with pytest.raises(BadOption, match="holds cards for any sharing"):
         check_shape(ShapeIn(gpu_milli=300, sharing="mps"))
+
+
+def test_a_card_shows_its_owner_and_its_room_to_no_other_claim(house: House) -> None:
+    add_node(house)
+    job = submit(house, "alice")
+    (room,) = (
+        one
+        for one in describe_capacity(house.allocations.cache.build_snapshot()).models
+        if one.model == "L40S"
+    )
+    assert (room.largest_milli, room.free_milli, room.whole_free) == (0, 0, 0)
+    assert (room.mps_cards, room.mps_free_milli) == (1, 700)
+    assert house.fleet.get_device("mps:0", house.admin).mps_owner == "alice"
+    house.tenancy.tenants.create(house.admin, "ops", None)
+    other = house.member("eve", "ops")
+    assert house.fleet.get_device("mps:0", other).mps_owner == "another tenant"
+    finish(house, job)
+    assert house.fleet.get_device("mps:0", other).mps_owner is None

@@ -31,7 +31,12 @@ from tests.support.house import House
         ({"model": "H20O"}, UnknownModel, "H20O"),
         ({"gpu_milli": 0}, BadFraction, "0 of a card"),
         ({"gpu_milli": 1500}, BadFraction, "1.5 of a card"),
-        ({"count": 0}, BadOption, "--count 0"),
+        ({"count": 0}, BadOption, "a claim without a card names no compute"),
+        (
+            {"gpu_milli": 0, "memory_gib": None, "count": 0, "cpu_milli": 1000},
+            BadOption,
+            "is for virtual machines",
+        ),
         ({"priority": "urgent"}, BadOption, "urgent"),
     ],
 )

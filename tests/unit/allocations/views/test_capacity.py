@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpupool.allocations.views.capacity import describe_capacity
 from gpupool.base.units import GIB
 from gpupool.scheduling import CardStatus
@@ -44,3 +46,15 @@ def test_a_tenant_younger_than_the_snapshot_is_told_the_pool_alone() -> None:
     found = describe_capacity(snapshot("1x2xH200", tenants={"nlp": tenant()}), "younger")
     assert found.yours is None
     assert len(found.nodes) == 1
+
+
+def test_what_is_free_beside_mps_clients_is_counted_for_their_owner_alone() -> None:
+    pool = replace(cards("1x2xH200", used={"node-1/0": (300, 8 * GIB)}), owners={0: "nlp/alice"})
+    found = describe_capacity(snapshot(pool))
+    (room,) = found.models
+    assert (room.free_milli, room.largest_milli, room.whole_free) == (1000, 1000, 1)
+    assert (room.mps_cards, room.mps_free_milli) == (1, 700)
+    assert [node.free_milli for node in found.nodes] == [1000]
+    # The owner of an empty card means nothing.
+    (empty,) = describe_capacity(snapshot(replace(cards("1x1xH200"), owners={0: "nlp"}))).models
+    assert (empty.free_milli, empty.mps_cards) == (1000, 0)

@@ -11,6 +11,7 @@ from gpupool.cli.work.gpus import (
     describe_fragments,
     describe_health,
     describe_largest,
+    describe_mps_room,
     format_title,
 )
 from tests.unit.cli.golden import AnswerWith, GoldenLine, TypedLine
@@ -37,6 +38,7 @@ def test_gpus_prints_the_recorded_output(name: str, line: str, golden_line: Gold
         ({"cluster": "prod"}, None),
         ({"mix": "7x1g", "fits": {"1g": 2, "2g": 1, "7g": 0}}, "2g"),
         ({"mix": "7x1g", "fits": {"1g": 0}}, "no partition"),
+        ({"mps_owner": "another tenant"}, "MPS of another tenant alone"),
     ],
 )
 def test_largest_placeable_is_of_adopted_cards_and_of_profiles_where_cut(
@@ -77,3 +79,15 @@ def test_gpus_without_a_card_names_the_doctor_unless_a_filter_was_given(
     assert "this pool has no cards" in "".join(type_line("gpus")[1:])
     assert "no such cards" in "".join(type_line("gpus --model A100")[1:])
     assert "model=A100" in pool.requests[-1].target
+
+
+@pytest.mark.parametrize(
+    ("cards", "words", "owners"),
+    [(1, "1 H200 card serves", "its owner"), (2, "2 H200 cards serve", "their owners")],
+)
+def test_room_beside_mps_clients_is_said_apart(cards: int, words: str, owners: str) -> None:
+    room = {"model": "H200", "mps_cards": cards, "mps_free_milli": 700}
+    free = "0.70 GPU is free there"
+    assert describe_mps_room(room) == (
+        f"{words} MPS clients: {free}, for MPS shares of {owners} alone"
+    )

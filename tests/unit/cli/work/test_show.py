@@ -120,3 +120,17 @@ def test_a_card_is_shown_with_what_other_tools_made_of_it() -> None:
         "slot 4 to 5: an instance that gpupool did not create",
         "2 virtual functions that gpupool did not create",
     ]
+
+
+def test_a_card_that_serves_mps_clients_names_their_owner() -> None:
+    facts = dict(show.device_facts({**card(), "mps_owner": "alice"}))
+    assert facts["serves MPS of"] == "alice"
+    assert facts["largest placeable"] == "MPS of alice alone"
+    assert "serves MPS of" not in dict(show.device_facts(card()))
+
+
+def test_a_job_without_a_card_says_its_node_and_nothing_of_a_fence() -> None:
+    found = {**job(), "count": 0, "seats": [], "node": "node-1", "holds": {"memory": "none"}}
+    facts = dict(show.job_facts(found))
+    assert facts["cards"] == "none; it is on node-1"
+    assert (facts["fence"], facts["enforced"]) == ("--", None)

@@ -50,9 +50,8 @@ def test_the_body_of_a_vm_holds_whole_cards_and_qemus_memory() -> None:
     ("gpu", "reason"),
     [
         ("0.3", "whole cards"),
-        ("0", "whole cards"),
+        ("0", "asked for by name"),
         ("x", "whole cards"),
-        ("none", "without a card"),
     ],
 )
 def test_what_is_no_whole_card_is_refused_with_the_reason(gpu: str, reason: str) -> None:
@@ -60,9 +59,18 @@ def test_what_is_no_whole_card_is_refused_with_the_reason(gpu: str, reason: str)
         check_cards(gpu)
 
 
+def test_a_vm_without_a_card_holds_processors_and_memory_alone() -> None:
+    body = build_body(make_options(gpu="none"), make_api())
+    assert body["shape"] == {
+        "gpu_milli": 0, "count": 0, "sharing": "fixed", "cpu_milli": 2000,
+        "host_bytes": 2 * GIB + 512 * MIB,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        ({"gpu": "none", "model": "H200"}, "--model H200 with --gpu none"),
         ({"image": None}, "boot from"),
         ({"initrd": "/i"}, "need a kernel"),
         ({"append": "quiet"}, "need a kernel"),

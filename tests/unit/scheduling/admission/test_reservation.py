@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
+from gpupool.base.units import GIB
 from gpupool.base.units import NANOS_PER_SECOND as SECOND
-from gpupool.model.claim import RejectionReason, Shape
+from gpupool.model.claim import RejectionReason, Shape, SharingKind
 from gpupool.model.reservation import Reservation
 from gpupool.scheduling.admission.reservation import describe_calendar_error, judge_reservation
 from tests.support.scheduling_builders import cards, tenant, whole
@@ -131,3 +134,20 @@ def test_a_shape_that_no_card_has_is_refused_as_a_claim_is() -> None:
     )
     assert said is not None
     assert said.dominant is RejectionReason.MODEL
+
+
+def test_a_card_that_serves_mps_clients_is_reserved_from_their_end_on() -> None:
+    share = Shape(300, 4 * GIB, sharing=SharingKind.MPS, owner="nlp/alice")
+    pool = replace(cards("1x1xH200", used={"node-1/0": (300, 4 * GIB)}), owners={0: "nlp/alice"})
+    job = replace(running("a", pool, "node-1/0", ends=100, milli=300, size=4 * GIB), shape=share)
+    want = Shape(500, 8 * GIB)
+    early = judge_reservation(reserved("r", 50, 90, want=want), (), pool, (job,), tenant(), 0)
+    assert early is not None
+    assert early.sentence.startswith("jobs that run now may not have ended by then")
+    late = reserved("r", 200, 300, want=want)
+    assert judge_reservation(late, (), pool, (job,), tenant(), 0) is None
+    # Beside a share without MPS there is room at once.
+    plain = replace(job, shape=Shape(300, 4 * GIB))
+    free = replace(pool, owners={})
+    soon = reserved("r", 50, 90, want=want)
+    assert judge_reservation(soon, (), free, (plain,), tenant(), 0) is None

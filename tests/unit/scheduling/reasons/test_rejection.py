@@ -68,3 +68,18 @@ def test_a_choice_of_cards_that_no_card_of_the_pool_meets_is_refused_by_name() -
         RejectionReason.MODEL,
         "this pool has only cards of T4, and T4 are excluded",
     )
+
+
+def test_a_claim_without_a_card_is_told_what_its_nodes_lack() -> None:
+    want = Shape(0, None, 0, cpu_milli=2000, host_bytes=GIB)
+    free = FreeCapacity(POOL)
+    assert explain_never(ClaimFit(want, free), free) is None
+    free.set_hosts(np.array([0, 1]), np.array([500, 8000]), np.array([32 * GIB, 100 * MIB]))
+    said = explain_not_now(ClaimFit(want, free), free)
+    assert said.sentence == (
+        "needs 2 processors and 1024 MiB of one node; of 4 cards 2 are on nodes that lack processors"
+        " (most free: 0.5), 2 are on nodes that lack main memory (most free: 100 MiB)"
+    )
+    never = explain_never(ClaimFit(Shape(0, None, 0, cpu_milli=9000), free), free)
+    assert never is not None
+    assert never.sentence == "needs 9 processors of one node; nodes have at most 8"

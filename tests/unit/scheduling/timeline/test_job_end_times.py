@@ -2,6 +2,7 @@ from dataclasses import replace
 
 from gpupool.base.units import GIB, WHOLE
 from gpupool.base.units import NANOS_PER_SECOND as SECOND
+from gpupool.model.claim import Shape
 from gpupool.scheduling.timeline.job_end_times import UNKNOWN_END, JobEndTimes, StepKind
 from gpupool.scheduling.timeline.step_function import AT, PLACE
 from tests.support.scheduling_builders import MODELS, cards
@@ -49,9 +50,19 @@ def test_a_job_that_should_have_ended_stands_where_it_is_expected_now_and_comes_
     ]
 
 
-def test_a_job_without_a_card_gives_nothing_back() -> None:
+def test_a_job_without_a_card_and_a_node_gives_nothing_back() -> None:
     job = running("a", POOL, ends=10)
     assert JobEndTimes(POOL, [job]).list_steps(0)[0].shape == (5, 0)
+
+
+def test_a_job_without_a_card_gives_back_what_it_has_of_its_node() -> None:
+    pool = cards("2x2xT4", hosts=(8000, 64 * GIB))
+    job = replace(running("a", pool, ends=10), node=1)
+    job = replace(job, shape=Shape(0, None, 0, cpu_milli=500, host_bytes=GIB))
+    beside = running("b", pool, "node-1/1", ends=20)
+    on_cards, on_nodes = JobEndTimes(pool, [beside, job]).list_steps(0)
+    assert on_cards[PLACE].tolist() == [1]
+    assert on_nodes[:4, 0].tolist() == [10 * SECOND, 1, 500, GIB]
 
 
 def test_processors_and_main_memory_come_back_on_the_node_where_they_are_known() -> None:
