@@ -66,6 +66,8 @@ def test_a_built_image_boots_with_cloud_init_and_lets_the_key_in(tmp_path: Path)
         # systemd-logind obeys the power button within the grace period.
         assert pool.run("vm", "stop", "dev", timeout=BOOT_SECONDS).stdout == "dev done\n"
         pool.do("vm", "delete", "dev", "--yes")
+    # The end of the pool is a purge: no image is left.
+    assert not (tmp_path / "pool").exists()
 
 
 def store_image(pool: RealPool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -35,6 +36,8 @@ PROGRAMS: Final = {
 NEEDED_BYTES: Final = 4 * GIB
 #: Of the directory of a build, which the build has locked.
 PREFIX: Final = ".build-"
+#: Files of a store: an image by its digest, its facts, and what an import was writing.
+_OF_STORE: Final = re.compile(r"[0-9a-f]{64}\.[a-z0-9]+|\.import-\d+")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _GRUB: Final = "usr/lib/grub/i386-pc"
 
@@ -99,6 +102,25 @@ def build_image(recipe: ImageRecipe, store: Path, report: Callable[[str], None])
     finally:
         os.close(lock)
         _remove_tree(folder)
+
+
+def remove_store(store: Path) -> None:
+    """Remove all images of a store, and the directory unless another program's files are in it.
+
+    Raises:
+        VmRejection: A build runs there, or something is mounted below it; the images are kept.
+    """
+    _remove_leftovers(store)
+    if any(store.glob(f"{PREFIX}*")):
+        raise VmRejection(
+            f"an image is being built in {store}, so it was not removed",
+            hint="end the build with Ctrl-C, then repeat this",
+        )
+    for path in list(store.iterdir()):
+        if _OF_STORE.fullmatch(path.name):
+            path.unlink()
+    if not any(store.iterdir()):
+        store.rmdir()
 
 
 def _remove_leftovers(store: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from gpupool.base.errors import VmRejection
 from gpupool.vm import image_build
-from gpupool.vm.image_build import NEEDED_BYTES, build_image, check_build
+from gpupool.vm.image_build import NEEDED_BYTES, build_image, check_build, remove_store
 from gpupool.vm.image_recipe import ImageRecipe
 
 #: Makes the directory that is its last word, with a boot loader in it.
@@ -167,3 +167,39 @@ def test_a_build_is_refused_first_with_the_numbers(
     monkeypatch.setattr(image_build.os, "geteuid", lambda: 1000)
     with pytest.raises(VmRejection, match="built by root"):
         check_build(tmp_path)
+
+
+def make_store(folder: Path) -> Path:
+    store = folder / "images"
+    store.mkdir()
+    for name in (f"{'a' * 64}.json", f"{'a' * 64}.qcow2", ".import-77"):
+        (store / name).write_text("x")
+    return store
+
+
+def test_a_store_is_removed_with_its_images(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (store / f"{image_build.PREFIX}old").mkdir()
+    remove_store(store)
+    assert not store.exists()
+
+
+def test_a_store_keeps_the_files_of_others(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (store / "holiday.jpg").write_text("x")
+    remove_store(store)
+    assert [path.name for path in store.iterdir()] == ["holiday.jpg"]
+
+
+def test_a_store_in_which_a_build_runs_is_kept(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    build = store / f"{image_build.PREFIX}now"
+    build.mkdir()
+    lock = os.open(build, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(VmRejection, match="is being built"):
+            remove_store(store)
+    finally:
+        os.close(lock)
+    assert len(list(store.iterdir())) == 4

@@ -189,6 +189,7 @@ OURS = frozenset(
         "server.log.1",
         "secrets",
         "agent",
+        "images",
         "simulated",
     }
 )
@@ -276,6 +277,9 @@ def remove_state(paths: PoolPaths) -> list[str]:
 
 
 def _remove_files(paths: PoolPaths) -> list[str]:
+    # Only a purge needs it, and every start of a server imports this module.
+    from gpupool.vm.image_build import remove_store
+
     removed = []
     # The marker goes last, so that an interrupted purge can be repeated.
     for name in sorted(
@@ -283,7 +287,12 @@ def _remove_files(paths: PoolPaths) -> list[str]:
     ):
         path = paths.root / name
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+            if path == paths.images:
+                remove_store(path)
+                if path.exists():
+                    continue
+            else:
+                shutil.rmtree(path)
         else:
             path.unlink()
         removed.append(str(path))

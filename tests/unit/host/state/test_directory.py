@@ -125,6 +125,8 @@ def test_removing_takes_what_is_ours_and_leaves_the_rest(tmp_path: Path) -> None
     (root / "gpupool.db").write_text("x")
     (root / ".123.sock").write_text("")
     (root / "agent" / "jobs").mkdir()
+    (root / "images").mkdir()
+    (root / "images" / f"{'a' * 64}.qcow2").write_text("x")
     (root / "notes.txt").write_text("mine")
     removed = remove_state(state.paths)
     assert [path.name for path in root.iterdir()] == ["notes.txt"]
@@ -137,3 +139,12 @@ def test_removing_an_own_directory_whole_and_a_second_time_is_fine(tmp_path: Pat
     assert str(tmp_path / "s") in remove_state(state.paths)
     assert not (tmp_path / "s").exists()
     assert remove_state(state.paths) == []
+
+
+def test_a_directory_with_images_of_an_earlier_pool_can_be_a_state_directory(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "holiday.jpg").write_text("x")
+    remove_state(opened(tmp_path).paths)
+    assert [path.name for path in (tmp_path / "images").iterdir()] == ["holiday.jpg"]
