@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.agents import AgentService
 from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.lifecycle.leases import Leases
 from gpupool.allocations.lifecycle.overdue import OverdueJobs
 from gpupool.allocations.migration.automatic import AutomaticDefragmentation
@@ -35,6 +36,7 @@ from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits
+from gpupool.model.suspension import USUAL_IDLE_RULES, IdleSuspensionRules
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.service import NetworkService
@@ -67,6 +69,7 @@ class Allocations:
         container_policy: ContainerPolicy = USUAL_POLICY,
         pending_limits: PendingLimits = PENDING_LIMITS,
         quiet_budget: DefragmentBudget | None = None,
+        idle_rules: IdleSuspensionRules = USUAL_IDLE_RULES,
         owner_uid: int | None = None,
         on_error: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
@@ -79,6 +82,9 @@ class Allocations:
         self.cache = LedgerCache(policy, store.clock.now_ns)
         self.placer = Placer(store, self.cache, metering, on_error, rules)
         self.quiet_moves = AutomaticDefragmentation(store, self.cache, self.placer, quiet_budget)
+        self.idle_suspension = IdleSuspensionPolicy(
+            store, metering, self.cache, self.placer, idle_rules
+        )
         self.leases = Leases(self._stop_expired)
         self.unsettled = UnsettledGangs(store, self.cache)
         self.networks = NetworkService(store, count_network_jobs)
@@ -101,7 +107,15 @@ class Allocations:
         gate = PendingGate(self.cache, pending_limits)
         writer = SubmissionWriter(store, tenancy, self.placer, self.unsettled, gate)
         self.jobs = JobService(
-            store, tenancy, metering, self.cache, self.placer, self.leases, writer, self.stops
+            store,
+            tenancy,
+            metering,
+            self.cache,
+            self.placer,
+            self.leases,
+            writer,
+            self.stops,
+            idle_rules,
         )
         self.suspensions = SuspensionService(store, metering, self.cache, self.placer)
         self.resizes = ResizeService(
@@ -116,6 +130,7 @@ class Allocations:
         """Settle what the last server left, load the cache, renew leases, start to place."""
         self.unsettled.settle_all()
         self.placer.start()
+        self.idle_suspension.start()
         with self.store.read() as connection:
             attached = connection.execute(
                 sa.select(jobs.c.public_id).where(IS_LIVE, jobs.c.attached)
@@ -123,7 +138,8 @@ class Allocations:
             self.leases.start(attached.all())
 
     def close(self) -> None:
-        """Stop the threads of the leases and of the placer. Jobs go on."""
+        """Stop the threads of the policy of idle jobs, of the leases and of the placer. Jobs go on."""
+        self.idle_suspension.close()
         self.leases.close()
         self.placer.close()
 

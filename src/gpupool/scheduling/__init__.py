@@ -30,6 +30,13 @@ from gpupool.scheduling.filtering.native_library import (
 )
 from gpupool.scheduling.filtering.numa_affinity import order_by_numa_affinity
 from gpupool.scheduling.filtering.partition_profiles import list_profile_names, resolve_profiles
+from gpupool.scheduling.idle_suspension import (
+    IdleJob,
+    IdleVictims,
+    VictimRejection,
+    empty_seats,
+    find_idle_victims,
+)
 from gpupool.scheduling.mechanism_choice.allocation_plan import plan_allocation
 from gpupool.scheduling.mechanism_choice.choice import MechanismOption, OfferedCard
 from gpupool.scheduling.mechanism_choice.pool_survey import (
@@ -157,6 +164,8 @@ __all__ = [
     "ForecastTally",
     "FreeCapacity",
     "HostColumns",
+    "IdleJob",
+    "IdleVictims",
     "Ints",
     "JobPlacement",
     "LoadSpread",
@@ -189,6 +198,7 @@ __all__ = [
     "TenantView",
     "TopologyLevel",
     "UnreservedCapacity",
+    "VictimRejection",
     "WaitingClass",
     "WorkingQuotas",
     "adopt_native_library",
@@ -201,8 +211,10 @@ __all__ = [
     "cycle_with_state",
     "describe_calendar_error",
     "describe_refusal",
+    "empty_seats",
     "explain_claim",
     "find_best_group",
+    "find_idle_victims",
     "find_policy",
     "find_quota_obstacle",
     "format_resubmission",

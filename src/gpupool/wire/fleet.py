@@ -207,6 +207,9 @@ class WorkOut(WireModel):
     started: bool = Field(description="the server has already heard that this job started")
     vm: VmIn | None = Field(None, description="the job is this virtual machine")
     network: PortWork | None = Field(None, description="the network that the job joins")
+    only_idle: bool = Field(
+        False, description="of a suspend: the job has agreed to it for times without work on a card"
+    )
 
 
 class WorkPage(WireModel):

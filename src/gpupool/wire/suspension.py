@@ -37,3 +37,7 @@ class SuspensionOut(WireModel):
         None, description="card memory that is in main memory; null: it is on its cards"
     )
     note: str | None = Field(None, description="why the last suspend or resume failed")
+    beneficiary: str | None = Field(
+        None,
+        description="the claim that it made room for, because it was idle; null: suspended by hand",
+    )

@@ -26,6 +26,7 @@ from gpupool.agent.jobs.start import JobStarter
 from gpupool.agent.jobs.unknown_preparations import UnknownPreparations
 from gpupool.agent.jobs.worker_pool import WorkerPool
 from gpupool.agent.monitoring.fence_counters import read_fence_usage
+from gpupool.agent.monitoring.idle_clock import IdleClock
 from gpupool.agent.supervisor.client import SupervisorError, inspect_job
 from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.agent.suspension.suspender import JobSuspender, is_suspension_wish
@@ -117,6 +118,10 @@ class Jobs:
             self._monitor.finish_after_error(allocation, error)
         except Exception as second:
             log.exception("job %s could not be ended after an error: %s", job, second)
+
+    @property
+    def idle_clock(self) -> IdleClock:
+        return self._context.idle_clock
 
     # Questions -----------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from typing import Final
 from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.local_allocation import JobPhase, LocalAllocation
 from gpupool.agent.jobs.worker_pool import WorkerPool
+from gpupool.agent.monitoring.fence_counters import read_fence_usage
 from gpupool.agent.suspension.job_tree import JobTree
 from gpupool.agent.suspension.record import (
     SuspensionRecord,
@@ -117,7 +118,8 @@ class JobSuspender:
         if record is None:
             tree = JobTree(allocation.supervisor_pid, _hold_no_lock)
             card_bytes = self._measure_card_bytes(tree, work)
-            reason = self._explain_refusal(allocation, view, tree, card_bytes)
+            reason = self._explain_work_since(allocation, work)
+            reason = reason or self._explain_refusal(allocation, view, tree, card_bytes)
             if reason:
                 self._report(allocation, work, "resumed", reason=reason)
                 return
@@ -159,6 +161,15 @@ class JobSuspender:
             refusal = "its processes are stopped already, by its fence or by hand"
         room = measure_host_room(self._context.find_cgroups(allocation.checkpoint.job))
         return refusal or explain_host_shortage(card_bytes, room)
+
+    def _explain_work_since(self, allocation: LocalAllocation, work: WorkOut) -> str:
+        """Say that a job works again which is to be suspended only while it is idle."""
+        if not work.only_idle:
+            return ""
+        usage = read_fence_usage(allocation.key, self._context.state_dir)
+        if self._context.idle_clock.has_worked(allocation.checkpoint.job, usage):
+            return "it works on its cards again"
+        return ""
 
     def _measure_card_bytes(self, tree: JobTree, work: WorkOut) -> int:
         """Return what the job has on its cards now, as the cards say."""
@@ -234,6 +245,7 @@ class JobSuspender:
             self._report(allocation, work, "suspended", reason=outcome.reason, used_bytes=used)
             return
         allocation.suspended_work = None
+        self._context.idle_clock.restart(allocation.checkpoint.job)
         remove_record(self._locate_folder(allocation))
         self._context.reach_step("resume-recorded")
         self._context.add_to_arbiter(allocation)

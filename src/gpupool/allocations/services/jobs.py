@@ -17,6 +17,7 @@ from gpupool.allocations.placement.start_view import build_start_fields
 from gpupool.allocations.stop import StopService, check_ownership
 from gpupool.allocations.submission import validate
 from gpupool.allocations.submission.create import SubmissionWriter
+from gpupool.allocations.submission.idle_choice import reserve_moved_memory
 from gpupool.allocations.views import job as job_view
 from gpupool.allocations.views import list as job_lookup
 from gpupool.allocations.views.explain import explain_job
@@ -26,6 +27,7 @@ from gpupool.base.errors import NotOneJob, OutputIsPrivate, WrongState
 from gpupool.metering.service import MeteringService
 from gpupool.model.claim import SharingKind
 from gpupool.model.job import ENDED, JobState
+from gpupool.model.suspension import USUAL_IDLE_RULES, IdleSuspensionRules
 from gpupool.model.tenant import Principal
 from gpupool.store.database import Store
 from gpupool.tenancy.service import TenancyService
@@ -48,7 +50,9 @@ class JobService:
         leases: Leases,
         writer: SubmissionWriter,
         stops: StopService,
+        idle_rules: IdleSuspensionRules = USUAL_IDLE_RULES,
     ) -> None:
+        self._idle_rules = idle_rules
         self._store = store
         self._tenancy = tenancy
         self._metering = metering
@@ -73,6 +77,7 @@ class JobService:
             tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
         self._placer.refresh_cache()
         now_ns = self._store.clock.now_ns()
+        body = reserve_moved_memory(body, self._idle_rules)
         submission = validate.check_submission(body, principal, tenant, run_as, self._cache, now_ns)
         answer = self._writer.create_submission(submission, principal, wait=body.wait)
         if body.attached:
@@ -94,6 +99,7 @@ class JobService:
             tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
         self._placer.refresh_cache()
         now_ns = self._store.clock.now_ns()
+        body = reserve_moved_memory(body, self._idle_rules)
         submission = validate.check_submission(body, principal, tenant, run_as, self._cache, now_ns)
         plan = plan_mechanism(self._cache.build_snapshot(), submission.shape, submission.tenant)
         return PlannedOut(share=str(submission.shape), count=submission.size, **dict(plan))

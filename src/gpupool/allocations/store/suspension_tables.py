@@ -26,4 +26,10 @@ suspensions = sa.Table(
     sa.Column(
         "note", sa.String(400), nullable=True, comment="why the last suspend or resume failed"
     ),
+    sa.Column(
+        "beneficiary",
+        sa.String(16),
+        nullable=True,
+        comment="job, gang or array that it makes room for, as it was idle; null: by hand",
+    ),
 )

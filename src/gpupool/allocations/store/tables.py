@@ -86,6 +86,12 @@ claims = sa.Table(
     ),
     sa.Column("owner", sa.String(320), nullable=True, comment="that its card serves alone: MPS"),
     sa.Column("names_sharing", sa.Boolean, nullable=False, server_default=sa.true()),
+    sa.Column(
+        "idle_seconds",
+        sa.Integer,
+        nullable=True,
+        comment="it may be suspended when its cards were idle for so long; null: never",
+    ),
 )
 
 gangs = sa.Table(

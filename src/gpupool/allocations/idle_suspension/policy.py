@@ -1,0 +1,200 @@
+"""One look of the policy: idle jobs give way to claims that then start, and come back to free room.
+
+A look plans on a snapshot and writes by the same verbs as a user. A pool that has changed meanwhile
+makes a suspend fail, and the next look plans again. Looks follow new samples and ends of jobs, so a
+pool without jobs is never looked at.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.idle_suspension.agreed_jobs import (
+    AgreedJob,
+    read_agreed_jobs,
+    select_idle_jobs,
+    sum_suspended_bytes,
+)
+from gpupool.allocations.lifecycle.resize_headroom import JobResizeHeadroom
+from gpupool.allocations.lifecycle.suspension import resume_job, suspend_job
+from gpupool.allocations.placement.placer import Placer
+from gpupool.base.errors import RequestRejection
+from gpupool.base.silence import mark_busy
+from gpupool.base.supervision import SupervisedThread
+from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.metering.service import MeteringService
+from gpupool.model.suspension import IdleSuspensionRules, SuspensionState
+from gpupool.scheduling import (
+    IdleVictims,
+    Snapshot,
+    VictimRejection,
+    cycle,
+    empty_seats,
+    find_idle_victims,
+)
+from gpupool.store.database import Store
+
+#: Seconds from one look to the next at least: a look may run a dozen cycles of the scheduler.
+PAUSE_SECONDS: Final = 1.0
+#: So long a job is left alone whose node refused to suspend it.
+REFUSAL_NS: Final = 300 * NANOS_PER_SECOND
+
+log = logging.getLogger(__name__)
+
+
+class IdleSuspensionPolicy:
+    """Suspends and resumes idle jobs. Thread-safe; `look` may be called without the thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        metering: MeteringService,
+        cache: LedgerCache,
+        placer: Placer,
+        rules: IdleSuspensionRules,
+    ) -> None:
+        self.rules = rules
+        self._store = store
+        self._metering = metering
+        self._cache = cache
+        self._placer = placer
+        #: Why the last look suspended no job, although room would have come of it.
+        self.rejection: VictimRejection | None = None
+        #: When a suspend failed on the job's node, by job; a new server tries each once more.
+        self._refused: dict[str, int] = {}
+        self._has_agreed = True  # until the first look has read it
+        self._looking = threading.Lock()
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._thread = SupervisedThread("idle-suspension", self._run)
+        store.notifier.add_listener(self._listen)
+
+    # --- life ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop the thread after the look in progress."""
+        self._closing.set()
+        self._thread.stop()
+        self._wake.set()
+        self._thread.join()
+
+    def _listen(self, topics: frozenset[Hashable]) -> None:
+        # A sample tells of a job that agrees, also of one that has come since the last look.
+        if "idle" in topics or (self._has_agreed and "queue" in topics):
+            self._wake.set()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            with mark_busy():
+                self.look()
+            self._thread.mark_well()
+            self._closing.wait(PAUSE_SECONDS)
+
+    # --- one look ------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Suspend what a waiting claim needs, then resume what has room again."""
+        with self._looking:
+            with self._store.read() as connection:
+                agreed = read_agreed_jobs(connection)
+            self._has_agreed = bool(agreed)
+            self.rejection = None
+            if not agreed:
+                self._refused.clear()
+                return
+            self._note_refusals(agreed)
+            self._suspend_victims(agreed)
+            self._resume_jobs(agreed)
+
+    def _note_refusals(self, agreed: Sequence[AgreedJob]) -> None:
+        now_ns = self._store.clock.now_ns()
+        failed = {one.job for one in agreed if one.suspension is SuspensionState.FAILED}
+        self._refused = {job: self._refused.get(job, now_ns) for job in failed}
+
+    def _suspend_victims(self, agreed: Sequence[AgreedJob]) -> None:
+        if not self._cache.count_waiting():
+            return
+        now_ns = self._store.clock.now_ns()
+        able = [one for one in agreed if self._may_be_asked(one, now_ns)]
+        idle = select_idle_jobs(able, self._metering.get_latest_samples(), now_ns)
+        if not idle:
+            return
+        leaving = {one.job for one in agreed if one.suspension is SuspensionState.SUSPENDING}
+        snapshot = empty_seats(self._placer.take_snapshot(), leaving)
+        found = find_idle_victims(
+            snapshot,
+            now_ns,
+            idle,
+            sum_suspended_bytes(agreed),
+            self.rules,
+            self._placer.planner.rules,
+        )
+        if isinstance(found, IdleVictims):
+            self._write_suspends(found, agreed)
+        else:
+            self.rejection = found
+
+    def _may_be_asked(self, job: AgreedJob, now_ns: int) -> bool:
+        refused_ns = self._refused.get(job.job)
+        return refused_ns is None or now_ns - refused_ns >= REFUSAL_NS
+
+    def _write_suspends(self, found: IdleVictims, agreed: Sequence[AgreedJob]) -> None:
+        """Ask the nodes of all victims, or of none."""
+        rows = {one.job: one.row_id for one in agreed}
+        try:
+            with self._store.write() as write:
+                for job in found.jobs:
+                    suspend_job(write, rows[job], found.beneficiary)
+        except RequestRejection as error:
+            log.info("no idle job is suspended for %s: %s", found.beneficiary, error.message)
+            return
+        for job in found.jobs:
+            self._refused.pop(job, None)
+
+    def _resume_jobs(self, agreed: Sequence[AgreedJob]) -> None:
+        """Bring back what was suspended while idle, those that are away for longest first.
+
+        A claim that waits and would start has its turn first: the placer plans for each change.
+        """
+        away = [
+            one
+            for one in agreed
+            if one.beneficiary is not None and one.suspension is SuspensionState.SUSPENDED
+        ]
+        for one in sorted(away, key=lambda job: (job.since_ns, job.job)):
+            if not self._resume_job(one):
+                return
+
+    def _resume_job(self, job: AgreedJob) -> bool:
+        """Resume a job that has room; return whether the next one may be tried."""
+        try:
+            with self._placer.pause_placement() as snapshot:
+                if self._has_next_start(snapshot):
+                    return False
+                with self._store.write() as write:
+                    headroom = JobResizeHeadroom(snapshot, write.now_ns)
+                    granted = resume_job(write, self._metering, job.row_id, headroom)
+                    if granted is not None:
+                        write.note(lambda: self._cache.apply_change(granted))
+        except RequestRejection as error:
+            log.debug("idle job %s stays suspended: %s", job.job, error.message)
+        return True
+
+    def _has_next_start(self, snapshot: Snapshot) -> bool:
+        """Whether a waiting claim starts with what is free: the beneficiary of a job just moved."""
+        if not snapshot.waiting:
+            return False
+        now_ns = self._store.clock.now_ns()
+        plan = cycle(snapshot, now_ns, rules=self._placer.planner.rules, said=False)
+        return bool(plan.placements)

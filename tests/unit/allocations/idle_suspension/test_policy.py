@@ -1,0 +1,200 @@
+"""Idle jobs that agreed to it give way to claims that then start, and come back to free room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpupool.allocations.idle_suspension.policy import REFUSAL_NS
+from gpupool.base.errors import BadOption
+from gpupool.base.units import GIB
+from gpupool.model.suspension import IdleSuspensionRules
+from gpupool.wire.fleet import ReportsIn
+from gpupool.wire.jobs import JobOut
+from gpupool.wire.samples import JobSample
+from tests.support.house import House
+from tests.support.ledger_sums import used
+from tests.support.resizing import running, work_of
+
+#: Main memory of the node's claims.
+OWN = 4 * GIB
+TWICE = IdleSuspensionRules(memory_factor_milli=2000)
+
+
+@pytest.fixture
+def house(house: House) -> House:
+    house.allocations.idle_suspension.rules = TWICE
+    return house
+
+
+def agree(house: House, name: str, milli: int = 1000, gib: int = 100, **more: Any) -> JobOut:
+    """Run a job on a card that agrees to be suspended after a minute."""
+    return running(house, name, milli, gib, host_bytes=OWN, idle_seconds=60, **more)
+
+
+def sample(house: House, name: str, idle_seconds: int | None, gib: int = 50) -> None:
+    idle = None if idle_seconds is None else idle_seconds * 1000
+    told = JobSample(job=house.job(name).id, idle_milliseconds=idle, gpu_memory_bytes=gib * GIB)
+    house.allocations.agents.apply_reports("node-1", ReportsIn(jobs=[told]))
+
+
+def look(house: House) -> None:
+    house.allocations.placer.run_cycle()
+    house.allocations.idle_suspension.look()
+    house.allocations.placer.run_cycle()
+
+
+def state_of(house: House, name: str) -> str | None:
+    suspension = house.job(name).suspension
+    return None if suspension is None else suspension.state
+
+
+def confirm_suspend(house: House, name: str) -> None:
+    house.report(work_of(house, name), "suspended", gpu_memory_bytes=50 * GIB)
+
+
+def fill(house: House) -> None:
+    """Two cards, two jobs that agreed."""
+    agree(house, "a")
+    agree(house, "b")
+
+
+def test_the_longest_idle_job_gives_way_and_the_claim_starts(house: House) -> None:
+    fill(house)
+    sample(house, "a", 61)
+    sample(house, "b", 300)
+    new = house.submit(1000, 100, name="new")
+    look(house)
+    assert (state_of(house, "a"), state_of(house, "b")) == (None, "suspending")
+    suspension = house.job("b").suspension
+    assert suspension is not None
+    assert suspension.beneficiary == new.id
+    assert work_of(house, "b").only_idle
+    # A second look asks for no second victim.
+    look(house)
+    assert state_of(house, "a") is None
+    confirm_suspend(house, "b")
+    look(house)
+    assert house.job("new").state == "starting"
+    assert state_of(house, "b") == "suspended"
+
+
+def test_a_job_that_works_or_is_not_idle_for_long_enough_is_left_alone(house: House) -> None:
+    fill(house)
+    sample(house, "a", 59)
+    sample(house, "b", None)
+    house.submit(1000, 100, name="new")
+    look(house)
+    assert (state_of(house, "a"), state_of(house, "b")) == (None, None)
+
+
+def test_a_job_that_has_not_agreed_is_left_alone(house: House) -> None:
+    running(house, "a", 1000, 100)
+    running(house, "b", 1000, 100)
+    sample(house, "a", 900)
+    house.submit(1000, 100, name="new")
+    look(house)
+    assert (state_of(house, "a"), state_of(house, "b")) == (None, None)
+
+
+def test_it_comes_back_when_the_room_is_free_again(house: House) -> None:
+    fill(house)
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="new")
+    look(house)
+    confirm_suspend(house, "b")
+    # The room belongs to the claim first, whichever thread looks first.
+    house.allocations.idle_suspension.look()
+    assert state_of(house, "b") == "suspended"
+    look(house)
+    assert state_of(house, "b") == "suspended"
+    house.report(work_of(house, "new"), "running", started_ns=5)
+    house.finish("new")
+    look(house)
+    assert state_of(house, "b") == "resuming"
+    assert [card[:2] for card in used(house)] == [(1000, 100 * GIB)] * 2
+
+
+def test_a_job_that_was_suspended_by_hand_stays_so(house: House) -> None:
+    fill(house)
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="new")
+    look(house)
+    confirm_suspend(house, "b")
+    house.allocations.suspensions.suspend_job("b", house.admin)
+    look(house)
+    house.report(work_of(house, "new"), "running", started_ns=5)
+    house.finish("new")
+    look(house)
+    assert state_of(house, "b") == "suspended"
+
+
+def test_the_factor_limits_what_is_lent_twice_and_the_numbers_are_known(house: House) -> None:
+    policy = house.allocations.idle_suspension
+    policy.rules = IdleSuspensionRules()
+    fill(house)
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="new")
+    look(house)
+    assert state_of(house, "b") is None
+    assert policy.rejection is not None
+    shortage = policy.rejection.shortage
+    assert (shortage.running_bytes, shortage.suspended_bytes) == (100 * GIB, 100 * GIB)
+    assert shortage.limit_bytes == 140 * GIB
+
+
+def test_a_refused_job_is_left_alone_for_a_while(house: House) -> None:
+    fill(house)
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="new")
+    look(house)
+    house.report(work_of(house, "b"), "resumed", reason="it works on its cards again")
+    sample(house, "b", 300)
+    look(house)
+    assert state_of(house, "b") == "failed"
+    policy = house.allocations.idle_suspension
+    policy._refused = {job: since - REFUSAL_NS for job, since in policy._refused.items()}
+    look(house)
+    assert state_of(house, "b") == "suspending"
+
+
+def test_main_memory_for_the_cards_is_reserved_from_the_start(house: House) -> None:
+    job = agree(house, "a")
+    assert job.host_bytes == OWN + 100 * GIB
+    assert job.idle_seconds == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"idle_seconds": 59, "host_bytes": OWN}, "before it was idle for 60 s"),
+        ({"idle_seconds": 60}, "needs --memory and --host-memory"),
+        ({"idle_seconds": 60, "host_bytes": OWN, "memory_gib": None}, "needs --memory"),
+        ({"idle_seconds": 60, "host_bytes": OWN, "fence": False}, "--no-fence"),
+        ({"idle_seconds": 60, "host_bytes": OWN, "sharing": "mps"}, "--sharing mps"),
+    ],
+)
+def test_a_claim_that_cannot_be_suspended_is_refused(
+    house: House, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(BadOption) as refused:
+        house.submit(300, **options)
+    assert words in refused.value.message
+
+
+def test_a_restarted_server_goes_on_with_what_was_suspended(house: House) -> None:
+    fill(house)
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="new")
+    look(house)
+    house.restart()
+    house.allocations.idle_suspension.rules = TWICE
+    confirm_suspend(house, "b")
+    look(house)
+    assert house.job("new").state == "starting"
+    house.report(work_of(house, "new"), "running", started_ns=5)
+    house.finish("new")
+    house.restart()
+    look(house)
+    assert state_of(house, "b") == "resuming"
