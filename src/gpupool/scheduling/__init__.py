@@ -33,9 +33,11 @@ from gpupool.scheduling.filtering.partition_profiles import list_profile_names, 
 from gpupool.scheduling.idle_suspension import (
     IdleJob,
     IdleVictims,
+    ReturningJob,
     VictimRejection,
     empty_seats,
     find_idle_victims,
+    find_return_victims,
 )
 from gpupool.scheduling.mechanism_choice.allocation_plan import plan_allocation
 from gpupool.scheduling.mechanism_choice.choice import MechanismOption, OfferedCard
@@ -188,6 +190,7 @@ __all__ = [
     "ReservationOccurrence",
     "ReservedAmounts",
     "ResizeHeadroom",
+    "ReturningJob",
     "RunningJob",
     "RunningJobsRegister",
     "RuntimeHistory",
@@ -217,6 +220,7 @@ __all__ = [
     "find_idle_victims",
     "find_policy",
     "find_quota_obstacle",
+    "find_return_victims",
     "format_resubmission",
     "format_start",
     "get_native_library_path",

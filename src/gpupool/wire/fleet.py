@@ -229,7 +229,8 @@ class ReportIn(WireModel):
     """What became of an allocation. `ended` says that nothing of it is left on the node.
 
     `resized` says that the limits of this generation are in force, and what was in use then;
-    `suspended` that the job's memory is on the host, `resumed` that it runs on its cards, with the
+    `suspended` that the job's memory is on the host, `woken` that a program of it wants to work
+    again, `resumed` that it runs on its cards, with the
     `reason` where that is not what was wanted;
     `noticed` that its fence found what `notice` names, and in `reason` what was done about it.
     """

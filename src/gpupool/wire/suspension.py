@@ -17,6 +17,7 @@ ReportState = Literal[
     "resized",
     "suspended",
     "resumed",
+    "woken",
     "noticed",
     "ended",
     "lost",
@@ -40,4 +41,7 @@ class SuspensionOut(WireModel):
     beneficiary: str | None = Field(
         None,
         description="the claim that it made room for, because it was idle; null: suspended by hand",
+    )
+    wanted_ns: int | None = Field(
+        None, description="since when a program of it waits to work again; null: none does"
     )

@@ -61,6 +61,7 @@ class Jobs:
             context, self._finisher, table=self._table, watch=self._watch, workers=self._workers
         )
         self._suspender = JobSuspender(context, self._workers)
+        context.arbiter.woken = self._note_wake
         self._starter = JobStarter(
             context,
             self._finisher,
@@ -92,6 +93,12 @@ class Jobs:
 
     def _handle_readable(self, key: str) -> None:
         self._monitor.read_news(key)
+
+    def _note_wake(self, key: str) -> None:
+        """Handle a program that waits because its share is closed; called by the arbiter's thread."""
+        allocation = self._table.get(key)
+        if allocation is not None:
+            self._workers.submit(self._suspender.shares.report_wake, allocation)
 
     def _handle_started(self, key: str) -> None:
         self._monitor.report_attached_start(key)

@@ -29,7 +29,10 @@ _AGREED = (
         suspensions.c.state.label("suspension"),
         suspensions.c.beneficiary,
         suspensions.c.since_ns,
+        suspensions.c.wanted_ns,
+        suspensions.c.gpu_milli.label("suspended_milli"),
         suspensions.c.memory_bytes.label("suspended_bytes"),
+        seats.c.gpu_milli,
         seats.c.memory_bytes,
         devices.c.uuid,
     )
@@ -60,6 +63,8 @@ class AgreedJob:
         suspension: where its memory is; None: on its cards.
         beneficiary: for which claim it was suspended; None: it was not, or by hand.
         since_ns: since when it is suspended; 0: it is not.
+        wanted_ns: since when a program of it waits to work again; 0: none does.
+        milli: compute of each of its seats while it runs.
         cards: by uuid, the bytes of its seats as they are while it runs.
     """
 
@@ -69,6 +74,8 @@ class AgreedJob:
     suspension: SuspensionState | None
     beneficiary: str | None
     since_ns: int
+    wanted_ns: int
+    milli: int
     cards: Mapping[str, int]
 
     @property
@@ -100,6 +107,8 @@ def read_agreed_jobs(connection: sa.Connection) -> list[AgreedJob]:
                 state,
                 row.beneficiary,
                 row.since_ns or 0,
+                row.wanted_ns or 0,
+                row.gpu_milli or row.suspended_milli or 0,
                 cards[key],
             )
         )

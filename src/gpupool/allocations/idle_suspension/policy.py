@@ -29,12 +29,15 @@ from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.metering.service import MeteringService
 from gpupool.model.suspension import IdleSuspensionRules, SuspensionState
 from gpupool.scheduling import (
+    IdleJob,
     IdleVictims,
+    ReturningJob,
     Snapshot,
     VictimRejection,
     cycle,
     empty_seats,
     find_idle_victims,
+    find_return_victims,
 )
 from gpupool.store.database import Store
 
@@ -104,7 +107,7 @@ class IdleSuspensionPolicy:
     # --- one look ------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Suspend what a waiting claim needs, then resume what has room again."""
+        """Resume what has room again, then suspend what a job or a claim needs, for one of them."""
         with self._looking:
             with self._store.read() as connection:
                 agreed = read_agreed_jobs(connection)
@@ -114,27 +117,31 @@ class IdleSuspensionPolicy:
                 self._refused.clear()
                 return
             self._note_refusals(agreed)
-            self._suspend_victims(agreed)
-            self._resume_jobs(agreed)
+            returning = self._resume_jobs(agreed)
+            if not any(self._make_return_room(job, agreed) for job in returning):
+                self._suspend_victims(agreed)
 
     def _note_refusals(self, agreed: Sequence[AgreedJob]) -> None:
         now_ns = self._store.clock.now_ns()
         failed = {one.job for one in agreed if one.suspension is SuspensionState.FAILED}
         self._refused = {job: self._refused.get(job, now_ns) for job in failed}
 
+    def _make_return_room(self, job: AgreedJob, agreed: Sequence[AgreedJob]) -> bool:
+        """Suspend idle jobs for one that wants to work again; return whether some were asked."""
+        snapshot = self._take_emptied_snapshot(agreed)
+        returning = ReturningJob(job.job, job.milli, job.cards)
+        victims = find_return_victims(snapshot, returning, self._list_idle_jobs(agreed))
+        return bool(victims) and self._write_suspends(IdleVictims(victims, job.job), agreed)
+
     def _suspend_victims(self, agreed: Sequence[AgreedJob]) -> None:
         if not self._cache.count_waiting():
             return
-        now_ns = self._store.clock.now_ns()
-        able = [one for one in agreed if self._may_be_asked(one, now_ns)]
-        idle = select_idle_jobs(able, self._metering.get_latest_samples(), now_ns)
+        idle = self._list_idle_jobs(agreed)
         if not idle:
             return
-        leaving = {one.job for one in agreed if one.suspension is SuspensionState.SUSPENDING}
-        snapshot = empty_seats(self._placer.take_snapshot(), leaving)
         found = find_idle_victims(
-            snapshot,
-            now_ns,
+            self._take_emptied_snapshot(agreed),
+            self._store.clock.now_ns(),
             idle,
             sum_suspended_bytes(agreed),
             self.rules,
@@ -145,12 +152,22 @@ class IdleSuspensionPolicy:
         else:
             self.rejection = found
 
+    def _take_emptied_snapshot(self, agreed: Sequence[AgreedJob]) -> Snapshot:
+        """Return the pool as it is when the jobs on their way to the host have left."""
+        leaving = {one.job for one in agreed if one.suspension is SuspensionState.SUSPENDING}
+        return empty_seats(self._placer.take_snapshot(), leaving)
+
+    def _list_idle_jobs(self, agreed: Sequence[AgreedJob]) -> list[IdleJob]:
+        now_ns = self._store.clock.now_ns()
+        able = [one for one in agreed if self._may_be_asked(one, now_ns)]
+        return select_idle_jobs(able, self._metering.get_latest_samples(), now_ns)
+
     def _may_be_asked(self, job: AgreedJob, now_ns: int) -> bool:
         refused_ns = self._refused.get(job.job)
         return refused_ns is None or now_ns - refused_ns >= REFUSAL_NS
 
-    def _write_suspends(self, found: IdleVictims, agreed: Sequence[AgreedJob]) -> None:
-        """Ask the nodes of all victims, or of none."""
+    def _write_suspends(self, found: IdleVictims, agreed: Sequence[AgreedJob]) -> bool:
+        """Ask the nodes of all victims, or of none; return whether they were asked."""
         rows = {one.job: one.row_id for one in agreed}
         try:
             with self._store.write() as write:
@@ -158,41 +175,50 @@ class IdleSuspensionPolicy:
                     suspend_job(write, rows[job], found.beneficiary)
         except RequestRejection as error:
             log.info("no idle job is suspended for %s: %s", found.beneficiary, error.message)
-            return
+            return False
         for job in found.jobs:
             self._refused.pop(job, None)
+        return True
 
-    def _resume_jobs(self, agreed: Sequence[AgreedJob]) -> None:
-        """Bring back what was suspended while idle, those that are away for longest first.
+    def _resume_jobs(self, agreed: Sequence[AgreedJob]) -> list[AgreedJob]:
+        """Bring back what was suspended while idle.
 
-        A claim that waits and would start has its turn first: the placer plans for each change.
+        Jobs that want to work come first, in the order in which they woke, and then those that are
+        away for longest. A waiting claim that would start has its turn before the latter.
+
+        Returns:
+            The jobs that want to work and have no room.
         """
         away = [
             one
             for one in agreed
             if one.beneficiary is not None and one.suspension is SuspensionState.SUSPENDED
         ]
+        woken = sorted(
+            (one for one in away if one.wanted_ns), key=lambda job: (job.wanted_ns, job.job)
+        )
+        left = [one for one in woken if not self._resume_job(one)]
         for one in sorted(away, key=lambda job: (job.since_ns, job.job)):
-            if not self._resume_job(one):
-                return
+            if not one.wanted_ns and not self._has_next_start():
+                self._resume_job(one)
+        return left
 
     def _resume_job(self, job: AgreedJob) -> bool:
-        """Resume a job that has room; return whether the next one may be tried."""
+        """Resume a job if it has room; return whether it had."""
         try:
-            with self._placer.pause_placement() as snapshot:
-                if self._has_next_start(snapshot):
-                    return False
-                with self._store.write() as write:
-                    headroom = JobResizeHeadroom(snapshot, write.now_ns)
-                    granted = resume_job(write, self._metering, job.row_id, headroom)
-                    if granted is not None:
-                        write.note(lambda: self._cache.apply_change(granted))
+            with self._placer.pause_placement() as snapshot, self._store.write() as write:
+                headroom = JobResizeHeadroom(snapshot, write.now_ns)
+                granted = resume_job(write, self._metering, job.row_id, headroom)
+                if granted is not None:
+                    write.note(lambda: self._cache.apply_change(granted))
         except RequestRejection as error:
             log.debug("idle job %s stays suspended: %s", job.job, error.message)
+            return False
         return True
 
-    def _has_next_start(self, snapshot: Snapshot) -> bool:
+    def _has_next_start(self) -> bool:
         """Whether a waiting claim starts with what is free: the beneficiary of a job just moved."""
+        snapshot = self._placer.take_snapshot()
         if not snapshot.waiting:
             return False
         now_ns = self._store.clock.now_ns()

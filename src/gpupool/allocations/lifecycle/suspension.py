@@ -105,7 +105,14 @@ def suspend_job(write: WriteTransaction, job_id: int, beneficiary: str | None = 
     sequence = write.touch_ledger()
     work = {"generation": sequence, "work_seq": sequence}
     write.execute(_SET_ALLOCATION, {"allocation": job.allocation_id, **work})
-    _write_state(write, job.allocation_id, SuspensionState.SUSPENDING, beneficiary=beneficiary)
+    _write_state(
+        write,
+        job.allocation_id,
+        SuspensionState.SUSPENDING,
+        beneficiary=beneficiary,
+        since_ns=None,
+        wanted_ns=None,
+    )
     _announce(write, job)
     return True
 
@@ -161,6 +168,9 @@ def apply_suspension_report(
     """
     if report.generation != row.generation:
         return []
+    if report.state == "woken":
+        _note_wake(write, row)
+        return []
     applied = {"allocation": row.allocation_id, "applied_generation": report.generation}
     write.execute(_SET_ALLOCATION, applied)
     known = write.execute(_READ, {"allocation": row.allocation_id}).one_or_none()
@@ -180,6 +190,20 @@ def apply_suspension_report(
     write.execute(_TOUCH_JOB, {"job": row.job_id})
     write.announce(("job", row.job))
     return changes
+
+
+def _note_wake(write: WriteTransaction, row: Row) -> None:
+    """Note since when a program of a suspended job waits to work again. Idempotent."""
+    asleep = sa.and_(
+        suspensions.c.state == SuspensionState.SUSPENDED, suspensions.c.wanted_ns.is_(None)
+    )
+    noted = write.execute(
+        _SET.where(asleep).values(wanted_ns=write.now_ns), {"allocation": row.allocation_id}
+    )
+    if noted.rowcount:
+        write.event("job.woken", row.job, tenant_id=row.tenant_id, data={"name": row.name})
+        write.execute(_TOUCH_JOB, {"job": row.job_id})
+        write.announce("idle", ("job", row.job))
 
 
 def _find_state(known: SuspensionState, report: ReportIn) -> SuspensionState | None:

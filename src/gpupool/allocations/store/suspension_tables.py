@@ -32,4 +32,10 @@ suspensions = sa.Table(
         nullable=True,
         comment="job, gang or array that it makes room for, as it was idle; null: by hand",
     ),
+    sa.Column(
+        "wanted_ns",
+        sa.BigInteger,
+        nullable=True,
+        comment="since when a program of it waits to work again; null: none does",
+    ),
 )

@@ -84,6 +84,7 @@ _GRANTS = (
         suspensions.c.since_ns,
         suspensions.c.note,
         suspensions.c.beneficiary,
+        suspensions.c.wanted_ns,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
         seats.c.profile,
@@ -158,6 +159,7 @@ def _describe_suspension(seat: Row) -> SuspensionOut | None:
         host_bytes=seat.host_bytes,
         note=seat.note,
         beneficiary=seat.beneficiary,
+        wanted_ns=seat.wanted_ns,
     )
 
 

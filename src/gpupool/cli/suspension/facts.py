@@ -22,6 +22,9 @@ def describe_suspension(job: dict[str, Any]) -> list[tuple[str, object]]:
         parts.append(f"since {describe_instant(suspension['since_ns'])}")
     if suspension["host_bytes"] is not None:
         parts.append(f"{describe_memory(suspension['host_bytes'])} in main memory")
+    if suspension["beneficiary"] and suspension["since_ns"] is not None:
+        is_wanted = suspension["wanted_ns"] is not None
+        parts.append("waits for room" if is_wanted else "wakes with its next call of the driver")
     if suspension["note"]:
         parts.append(suspension["note"])
     return [*rows, ("suspended", "; ".join(parts) or "its memory is on the way")]

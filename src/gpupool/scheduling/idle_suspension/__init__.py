@@ -5,6 +5,7 @@ The proof is the cycle itself, on a snapshot in which the seats of these jobs ar
 
 from gpupool.scheduling.idle_suspension.factor import FactorShortage, find_factor_shortage
 from gpupool.scheduling.idle_suspension.hypothesis import empty_seats
+from gpupool.scheduling.idle_suspension.returning import ReturningJob, find_return_victims
 from gpupool.scheduling.idle_suspension.victims import (
     IdleJob,
     IdleVictims,
@@ -17,9 +18,11 @@ __all__ = [
     "FactorShortage",
     "IdleJob",
     "IdleVictims",
+    "ReturningJob",
     "VictimRejection",
     "empty_seats",
     "find_factor_shortage",
     "find_idle_victims",
+    "find_return_victims",
     "sort_idle_jobs",
 ]

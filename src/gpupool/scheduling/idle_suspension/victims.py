@@ -6,7 +6,6 @@ cycle places it once the seats of the victims are empty; the claims that start a
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Final
 from gpupool.model.suspension import IdleSuspensionRules
 from gpupool.scheduling.engine.cycle import cycle
 from gpupool.scheduling.idle_suspension.factor import FactorShortage, find_factor_shortage
+from gpupool.scheduling.idle_suspension.fewest import drop_unneeded, find_prefix
 from gpupool.scheduling.idle_suspension.hypothesis import empty_seats
 from gpupool.scheduling.preemption.victims import PreemptionRules
 from gpupool.scheduling.snapshot.plan import JobPlacement, Plan
@@ -117,15 +117,9 @@ class _VictimSearch:
     def find(self, candidates: Sequence[IdleJob]) -> IdleVictims | None:
         """Find the fewest of these, in order; None if all together help no claim."""
         names = [one.job for one in candidates]
-        # More victims never give less room, so the fewest that suffice are found by halving.
-        enough = bisect_left(
-            range(len(names) + 1),
-            True,
-            key=lambda count: bool(self._list_new_claims(names[:count])),
-        )
-        if enough > len(names):
+        chosen = find_prefix(names, lambda victims: bool(self._list_new_claims(victims)))
+        if chosen is None:
             return None
-        chosen = names[:enough]
         beneficiary = self._list_new_claims(chosen)[0]
         return IdleVictims(tuple(self._drop_unneeded(chosen, beneficiary)), beneficiary)
 
@@ -150,11 +144,7 @@ class _VictimSearch:
         near = [job for job in kept if not cards.isdisjoint(self._cards[job])]
         if len(near) < len(kept) and beneficiary in self._list_new_claims(near):
             kept = near
-        for job in reversed(kept):
-            fewer = [other for other in kept if other != job]
-            if beneficiary in self._list_new_claims(fewer):
-                kept = fewer
-        return kept
+        return drop_unneeded(kept, lambda fewer: beneficiary in self._list_new_claims(fewer))
 
     def _list_seat_cards(self, victims: Sequence[str], beneficiary: str) -> frozenset[str]:
         cards = set[str]()

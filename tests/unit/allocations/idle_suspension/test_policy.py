@@ -198,3 +198,70 @@ def test_a_restarted_server_goes_on_with_what_was_suspended(house: House) -> Non
     house.restart()
     look(house)
     assert state_of(house, "b") == "resuming"
+
+
+def wake(house: House, name: str) -> None:
+    house.report(work_of(house, name), "woken")
+
+
+def give_way(house: House) -> None:
+    """Two full cards; `b` is suspended for `new`, which runs."""
+    fill(house)
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="new")
+    look(house)
+    confirm_suspend(house, "b")
+    look(house)
+    house.report(work_of(house, "new"), "running", started_ns=5)
+
+
+def test_a_job_that_wants_to_work_waits_in_its_place_and_says_so(house: House) -> None:
+    give_way(house)
+    wake(house, "b")
+    wake(house, "b")
+    look(house)
+    suspension = house.job("b").suspension
+    assert suspension is not None
+    assert suspension.state == "suspended"
+    assert suspension.wanted_ns is not None
+    said = house.allocations.jobs.explain_job("b", house.admin).sentence
+    assert "wants to work since 0:00" in said
+    house.finish("new")
+    look(house)
+    assert state_of(house, "b") == "resuming"
+    house.report(work_of(house, "b"), "resumed")
+    assert house.job("b").suspension is None
+
+
+def test_an_idle_job_of_its_card_gives_way_to_one_that_wants_to_work(house: House) -> None:
+    agree(house, "a")
+    agree(house, "b")
+    sample(house, "b", 300)
+    # The claim agrees too, so it can give way once it is idle.
+    house.submit(1000, 100, name="new", host_bytes=OWN, idle_seconds=60)
+    look(house)
+    confirm_suspend(house, "b")
+    look(house)
+    house.report(work_of(house, "new"), "running", started_ns=5)
+    wake(house, "b")
+    sample(house, "a", 900)
+    look(house)
+    assert (state_of(house, "a"), state_of(house, "new")) == (None, None)
+    sample(house, "new", 61)
+    look(house)
+    assert state_of(house, "new") == "suspending"
+    look(house)
+    assert state_of(house, "a") is None
+    confirm_suspend(house, "new")
+    look(house)
+    assert (state_of(house, "b"), state_of(house, "new")) == ("resuming", "suspended")
+
+
+def test_a_wake_of_an_earlier_suspend_changes_nothing(house: House) -> None:
+    give_way(house)
+    late = work_of(house, "b")
+    house.finish("new")
+    look(house)
+    house.report(work_of(house, "b"), "resumed")
+    house.report(late, "woken")
+    assert house.job("b").suspension is None

@@ -36,3 +36,11 @@ def upgrade() -> None:
                 comment="job, gang or array that it makes room for, as it was idle; null: by hand",
             )
         )
+        batch_op.add_column(
+            sa.Column(
+                "wanted_ns",
+                sa.BigInteger(),
+                nullable=True,
+                comment="since when a program of it waits to work again; null: none does",
+            )
+        )
