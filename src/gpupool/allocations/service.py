@@ -115,7 +115,7 @@ class Allocations:
             self.leases,
             writer,
             self.stops,
-            idle_rules,
+            self.idle_suspension,
         )
         self.suspensions = SuspensionService(store, metering, self.cache, self.placer)
         self.resizes = ResizeService(

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from gpupool.allocations.store.suspension_tables import suspensions
 from gpupool.allocations.store.tables import allocations, claims, jobs, seats
 from gpupool.base.units import NANOS_PER_MILLISECOND, NANOS_PER_SECOND
-from gpupool.fleet.tables import devices
+from gpupool.fleet.tables import devices, nodes
+from gpupool.fleet.views import device_name
 from gpupool.metering.samples import LatestSample
 from gpupool.model.job import JobState
 from gpupool.model.suspension import SuspensionState
@@ -35,11 +36,14 @@ _AGREED = (
         seats.c.gpu_milli,
         seats.c.memory_bytes,
         devices.c.uuid,
+        devices.c.idx,
+        nodes.c.name.label("node"),
     )
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(allocations, allocations.c.job_id == jobs.c.id)
     .join(seats, seats.c.allocation_id == allocations.c.id)
     .join(devices, devices.c.id == seats.c.device_id)
+    .join(nodes, nodes.c.id == devices.c.node_id)
     .outerjoin(suspensions, suspensions.c.allocation_id == allocations.c.id)
     .where(
         # Word for word the condition of the partial index on held allocations, so that it is used.
@@ -66,6 +70,7 @@ class AgreedJob:
         wanted_ns: since when a program of it waits to work again; 0: none does.
         milli: compute of each of its seats while it runs.
         cards: by uuid, the bytes of its seats as they are while it runs.
+        names: by uuid, what people call these cards.
     """
 
     row_id: int
@@ -77,6 +82,7 @@ class AgreedJob:
     wanted_ns: int
     milli: int
     cards: Mapping[str, int]
+    names: Mapping[str, str]
 
     @property
     def is_on_cards(self) -> bool:
@@ -91,11 +97,13 @@ class AgreedJob:
 def read_agreed_jobs(connection: sa.Connection) -> list[AgreedJob]:
     """Read the jobs, those that were submitted first in front."""
     cards = defaultdict[int, dict[str, int]](dict)
+    names = defaultdict[int, dict[str, str]](dict)
     first = dict[int, Any]()
     for row in connection.execute(_AGREED):
         first.setdefault(row.id, row)
         # Empty seats are remembered with the suspension.
         cards[row.id][row.uuid] = row.memory_bytes or row.suspended_bytes or 0
+        names[row.id][row.uuid] = device_name(row.node, row.idx)
     found = list[AgreedJob]()
     for key, row in first.items():
         state = None if row.suspension is None else SuspensionState(row.suspension)
@@ -110,6 +118,7 @@ def read_agreed_jobs(connection: sa.Connection) -> list[AgreedJob]:
                 row.wanted_ns or 0,
                 row.gpu_milli or row.suspended_milli or 0,
                 cards[key],
+                names[key],
             )
         )
     return found

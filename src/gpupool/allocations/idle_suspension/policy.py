@@ -19,6 +19,7 @@ from gpupool.allocations.idle_suspension.agreed_jobs import (
     select_idle_jobs,
     sum_suspended_bytes,
 )
+from gpupool.allocations.idle_suspension.claim_hints import list_claim_hints
 from gpupool.allocations.lifecycle.resize_headroom import JobResizeHeadroom
 from gpupool.allocations.lifecycle.suspension import resume_job, suspend_job
 from gpupool.allocations.placement.placer import Placer
@@ -33,7 +34,6 @@ from gpupool.scheduling import (
     IdleVictims,
     ReturningJob,
     Snapshot,
-    VictimRejection,
     cycle,
     empty_seats,
     find_idle_victims,
@@ -65,8 +65,6 @@ class IdleSuspensionPolicy:
         self._metering = metering
         self._cache = cache
         self._placer = placer
-        #: Why the last look suspended no job, although room would have come of it.
-        self.rejection: VictimRejection | None = None
         #: When a suspend failed on the job's node, by job; a new server tries each once more.
         self._refused: dict[str, int] = {}
         self._has_agreed = True  # until the first look has read it
@@ -104,6 +102,25 @@ class IdleSuspensionPolicy:
             self._thread.mark_well()
             self._closing.wait(PAUSE_SECONDS)
 
+    # --- answers -------------------------------------------------------------------------
+
+    def list_claim_hints(self, job: str) -> list[str]:
+        """List what a job that waits may hope for from idle jobs; nothing for any other job."""
+        with self._store.read() as connection:
+            agreed = read_agreed_jobs(connection)
+        waiting = self._cache.find_waiting_class(job) if agreed else None
+        if waiting is None:
+            return []
+        return list_claim_hints(
+            waiting,
+            self._take_emptied_snapshot(agreed),
+            self._store.clock.now_ns(),
+            agreed,
+            self._list_idle_jobs(agreed),
+            self.rules,
+            self._placer.planner.rules,
+        )
+
     # --- one look ------------------------------------------------------------------------
 
     def look(self) -> None:
@@ -112,7 +129,6 @@ class IdleSuspensionPolicy:
             with self._store.read() as connection:
                 agreed = read_agreed_jobs(connection)
             self._has_agreed = bool(agreed)
-            self.rejection = None
             if not agreed:
                 self._refused.clear()
                 return
@@ -149,8 +165,6 @@ class IdleSuspensionPolicy:
         )
         if isinstance(found, IdleVictims):
             self._write_suspends(found, agreed)
-        else:
-            self.rejection = found
 
     def _take_emptied_snapshot(self, agreed: Sequence[AgreedJob]) -> Snapshot:
         """Return the pool as it is when the jobs on their way to the host have left."""

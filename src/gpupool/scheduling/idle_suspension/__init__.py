@@ -5,6 +5,11 @@ The proof is the cycle itself, on a snapshot in which the seats of these jobs ar
 
 from gpupool.scheduling.idle_suspension.factor import FactorShortage, find_factor_shortage
 from gpupool.scheduling.idle_suspension.hypothesis import empty_seats
+from gpupool.scheduling.idle_suspension.messages import (
+    describe_leaving,
+    describe_shortage,
+    describe_victims,
+)
 from gpupool.scheduling.idle_suspension.returning import ReturningJob, find_return_victims
 from gpupool.scheduling.idle_suspension.victims import (
     IdleJob,
@@ -20,6 +25,9 @@ __all__ = [
     "IdleVictims",
     "ReturningJob",
     "VictimRejection",
+    "describe_leaving",
+    "describe_shortage",
+    "describe_victims",
     "empty_seats",
     "find_factor_shortage",
     "find_idle_victims",

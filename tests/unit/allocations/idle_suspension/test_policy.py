@@ -138,10 +138,29 @@ def test_the_factor_limits_what_is_lent_twice_and_the_numbers_are_known(house: H
     house.submit(1000, 100, name="new")
     look(house)
     assert state_of(house, "b") is None
-    assert policy.rejection is not None
-    shortage = policy.rejection.shortage
-    assert (shortage.running_bytes, shortage.suspended_bytes) == (100 * GIB, 100 * GIB)
-    assert shortage.limit_bytes == 140 * GIB
+    assert explain(house, "new")[0] == (
+        "no idle job is suspended for it: node-1:1 would have 204800 MiB in running and "
+        "idle-suspended shares, and the pool's factor 1 allows 143360 MiB (GPUPOOL_SUSPEND_FACTOR)"
+    )
+
+
+def explain(house: House, name: str) -> list[str]:
+    return house.allocations.jobs.explain_job(name, house.admin).hints
+
+
+def test_a_waiting_claim_hears_of_the_jobs_that_would_give_way(house: House) -> None:
+    fill(house)
+    house.submit(1000, 100, name="new")
+    house.allocations.placer.run_cycle()
+    assert explain(house, "new")[0] == (
+        "would start after 1 job is suspended that agreed to it; 1 of them is not idle for long "
+        "enough"
+    )
+    sample(house, "b", 300)
+    assert explain(house, "new")[0] == "starts after 1 idle job is suspended"
+    look(house)
+    assert explain(house, "new")[0] == "starts after 1 idle job is suspended: under way"
+    assert explain(house, "a") == []
 
 
 def test_a_refused_job_is_left_alone_for_a_while(house: House) -> None:
