@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Hashable, Sequence
 from typing import Final
 
@@ -41,8 +42,11 @@ from gpupool.scheduling import (
 )
 from gpupool.store.database import Store
 
-#: Seconds from one look to the next at least: a look may run a dozen cycles of the scheduler.
-PAUSE_SECONDS: Final = 1.0
+#: Seconds from one look to the next, at least and at most: part of every wake-up.
+SHORTEST_PAUSE_SECONDS: Final = 0.02
+LONGEST_PAUSE_SECONDS: Final = 1.0
+#: A look may run dozens of cycles of the scheduler, so the pause after it is so many times as long.
+PAUSE_FACTOR: Final = 10
 #: So long a job is left alone whose node refused to suspend it.
 REFUSAL_NS: Final = 300 * NANOS_PER_SECOND
 
@@ -97,10 +101,12 @@ class IdleSuspensionPolicy:
         while not self._closing.is_set():
             self._wake.wait()
             self._wake.clear()
+            began = time.monotonic()
             with mark_busy():
                 self.look()
             self._thread.mark_well()
-            self._closing.wait(PAUSE_SECONDS)
+            pause = (time.monotonic() - began) * PAUSE_FACTOR
+            self._closing.wait(min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, pause)))
 
     # --- answers -------------------------------------------------------------------------
 

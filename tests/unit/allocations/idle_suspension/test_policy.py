@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gpupool.allocations.idle_suspension.policy import REFUSAL_NS
-from gpupool.base.errors import BadOption
 from gpupool.base.units import GIB
 from gpupool.model.suspension import IdleSuspensionRules
 from gpupool.wire.fleet import ReportsIn
@@ -182,24 +181,6 @@ def test_main_memory_for_the_cards_is_reserved_from_the_start(house: House) -> N
     job = agree(house, "a")
     assert job.host_bytes == OWN + 100 * GIB
     assert job.idle_seconds == 60
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"idle_seconds": 59, "host_bytes": OWN}, "before it was idle for 60 s"),
-        ({"idle_seconds": 60}, "needs --memory and --host-memory"),
-        ({"idle_seconds": 60, "host_bytes": OWN, "memory_gib": None}, "needs --memory"),
-        ({"idle_seconds": 60, "host_bytes": OWN, "fence": False}, "--no-fence"),
-        ({"idle_seconds": 60, "host_bytes": OWN, "sharing": "mps"}, "--sharing mps"),
-    ],
-)
-def test_a_claim_that_cannot_be_suspended_is_refused(
-    house: House, options: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(BadOption) as refused:
-        house.submit(300, **options)
-    assert words in refused.value.message
 
 
 def test_a_restarted_server_goes_on_with_what_was_suspended(house: House) -> None:
