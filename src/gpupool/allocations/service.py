@@ -123,7 +123,7 @@ class Allocations:
         )
         self.reservations = ReservationService(store, tenancy, self.cache, self.placer)
         self.migrations = MigrationService(store, self.cache, self.placer)
-        self.quotas = QuotaService(store, self.cache, self.placer)
+        self.quotas = QuotaService(store, self.cache, self.placer, self.idle_suspension)
         self.events = EventService(store)
 
     def start(self) -> None:

@@ -20,6 +20,7 @@ from gpupool.allocations.idle_suspension.agreed_jobs import (
     select_idle_jobs,
     sum_suspended_bytes,
 )
+from gpupool.allocations.idle_suspension.card_view import describe_idle_cards
 from gpupool.allocations.idle_suspension.claim_hints import list_claim_hints
 from gpupool.allocations.lifecycle.resize_headroom import JobResizeHeadroom
 from gpupool.allocations.lifecycle.suspension import resume_job, suspend_job
@@ -41,6 +42,7 @@ from gpupool.scheduling import (
     find_return_victims,
 )
 from gpupool.store.database import Store
+from gpupool.wire.capacity import IdleRoom
 
 #: Seconds from one look to the next, at least and at most: part of every wake-up.
 SHORTEST_PAUSE_SECONDS: Final = 0.02
@@ -126,6 +128,12 @@ class IdleSuspensionPolicy:
             self.rules,
             self._placer.planner.rules,
         )
+
+    def describe_cards(self, snapshot: Snapshot) -> list[IdleRoom]:
+        """Describe the cards with shares that were suspended while idle."""
+        with self._store.read() as connection:
+            agreed = read_agreed_jobs(connection)
+        return describe_idle_cards(agreed, snapshot, self.rules)
 
     # --- one look ------------------------------------------------------------------------
 

@@ -265,3 +265,15 @@ def test_a_wake_of_an_earlier_suspend_changes_nothing(house: House) -> None:
     house.report(work_of(house, "b"), "resumed")
     house.report(late, "woken")
     assert house.job("b").suspension is None
+
+
+def test_cards_say_what_is_lent_twice(house: House) -> None:
+    assert house.allocations.quotas.describe_capacity().idle == []
+    give_way(house)
+    wake(house, "b")
+    capacity = house.allocations.quotas.describe_capacity()
+    assert capacity.suspend_factor == 2
+    (room,) = capacity.idle
+    assert (room.card, room.jobs, room.wanted) == ("node-1:1", 1, 1)
+    assert (room.running_bytes, room.suspended_bytes) == (100 * GIB, 100 * GIB)
+    assert room.limit_bytes == 280 * GIB
