@@ -119,6 +119,11 @@ def test_an_idle_job_gives_way_and_wakes_with_its_next_call(
     with RealPool(tmp_path / "pool", "1xT4") as pool:
         words = ("submit", *share, *agreed, "--name", "notebook", "--", *notebook)
         assert pool.run(*words, cwd=tmp_path).returncode == 0
+        too_much = ("--host-memory", "900TiB", "--when-idle", "suspend", "--idle-after", "1s")
+        refused = pool.run("submit", *share, *too_much, "--", "true")
+        assert refused.returncode == 3
+        # The 900 TiB that it needs itself, and the 10 GiB of its card.
+        assert "needs 943728640 MiB of its node" in refused.stderr
         await_ticks(tmp_path, 1)
         pool.do("submit", *share, "--name", "other", "--", "sleep", "600")
         pool.until_state("other", "running")

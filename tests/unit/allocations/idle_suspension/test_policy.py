@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpupool.allocations.idle_suspension.policy import REFUSAL_NS
+from gpupool.base.errors import RequestRejection
 from gpupool.base.units import GIB
 from gpupool.model.suspension import IdleSuspensionRules
 from gpupool.wire.fleet import ReportsIn
@@ -14,7 +15,7 @@ from gpupool.wire.jobs import JobOut
 from gpupool.wire.samples import JobSample
 from tests.support.house import House
 from tests.support.ledger_sums import used
-from tests.support.resizing import running, work_of
+from tests.support.resizing import resize, running, work_of
 
 #: Main memory of the node's claims.
 OWN = 4 * GIB
@@ -181,6 +182,10 @@ def test_main_memory_for_the_cards_is_reserved_from_the_start(house: House) -> N
     job = agree(house, "a")
     assert job.host_bytes == OWN + 100 * GIB
     assert job.idle_seconds == 60
+    with pytest.raises(RequestRejection) as refused:
+        resize(house, "a", gib=110)
+    assert "main memory is reserved for the 102400 MiB" in refused.value.message
+    assert resize(house, "a", gib=90).changed
 
 
 def test_a_restarted_server_goes_on_with_what_was_suspended(house: House) -> None:
