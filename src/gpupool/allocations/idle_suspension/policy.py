@@ -25,7 +25,7 @@ from gpupool.allocations.idle_suspension.claim_hints import list_claim_hints
 from gpupool.allocations.lifecycle.resize_headroom import JobResizeHeadroom
 from gpupool.allocations.lifecycle.suspension import resume_job, suspend_job
 from gpupool.allocations.placement.placer import Placer
-from gpupool.base.errors import RequestRejection
+from gpupool.base.errors import RequestRejection, StaleGeneration
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.base.units import NANOS_PER_SECOND
@@ -48,7 +48,9 @@ from gpupool.wire.capacity import IdleRoom
 SHORTEST_PAUSE_SECONDS: Final = 0.02
 LONGEST_PAUSE_SECONDS: Final = 1.0
 #: A look may run dozens of cycles of the scheduler, so the pause after it is so many times as long.
-PAUSE_FACTOR: Final = 10
+PAUSE_FACTOR: Final = 2
+#: A look takes at most so long.
+BUSY_SECONDS: Final = 120.0
 #: So long a job is left alone whose node refused to suspend it.
 REFUSAL_NS: Final = 300 * NANOS_PER_SECOND
 
@@ -73,6 +75,9 @@ class IdleSuspensionPolicy:
         self._placer = placer
         #: When a suspend failed on the job's node, by job; a new server tries each once more.
         self._refused: dict[str, int] = {}
+        #: When a look saw each job last that was not on its cards: what its node measured before
+        #: is no idle time.
+        self._away_ns: dict[str, int] = {}
         self._has_agreed = True  # until the first look has read it
         self._looking = threading.Lock()
         self._wake = threading.Event()
@@ -104,7 +109,7 @@ class IdleSuspensionPolicy:
             self._wake.wait()
             self._wake.clear()
             began = time.monotonic()
-            with mark_busy():
+            with mark_busy(BUSY_SECONDS):
                 self.look()
             self._thread.mark_well()
             pause = (time.monotonic() - began) * PAUSE_FACTOR
@@ -143,16 +148,20 @@ class IdleSuspensionPolicy:
             with self._store.read() as connection:
                 agreed = read_agreed_jobs(connection)
             self._has_agreed = bool(agreed)
+            self._note_states(agreed)
             if not agreed:
-                self._refused.clear()
                 return
-            self._note_refusals(agreed)
             returning = self._resume_jobs(agreed)
             if not any(self._make_return_room(job, agreed) for job in returning):
                 self._suspend_victims(agreed)
 
-    def _note_refusals(self, agreed: Sequence[AgreedJob]) -> None:
+    def _note_states(self, agreed: Sequence[AgreedJob]) -> None:
         now_ns = self._store.clock.now_ns()
+        away = {one.job: now_ns for one in agreed if not one.is_on_cards}
+        names = {one.job for one in agreed}
+        self._away_ns = {
+            job: at_ns for job, at_ns in (self._away_ns | away).items() if job in names
+        }
         failed = {one.job for one in agreed if one.suspension is SuspensionState.FAILED}
         self._refused = {job: self._refused.get(job, now_ns) for job in failed}
 
@@ -187,8 +196,14 @@ class IdleSuspensionPolicy:
 
     def _list_idle_jobs(self, agreed: Sequence[AgreedJob]) -> list[IdleJob]:
         now_ns = self._store.clock.now_ns()
-        able = [one for one in agreed if self._may_be_asked(one, now_ns)]
-        return select_idle_jobs(able, self._metering.get_latest_samples(), now_ns)
+        samples = self._metering.get_latest_samples()
+        able = list[AgreedJob]()
+        for one in agreed:
+            seen = samples.get(one.job)
+            is_new = seen is not None and seen.at_ns > self._away_ns.get(one.job, 0)
+            if is_new and self._may_be_asked(one, now_ns):
+                able.append(one)
+        return select_idle_jobs(able, samples, now_ns)
 
     def _may_be_asked(self, job: AgreedJob, now_ns: int) -> bool:
         refused_ns = self._refused.get(job.job)
@@ -239,7 +254,7 @@ class IdleSuspensionPolicy:
                 granted = resume_job(write, self._metering, job.row_id, headroom)
                 if granted is not None:
                     write.note(lambda: self._cache.apply_change(granted))
-        except RequestRejection as error:
+        except (RequestRejection, StaleGeneration) as error:
             log.debug("idle job %s stays suspended: %s", job.job, error.message)
             return False
         return True

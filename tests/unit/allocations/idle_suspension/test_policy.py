@@ -282,3 +282,18 @@ def test_cards_say_what_is_lent_twice(house: House) -> None:
     assert (room.card, room.jobs, room.wanted) == ("node-1:1", 1, 1)
     assert (room.running_bytes, room.suspended_bytes) == (100 * GIB, 100 * GIB)
     assert room.limit_bytes == 280 * GIB
+
+
+def test_idle_time_from_before_a_resume_does_not_count(house: House) -> None:
+    give_way(house)
+    sample(house, "b", 900)
+    look(house)
+    house.finish("new")
+    look(house)
+    house.report(work_of(house, "b"), "resumed")
+    house.submit(1000, 100, name="next")
+    look(house)
+    assert state_of(house, "b") is None
+    sample(house, "b", 61)
+    look(house)
+    assert state_of(house, "b") == "suspending"
