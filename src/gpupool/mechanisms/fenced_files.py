@@ -57,7 +57,7 @@ def locate_directories(allocation: str, state_dir: Path) -> tuple[Path, Path]:
 def close_share(allocation: str, state_dir: Path, *, closed: bool) -> None:
     """Close the share of an allocation, or open it. Idempotent.
 
-    The arbiter must be told of an open one, so that programs see it at once.
+    After an open call `ArbiterProcess.notify_change`, so that programs see it at once.
 
     Raises:
         FileNotFoundError: the allocation has no fence.

@@ -12,7 +12,7 @@
 static const _Atomic uint32_t no_share;
 const _Atomic uint32_t *_Atomic share_flags = &no_share;
 
-/* The arbiter wakes at once. The time is for a ring that was lost, and for an open that no arbiter told of. */
+/* The arbiter wakes at once. The time is for a ring that was lost, and for a share that was opened while no arbiter ran. */
 static void sleep_on(const _Atomic uint32_t *word, uint32_t seen)
 {
     struct timespec at_most = {(time_t)(FENCE_WAKE_NS / 1000000000u), (long)(FENCE_WAKE_NS % 1000000000u)};

@@ -1,4 +1,4 @@
-/* A share is closed while its memory is off the cards. The driver would block its calls then and tell of none, so they wait here,
+/* A share is closed while its memory is off the cards. The driver would block its calls then and report none, so they wait here,
    before they enter the driver, and the first one wakes the agent (docs/decisions/0068). */
 #ifndef GPUPOOL_CLOSED_SHARE_H
 #define GPUPOOL_CLOSED_SHARE_H

@@ -47,7 +47,8 @@ from gpupool.wire.capacity import IdleRoom
 #: Seconds from one look to the next, at least and at most: part of every wake-up.
 SHORTEST_PAUSE_SECONDS: Final = 0.02
 LONGEST_PAUSE_SECONDS: Final = 1.0
-#: A look may run dozens of cycles of the scheduler, so the pause after it is so many times as long.
+#: A search for victims runs dozens of cycles of the scheduler. The pause after it is so many times as
+#: long as the look.
 PAUSE_FACTOR: Final = 2
 #: A look takes at most so long.
 BUSY_SECONDS: Final = 120.0
@@ -110,10 +111,12 @@ class IdleSuspensionPolicy:
             self._wake.clear()
             began = time.monotonic()
             with mark_busy(BUSY_SECONDS):
-                self.look()
+                has_searched = self.look()
             self._thread.mark_well()
-            pause = (time.monotonic() - began) * PAUSE_FACTOR
-            self._closing.wait(min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, pause)))
+            pause = SHORTEST_PAUSE_SECONDS
+            if has_searched:
+                pause = max(pause, (time.monotonic() - began) * PAUSE_FACTOR)
+            self._closing.wait(min(LONGEST_PAUSE_SECONDS, pause))
 
     # --- answers -------------------------------------------------------------------------
 
@@ -142,18 +145,23 @@ class IdleSuspensionPolicy:
 
     # --- one look ------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Resume what has room again, then suspend what a job or a claim needs, for one of them."""
+    def look(self) -> bool:
+        """Resume what has room again, then suspend what a job or a claim needs, for one of them.
+
+        Returns:
+            Whether victims were searched for a claim, which takes long.
+        """
         with self._looking:
             with self._store.read() as connection:
                 agreed = read_agreed_jobs(connection)
             self._has_agreed = bool(agreed)
             self._note_states(agreed)
             if not agreed:
-                return
+                return False
             returning = self._resume_jobs(agreed)
-            if not any(self._make_return_room(job, agreed) for job in returning):
-                self._suspend_victims(agreed)
+            if any(self._make_return_room(job, agreed) for job in returning):
+                return False
+            return self._suspend_victims(agreed)
 
     def _note_states(self, agreed: Sequence[AgreedJob]) -> None:
         now_ns = self._store.clock.now_ns()
@@ -172,12 +180,11 @@ class IdleSuspensionPolicy:
         victims = find_return_victims(snapshot, returning, self._list_idle_jobs(agreed))
         return bool(victims) and self._write_suspends(IdleVictims(victims, job.job), agreed)
 
-    def _suspend_victims(self, agreed: Sequence[AgreedJob]) -> None:
-        if not self._cache.count_waiting():
-            return
-        idle = self._list_idle_jobs(agreed)
+    def _suspend_victims(self, agreed: Sequence[AgreedJob]) -> bool:
+        """Suspend what a waiting claim needs; return whether it was searched for."""
+        idle = self._list_idle_jobs(agreed) if self._cache.count_waiting() else []
         if not idle:
-            return
+            return False
         found = find_idle_victims(
             self._take_emptied_snapshot(agreed),
             self._store.clock.now_ns(),
@@ -188,6 +195,7 @@ class IdleSuspensionPolicy:
         )
         if isinstance(found, IdleVictims):
             self._write_suspends(found, agreed)
+        return True
 
     def _take_emptied_snapshot(self, agreed: Sequence[AgreedJob]) -> Snapshot:
         """Return the pool as it is when the jobs on their way to the host have left."""

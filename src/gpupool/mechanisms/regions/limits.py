@@ -205,8 +205,8 @@ def write_limits(path: Path, limits: ShareLimits) -> None:
 def write_closed(path: Path, *, closed: bool) -> None:
     """Close a share, or open it. Idempotent.
 
-    Programs that wait see an open share within a second, or at once when the arbiter is told of a
-    change (`ArbiterProcess.notify_change`).
+    Programs that wait see an open share within a second, or at once after
+    `ArbiterProcess.notify_change`.
 
     Raises:
         FileNotFoundError: the page is gone.

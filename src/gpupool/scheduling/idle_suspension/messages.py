@@ -1,4 +1,4 @@
-"""What a waiting claim is told of the idle jobs that could give way to it."""
+"""What `explain` says to a waiting claim of the idle jobs that could give way to it."""
 
 from __future__ import annotations
 

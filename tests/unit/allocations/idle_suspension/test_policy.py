@@ -35,8 +35,8 @@ def agree(house: House, name: str, milli: int = 1000, gib: int = 100, **more: An
 
 def sample(house: House, name: str, idle_seconds: int | None, gib: int = 50) -> None:
     idle = None if idle_seconds is None else idle_seconds * 1000
-    told = JobSample(job=house.job(name).id, idle_milliseconds=idle, gpu_memory_bytes=gib * GIB)
-    house.allocations.agents.apply_reports("node-1", ReportsIn(jobs=[told]))
+    made = JobSample(job=house.job(name).id, idle_milliseconds=idle, gpu_memory_bytes=gib * GIB)
+    house.allocations.agents.apply_reports("node-1", ReportsIn(jobs=[made]))
 
 
 def look(house: House) -> None:
