@@ -297,3 +297,28 @@ def test_idle_time_from_before_a_resume_does_not_count(house: House) -> None:
     sample(house, "b", 61)
     look(house)
     assert state_of(house, "b") == "suspending"
+
+
+def test_a_job_of_two_cards_gives_way_and_comes_back_as_a_whole(house: House) -> None:
+    job = agree(house, "wide", count=2)
+    assert job.host_bytes == OWN + 200 * GIB
+    sample(house, "wide", 61)
+    house.submit(1000, 100, name="new")
+    look(house)
+    confirm_suspend(house, "wide")
+    look(house)
+    assert house.job("new").state == "starting"
+    assert sum(card[0] for card in used(house)) == 1000
+    rooms = house.allocations.quotas.describe_capacity().idle
+    assert [(room.card, room.suspended_bytes) for room in rooms] == [
+        ("node-1:0", 100 * GIB),
+        ("node-1:1", 100 * GIB),
+    ]
+    # One of its cards is free, which is not enough.
+    look(house)
+    assert state_of(house, "wide") == "suspended"
+    house.report(work_of(house, "new"), "running", started_ns=5)
+    house.finish("new")
+    look(house)
+    assert state_of(house, "wide") == "resuming"
+    assert [card[:2] for card in used(house)] == [(1000, 100 * GIB)] * 2
