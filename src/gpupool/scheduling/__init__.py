@@ -41,6 +41,7 @@ from gpupool.scheduling.idle_suspension import (
     empty_seats,
     find_idle_victims,
     find_return_victims,
+    has_return_room,
 )
 from gpupool.scheduling.mechanism_choice.allocation_plan import plan_allocation
 from gpupool.scheduling.mechanism_choice.choice import MechanismOption, OfferedCard
@@ -230,6 +231,7 @@ __all__ = [
     "format_resubmission",
     "format_start",
     "get_native_library_path",
+    "has_return_room",
     "integrate_decay",
     "is_movable",
     "is_quiet_time",

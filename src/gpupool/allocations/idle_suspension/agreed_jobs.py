@@ -17,7 +17,7 @@ from gpupool.fleet.views import device_name
 from gpupool.metering.samples import LatestSample
 from gpupool.model.job import JobState
 from gpupool.model.suspension import SuspensionState
-from gpupool.scheduling import IdleJob
+from gpupool.scheduling import IdleJob, ReturningJob
 
 #: An older sample says nothing of a job: its agent is away.
 FRESH_NS: Final = 60 * NANOS_PER_SECOND
@@ -87,6 +87,10 @@ class AgreedJob:
     @property
     def is_on_cards(self) -> bool:
         return self.suspension in (None, SuspensionState.FAILED)
+
+    def build_returning_job(self) -> ReturningJob:
+        """Build what the scheduler knows of a job that is to come back to its cards."""
+        return ReturningJob(self.job, self.milli, self.cards)
 
     @property
     def has_left_idle(self) -> bool:

@@ -34,12 +34,12 @@ from gpupool.model.suspension import IdleSuspensionRules, SuspensionState
 from gpupool.scheduling import (
     IdleJob,
     IdleVictims,
-    ReturningJob,
     Snapshot,
     cycle,
     empty_seats,
     find_idle_victims,
     find_return_victims,
+    has_return_room,
 )
 from gpupool.store.database import Store
 from gpupool.wire.capacity import IdleRoom
@@ -176,7 +176,7 @@ class IdleSuspensionPolicy:
     def _make_return_room(self, job: AgreedJob, agreed: Sequence[AgreedJob]) -> bool:
         """Suspend idle jobs for one that wants to work again; return whether some were asked."""
         snapshot = self._take_emptied_snapshot(agreed)
-        returning = ReturningJob(job.job, job.milli, job.cards)
+        returning = job.build_returning_job()
         victims = find_return_victims(snapshot, returning, self._list_idle_jobs(agreed))
         return bool(victims) and self._write_suspends(IdleVictims(victims, job.job), agreed)
 
@@ -249,13 +249,20 @@ class IdleSuspensionPolicy:
             (one for one in away if one.wanted_ns), key=lambda job: (job.wanted_ns, job.job)
         )
         left = [one for one in woken if not self._resume_job(one)]
-        for one in sorted(away, key=lambda job: (job.since_ns, job.job)):
-            if not one.wanted_ns and not self._has_next_start():
+        asleep = sorted(
+            (one for one in away if not one.wanted_ns), key=lambda job: (job.since_ns, job.job)
+        )
+        # A job that comes back leaves less, so no claim starts that did not before.
+        if asleep and not self._has_next_start():
+            for one in asleep:
                 self._resume_job(one)
         return left
 
     def _resume_job(self, job: AgreedJob) -> bool:
         """Resume a job if it has room; return whether it had."""
+        # Most looks end here, without a write.
+        if not has_return_room(self._cache.build_snapshot(), job.build_returning_job()):
+            return False
         try:
             with self._placer.pause_placement() as snapshot, self._store.write() as write:
                 headroom = JobResizeHeadroom(snapshot, write.now_ns)

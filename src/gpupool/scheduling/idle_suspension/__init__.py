@@ -10,7 +10,11 @@ from gpupool.scheduling.idle_suspension.messages import (
     describe_shortage,
     describe_victims,
 )
-from gpupool.scheduling.idle_suspension.returning import ReturningJob, find_return_victims
+from gpupool.scheduling.idle_suspension.returning import (
+    ReturningJob,
+    find_return_victims,
+    has_return_room,
+)
 from gpupool.scheduling.idle_suspension.victims import (
     IdleJob,
     IdleVictims,
@@ -32,5 +36,6 @@ __all__ = [
     "find_factor_shortage",
     "find_idle_victims",
     "find_return_victims",
+    "has_return_room",
     "sort_idle_jobs",
 ]

@@ -20,6 +20,17 @@ class ReturningJob:
     cards: Mapping[str, int]
 
 
+def has_return_room(snapshot: Snapshot, job: ReturningJob) -> bool:
+    """Whether all cards of the job have its room free; holds and quotas are not looked at."""
+    cards = snapshot.cards
+    rows = {uuid: row for row, uuid in enumerate(cards.uuids)}
+    for uuid, size in job.cards.items():
+        row = rows.get(uuid)
+        if row is None or cards.free_milli[row] < job.milli or cards.free_bytes[row] < size:
+            return False
+    return True
+
+
 def find_return_victims(
     snapshot: Snapshot, job: ReturningJob, idle: Iterable[IdleJob]
 ) -> tuple[str, ...]:
@@ -37,12 +48,7 @@ def find_return_victims(
     order = [one.job for one in sort_idle_jobs(idle) if one.job in near][:CONSIDERED]
 
     def has_room(victims: Iterable[str]) -> bool:
-        cards = empty_seats(snapshot, frozenset(victims)).cards
-        for uuid, size in job.cards.items():
-            row = rows.get(uuid)
-            if row is None or cards.free_milli[row] < job.milli or cards.free_bytes[row] < size:
-                return False
-        return True
+        return has_return_room(empty_seats(snapshot, frozenset(victims)), job)
 
     chosen = find_prefix(order, has_room)
     return tuple(drop_unneeded(chosen, has_room)) if chosen else ()
