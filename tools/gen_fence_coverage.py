@@ -22,6 +22,7 @@ MEANINGS = {
     "throttle": "it waits until the share may use the card, and its GPU time is measured",
     "virtualize": "the answer is the share's, not the card's",
     "deny": "refused",
+    "wait": "it waits while the share is suspended; else it is not touched",
     "pass": "not touched: the name leads to the driver itself",
 }
 _FORM = re.compile(r"^(?P<base>\w+?)(?P<form>(?:_v\d+)?(?:_ptsz|_ptds)?)$")

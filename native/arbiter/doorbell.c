@@ -147,11 +147,13 @@ static bool heed(struct peer *peer, const struct fence_bell *bell)
         return false;
     if (bell->kind == FENCE_BELL_HELLO)
         return greet(peer, bell->slot);
-    if ((bell->kind != FENCE_BELL_RING && bell->kind != FENCE_BELL_DRAINED) || bell->device >= s->devices)
+    if (bell->kind < FENCE_BELL_RING || bell->kind > FENCE_BELL_WAKE || bell->device >= s->devices)
         return false;
     if (!peer->greeted || peer->slot != bell->slot)
         if (!greet(peer, bell->slot))
             return false;
+    if (bell->kind == FENCE_BELL_WAKE)
+        share_report_wake(s, peer->pid);
     if (bell->kind == FENCE_BELL_RING)
         s->seat[bell->device].member.deaf = false;
     return true;

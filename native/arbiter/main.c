@@ -242,6 +242,7 @@ static void changed(const char *name)
         report("error\tchanged\t%s\tis not there", name);
         return;
     }
+    share_wake_opened(s);
     decide_all_of(s);
     report("ok\tchanged\t%s", name);
 }

@@ -192,6 +192,15 @@ void share_report_event(struct share *s, const char *event, pid_t pid)
     report("event\t%s\t%s\t%d", s->name, event, (int)pid);
 }
 
+void share_report_wake(struct share *s, pid_t pid)
+{
+    uint64_t now = now_ns();
+    if (s->woke_ns && now < s->woke_ns + COMPLAIN_NS / 2)
+        return;
+    s->woke_ns = now;
+    report("event\t%s\twake\t%d", s->name, (int)pid);
+}
+
 void share_resume_sums(struct share *s, uint32_t device)
 {
     const struct fence_grant *grant = &s->grants->device[device];
@@ -202,6 +211,12 @@ void share_resume_sums(struct share *s, uint32_t device)
 static void wake(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void share_wake_opened(struct share *s)
+{
+    wake((_Atomic uint32_t *)&s->limits->flags);
+    s->woke_ns = 0;
 }
 
 void share_publish_grant(struct share *s, uint32_t device, uint64_t now)

@@ -53,6 +53,7 @@ struct share {
     gid_t region_gid;
     mode_t region_mode;
     uint64_t reported_ns;
+    uint64_t woke_ns; /* when a wake was last reported */
     uint64_t generation; /* of the limits that are in force here */
     uint32_t devices, peers_count;
     bool damaged;
@@ -70,6 +71,11 @@ void share_close(struct share *share);
 
 /* Reports an event about a connection's process, at most once a second: a job cannot fill its node's log with them. */
 void share_report_event(struct share *share, const char *event, pid_t pid);
+
+/* Reports that a process waits for its closed share, at most each half second; its process rings again after one. */
+void share_report_wake(struct share *share, pid_t pid);
+/* Wakes the processes that wait for their closed share; those that still have to, wait again. */
+void share_wake_opened(struct share *share);
 
 /* Whether the agent changed the limits since; then they are read again. */
 bool share_refresh(struct share *share);

@@ -14,6 +14,7 @@ from tests.support import pages
 from tests.support.typed_commands import commands
 
 PROGRAM = Path(__file__).parents[1] / "support" / "holding_program.py"
+IDLE_PROGRAM = Path(__file__).parents[1] / "support" / "idle_program.py"
 TRAIN = f"""
 import runpy, sys
 sys.argv = ["holding_program.py", "256", "ticks"]
@@ -46,6 +47,7 @@ def read_ticks(folder: Path) -> list[str]:
 def test_a_job_makes_room_for_another_one_and_goes_on(pool: RealPool, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "urgent.py").write_text(URGENT)
+    (tmp_path / "notebook.py").write_text(TRAIN.replace("ticks", "notes"))
     printed = {}
     for words in commands(pages.PAGES / "suspend.md"):
         if words[0] == "suspend":
@@ -104,3 +106,41 @@ def test_refusals_name_the_reason_and_the_job_runs_on(pool: RealPool, tmp_path: 
     while json.loads(pool.do("show", "small", "-o", "json"))["state"] == "running":
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_an_idle_job_gives_way_and_wakes_with_its_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUPOOL_SUSPEND_IDLE", "1")
+    monkeypatch.setenv("GPUPOOL_SUSPEND_FACTOR", "2")
+    share = ("--gpu", "0.6", "--memory", "10GiB")
+    agreed = ("--host-memory", "2GiB", "--when-idle", "suspend", "--idle-after", "1s")
+    notebook = ("python3", str(IDLE_PROGRAM), "256", "ticks", "ask")
+    with RealPool(tmp_path / "pool", "1xT4") as pool:
+        words = ("submit", *share, *agreed, "--name", "notebook", "--", *notebook)
+        assert pool.run(*words, cwd=tmp_path).returncode == 0
+        too_much = ("--host-memory", "900TiB", "--when-idle", "suspend", "--idle-after", "1s")
+        refused = pool.run("submit", *share, *too_much, "--", "true")
+        assert refused.returncode == 3
+        # The 900 TiB that it needs itself, and the 10 GiB of its card.
+        assert "needs 943728640 MiB of its node" in refused.stderr
+        await_ticks(tmp_path, 1)
+        pool.do("submit", *share, "--name", "other", "--", "sleep", "600")
+        pool.until_state("other", "running")
+        facts = pool.do("show", "notebook")
+        assert "because it was idle" in facts
+        assert "376 MiB in main memory; wakes with its next call of the driver" in facts
+        # Its 10 GiB are not charged, the 12 GiB of main memory are.
+        assert pool.job("notebook")["host_bytes"] == 12 << 30
+        assert pool.held_milli() == 600
+        listed = pool.do("gpus")
+        assert "suspended while idle" in listed
+        assert "10240 MiB  10240 MiB         30720 MiB" in listed
+        (tmp_path / "ask").touch()
+        pool.until(lambda: "waits for room" in pool.do("show", "notebook"), "a wake")
+        assert "wants to work since" in pool.do("explain", "notebook")
+        assert read_ticks(tmp_path) == ["intact"]
+        pool.do("stop", "other", "--grace", "0")
+        await_ticks(tmp_path, 2)
+        assert read_ticks(tmp_path) == ["intact"] * 2
+        pool.do("stop", "notebook", "--grace", "0")

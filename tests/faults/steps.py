@@ -48,13 +48,13 @@ def run_times(pool: FaultPool) -> int:
     return len(ran.read_text().splitlines()) if ran.exists() else 0
 
 
-def await_state(pool: FaultPool, *states: str) -> dict[str, Any]:
+def await_state(pool: FaultPool, *states: str, name: str = "the-job") -> dict[str, Any]:
     def look() -> dict[str, Any] | None:
         with pool.api() as api:
-            found: dict[str, Any] = answer_of(api, "GET", "jobs/the-job")
+            found: dict[str, Any] = answer_of(api, "GET", f"jobs/{name}")
         return found if found["state"] in states else None
 
-    found = until(look, f"the job being {' or '.join(states)}")
+    found = until(look, f"{name} being {' or '.join(states)}")
     assert found is not None
     return found
 

@@ -20,11 +20,12 @@ from declarations import Prototype
 from symbols import Symbol, Symbols, split
 
 HEADING = ("symbol", "class", "handler", "note")
-CLASSES = ("pass", "account", "throttle", "virtualize", "deny")
+CLASSES = ("pass", "wait", "account", "throttle", "virtualize", "deny")
 UNDECLARED = "undeclared"  # drivers export it, no header declares it: known, so that it does not look like a new one
 FAMILIES = ("launch", "graph", "copy", "memset")
 _HANDLERS = {
     "pass": r"-|undeclared",
+    "wait": r"-",
     "account": r"own(:cu\w+)?",
     "throttle": rf"own(:cu\w+)?|{'|'.join(FAMILIES)}",
     "virtualize": r"own(:\w+)?",

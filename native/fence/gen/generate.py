@@ -28,6 +28,8 @@ HOOKS = (
     "UNWRITTEN void fence_unknown_lookup(const char *name) {\n    (void)name;\n}\n",
     "UNWRITTEN void fence_work_begin(struct fence_work *work) {\n    (void)work;\n}\n",
     "UNWRITTEN CUresult fence_work_end(struct fence_work *work, CUresult it) {\n    (void)work;\n    return it;\n}\n",
+    "UNWRITTEN bool fence_wait_begin(void) {\n    return false;\n}\n",
+    "UNWRITTEN CUresult fence_wait_end(bool begun, CUresult it) {\n    (void)begun;\n    return it;\n}\n",
 )
 MADE = "/* Made by native/fence/gen from the classified table. */\n"
 

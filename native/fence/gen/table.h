@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum fence_class { FENCE_PASS, FENCE_ACCOUNT, FENCE_THROTTLE, FENCE_VIRTUALIZE, FENCE_DENY };
+enum fence_class { FENCE_PASS, FENCE_WAIT, FENCE_ACCOUNT, FENCE_THROTTLE, FENCE_VIRTUALIZE, FENCE_DENY };
 
 /* A name of the headers. `member` is its pointer in the table's struct of real functions, `absent` what stands there
    for a function that the driver at hand does not have. */

@@ -29,4 +29,8 @@ void fence_work_begin(struct fence_work *work);
 /* `outcome` is what the driver answered; returns what the caller shall see, which is `outcome` unless the share is gone. */
 CUresult fence_work_end(struct fence_work *work, CUresult outcome);
 
+/* Around every function of class wait: blocks while the share is closed. False: the driver itself calls, nothing was begun. */
+bool fence_wait_begin(void);
+CUresult fence_wait_end(bool begun, CUresult outcome);
+
 #endif

@@ -74,6 +74,8 @@ def wrappers(rows: Iterable[Row], real: str) -> Iterator[str]:
             yield f"{heading(row.symbol)} {{\n{_WORK[row.handler](row.symbol)}\n{_throttled(row.symbol, real)}}}\n"
         elif row.stem:
             yield f"{heading(row.symbol)} {{\n    return {_by_stem(row, real)};\n}}\n"
+        elif row.klass == "wait":
+            yield f"{heading(row.symbol)} {{\n{_waiting(row.symbol, real)}}}\n"
         elif row.klass == "deny":
             yield f"{heading(row.symbol)} {{\n    return {row.handler.partition(':')[2]};\n}}\n"
 
@@ -81,6 +83,11 @@ def wrappers(rows: Iterable[Row], real: str) -> Iterator[str]:
 def _throttled(symbol: Symbol, real: str) -> str:
     call = f"{real}.{symbol.name}({arguments(symbol)})"
     return f"    fence_work_begin(&work);\n    return fence_work_end(&work, {call});\n"
+
+
+def _waiting(symbol: Symbol, real: str) -> str:
+    call = f"{real}.{symbol.name}({arguments(symbol)})"
+    return f"    bool begun = fence_wait_begin();\n    return fence_wait_end(begun, {call});\n"
 
 
 def _by_stem(row: Row, real: str) -> str:

@@ -19,11 +19,13 @@
 #include <stdint.h>
 
 #define FENCE_BELL_RETRY_NS 100000000ull
+#define FENCE_WAKE_NS 1000000000ull
 
 enum fence_bell_kind {
     FENCE_BELL_HELLO = 1,  /* first on every connection: this process has `slot` (again after a slot was lost) */
     FENCE_BELL_RING = 2,   /* wants time on `device` and has none */
-    FENCE_BELL_DRAINED = 3 /* nothing of this process is in flight on `device` any more; said under FENCE_HOLDING_WANTED */
+    FENCE_BELL_DRAINED = 3, /* nothing of this process is in flight on `device` any more; said under FENCE_HOLDING_WANTED */
+    FENCE_BELL_WAKE = 4     /* a call waits because the share is closed (FENCE_SHARE_CLOSED); again each FENCE_WAKE_NS */
 };
 
 struct fence_bell {

@@ -57,12 +57,16 @@ struct fence_device_limit {
     uint32_t reserved[14];
 };
 
+/* The allocation's memory is off its cards: calls of the driver wait before they enter it. The first to wait rings FENCE_BELL_WAKE.
+   Threads wait on the word `flags` with FUTEX_WAIT (not private). */
+#define FENCE_SHARE_CLOSED 1u
+
 struct fence_limits {
     struct fence_header header;
     _Atomic uint64_t generation; /* odd while being written; a reader that sees it change reads again */
     uint32_t device_count, level; /* level: enum fence_level, what doctor and NVML text say */
     uint32_t slots;               /* processes admitted, at most FENCE_MAX_SLOTS */
-    uint32_t flags;
+    _Atomic uint32_t flags; /* FENCE_SHARE_*; the agent writes it by itself, no generation tells */
     char allocation[64], job[64], tenant[64];
     uint8_t reserved[280];
     struct fence_device_limit device[FENCE_MAX_DEVICES];

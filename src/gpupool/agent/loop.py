@@ -122,6 +122,7 @@ class Agent:
             wall,
             config.sample_seconds,
             ledgers=self.jobs.read_fence_usage,
+            idle_clock=self.jobs.idle_clock,
         )
         reactions = FindingReactions(
             self._reaction, self.jobs.report_finding, self.jobs.end_violator, self._freeze_job
@@ -164,8 +165,7 @@ class Agent:
     def start(self) -> None:
         """Lock the state directory, continue the jobs that are there, and begin to work.
 
-        Does nothing once the agent is closed, also by another thread. Blocks for one look at each
-        job.
+        Does nothing once the agent is closed, also by another thread. Looks once at each job.
 
         Raises:
             PoolAlreadyRunning: Another agent has the state directory.

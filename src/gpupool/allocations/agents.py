@@ -93,6 +93,8 @@ class AgentService:
         # Samples first: the last one of a job comes with the report of its end, which closes its
         # books.
         self._metering.note_samples(*self._filter_samples(agent, body.jobs))
+        if any(sample.idle_milliseconds is not None for sample in body.jobs):
+            self._store.notifier.publish_topics({"idle"})
         stale = self._apply_in_parts(agent, body.reports)
         if body.ready:
             self._fleet.mark_ready(node)

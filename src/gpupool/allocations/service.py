@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.agents import AgentService
 from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.lifecycle.leases import Leases
 from gpupool.allocations.lifecycle.overdue import OverdueJobs
 from gpupool.allocations.migration.automatic import AutomaticDefragmentation
@@ -35,6 +36,7 @@ from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits
+from gpupool.model.suspension import USUAL_IDLE_RULES, IdleSuspensionRules
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.forwarding.service import PortForwardService
@@ -71,6 +73,7 @@ class Allocations:
         container_policy: ContainerPolicy = USUAL_POLICY,
         pending_limits: PendingLimits = PENDING_LIMITS,
         quiet_budget: DefragmentBudget | None = None,
+        idle_rules: IdleSuspensionRules = USUAL_IDLE_RULES,
         owner_uid: int | None = None,
         on_error: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
@@ -84,6 +87,9 @@ class Allocations:
         fleet.cards.list_owners = self.cache.list_card_owners
         self.placer = Placer(store, self.cache, metering, on_error, rules)
         self.quiet_moves = AutomaticDefragmentation(store, self.cache, self.placer, quiet_budget)
+        self.idle_suspension = IdleSuspensionPolicy(
+            store, metering, self.cache, self.placer, idle_rules
+        )
         self.leases = Leases(self._stop_expired)
         self.unsettled = UnsettledGangs(store, self.cache)
         self.networks = NetworkService(store, count_network_jobs)
@@ -112,7 +118,15 @@ class Allocations:
         gate = PendingGate(self.cache, pending_limits)
         writer = SubmissionWriter(store, tenancy, self.placer, self.unsettled, gate)
         self.jobs = JobService(
-            store, tenancy, metering, self.cache, self.placer, self.leases, writer, self.stops
+            store,
+            tenancy,
+            metering,
+            self.cache,
+            self.placer,
+            self.leases,
+            writer,
+            self.stops,
+            self.idle_suspension,
         )
         self.suspensions = SuspensionService(store, metering, self.cache, self.placer)
         self.resizes = ResizeService(
@@ -120,13 +134,14 @@ class Allocations:
         )
         self.reservations = ReservationService(store, tenancy, self.cache, self.placer)
         self.migrations = MigrationService(store, self.cache, self.placer)
-        self.quotas = QuotaService(store, self.cache, self.placer)
+        self.quotas = QuotaService(store, self.cache, self.placer, self.idle_suspension)
         self.events = EventService(store)
 
     def start(self) -> None:
         """Settle what the last server left, load the cache, renew leases, start to place."""
         self.unsettled.settle_all()
         self.placer.start()
+        self.idle_suspension.start()
         with self.store.read() as connection:
             attached = connection.execute(
                 sa.select(jobs.c.public_id).where(IS_LIVE, jobs.c.attached)
@@ -134,7 +149,8 @@ class Allocations:
             self.leases.start(attached.all())
 
     def close(self) -> None:
-        """Stop the threads of the leases and of the placer. Jobs go on."""
+        """Stop the threads of the policy of idle jobs, of the leases and of the placer. Jobs go on."""
+        self.idle_suspension.close()
         self.leases.close()
         self.placer.close()
 

@@ -68,6 +68,8 @@ class JobOptions(TypedDict, total=False):
     host: str
     preemptible: bool
     requeue: bool
+    when_idle: str
+    idle_after: str
     wait: bool
     fence: bool
     cwd: str

@@ -51,6 +51,8 @@ def job_body(
     host: str | None = None,
     preemptible: bool = False,
     requeue: bool = False,
+    when_idle: str | None = None,
+    idle_after: str | None = None,
     wait: bool = True,
     fence: bool = True,
     attached: bool = False,
@@ -81,9 +83,8 @@ def job_body(
     if project is not None:
         body["project"] = check_name(project, "project")
     if priority is not None:
-        body["priority"] = (
-            int(priority) if priority.lstrip("+-").isdigit() and priority.isascii() else priority
-        )
+        is_number = priority.lstrip("+-").isdigit() and priority.isascii()
+        body["priority"] = int(priority) if is_number else priority
     if max_time is not None:
         body["max_seconds"] = parse_duration(max_time)
     if array is not None:
@@ -93,6 +94,10 @@ def job_body(
     body |= {
         key: True for key, given in (("preemptible", preemptible), ("requeue", requeue)) if given
     }
+    if when_idle is not None or idle_after is not None:
+        from gpupool.client.idle_choice import idle_body  # few submissions agree to it
+
+        body |= idle_body(when_idle, idle_after)
     within = None if topology is None else parse_within(topology)
     if gang is not None or gang_min is not None or gang_file is not None:
         from gpupool.client.gang import gang_body

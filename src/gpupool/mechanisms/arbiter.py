@@ -71,6 +71,10 @@ class ArbiterProcess:
         random: source of the pauses' jitter, in [0, 1).
         entered: called in the listening thread with the allocation and the pid of each process
             that took a slot.
+
+    Attributes:
+        woken: called there with an allocation of which a program waits because its share is closed;
+            again each second while it waits.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class ArbiterProcess:
         self._program = program
         self._backoff = Backoff(random)
         self._entered = entered
+        self.woken: Callable[[str], None] = lambda allocation: None
         self._lock = threading.Lock()
         self._shares: dict[str, tuple[Path, Path]] = {}
         self._process: subprocess.Popen[str] | None = None
@@ -227,6 +232,8 @@ class ArbiterProcess:
                         self._asked[0].shares.append(line.rstrip("\n"))
             elif kind == "event" and (words := rest.split("\t"))[1:2] == ["process"]:
                 self._entered(words[0], int(words[2]))
+            elif kind == "event" and words[1:2] == ["wake"]:
+                self.woken(words[0])
             elif kind == "event" and _WARNINGS.search(rest):
                 log.warning("arbiter: %s", rest.replace("\t", " "))
 

@@ -54,6 +54,24 @@ def locate_directories(allocation: str, state_dir: Path) -> tuple[Path, Path]:
     return folder / "share", folder / "usage"
 
 
+def close_share(allocation: str, state_dir: Path, *, closed: bool) -> None:
+    """Close the share of an allocation, or open it. Idempotent.
+
+    After an open call `ArbiterProcess.notify_change`, so that programs see it at once.
+
+    Raises:
+        FileNotFoundError: the allocation has no fence.
+    """
+    share, _ = locate_directories(allocation, state_dir)
+    regions.write_closed(share / "limits", closed=closed)
+
+
+def is_share_closed(allocation: str, state_dir: Path) -> bool:
+    """Whether the share of an allocation is closed. Raises FileNotFoundError without a fence."""
+    share, _ = locate_directories(allocation, state_dir)
+    return regions.is_closed(share / "limits")
+
+
 def read_allocation_usage(allocation: str, state_dir: Path) -> regions.FenceUsage | None:
     """Return what the processes of an allocation say they use; None without a fence on record.
 

@@ -1,9 +1,11 @@
-"""How far a suspended job is: its memory on its cards, on the host, or on the way."""
+"""How far a suspended job is, and what a pool allows that suspends idle jobs by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class SuspensionState(StrEnum):
@@ -33,3 +35,29 @@ TRANSITIONS: Mapping[SuspensionState | None, frozenset[SuspensionState | None]] 
 AWAY = frozenset(SuspensionState) - {SuspensionState.FAILED}
 #: States in which the job's node has not answered the last wish.
 UNDERWAY = frozenset({SuspensionState.SUSPENDING, SuspensionState.RESUMING})
+
+#: Seconds without work on a card after which a job counts as idle, unless its claim says more.
+USUAL_IDLE_SECONDS: Final = 60
+#: Thousandths: a factor of 1.0 lends no memory of a card twice.
+UNIT_FACTOR: Final = 1000
+
+
+@dataclass(frozen=True)
+class IdleSuspensionRules:
+    """What a pool allows.
+
+    Attributes:
+        floor_seconds: the least idle time that a claim may name.
+        memory_factor_milli: what the shares on a card and the shares that were suspended there while
+            idle may have together, in thousandths of the card's memory.
+    """
+
+    floor_seconds: int = USUAL_IDLE_SECONDS
+    memory_factor_milli: int = UNIT_FACTOR
+
+    def compute_limit(self, memory_bytes: int) -> int:
+        """Return the bytes that a card of this size may have in both kinds of shares."""
+        return memory_bytes * self.memory_factor_milli // UNIT_FACTOR
+
+
+USUAL_IDLE_RULES: Final = IdleSuspensionRules()

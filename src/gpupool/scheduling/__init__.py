@@ -31,6 +31,19 @@ from gpupool.scheduling.filtering.native_library import (
 )
 from gpupool.scheduling.filtering.numa_affinity import order_by_numa_affinity
 from gpupool.scheduling.filtering.partition_profiles import list_profile_names, resolve_profiles
+from gpupool.scheduling.idle_suspension import (
+    IdleJob,
+    IdleVictims,
+    ReturningJob,
+    VictimRejection,
+    describe_leaving,
+    describe_shortage,
+    describe_victims,
+    empty_seats,
+    find_idle_victims,
+    find_return_victims,
+    has_return_room,
+)
 from gpupool.scheduling.mechanism_choice.allocation_plan import plan_allocation
 from gpupool.scheduling.mechanism_choice.choice import MechanismOption, OfferedCard
 from gpupool.scheduling.mechanism_choice.pool_survey import (
@@ -158,6 +171,8 @@ __all__ = [
     "ForecastTally",
     "FreeCapacity",
     "HostColumns",
+    "IdleJob",
+    "IdleVictims",
     "Ints",
     "JobPlacement",
     "LoadSpread",
@@ -180,6 +195,7 @@ __all__ = [
     "ReservationOccurrence",
     "ReservedAmounts",
     "ResizeHeadroom",
+    "ReturningJob",
     "RunningJob",
     "RunningJobsRegister",
     "RuntimeHistory",
@@ -190,6 +206,7 @@ __all__ = [
     "TenantView",
     "TopologyLevel",
     "UnreservedCapacity",
+    "VictimRejection",
     "WaitingClass",
     "WorkingQuotas",
     "adopt_native_library",
@@ -201,15 +218,22 @@ __all__ = [
     "cycle",
     "cycle_with_state",
     "describe_calendar_error",
+    "describe_leaving",
     "describe_refusal",
+    "describe_shortage",
+    "describe_victims",
+    "empty_seats",
     "explain_claim",
     "find_best_group",
+    "find_idle_victims",
     "find_owned_cards",
     "find_policy",
     "find_quota_obstacle",
+    "find_return_victims",
     "format_resubmission",
     "format_start",
     "get_native_library_path",
+    "has_return_room",
     "integrate_decay",
     "is_movable",
     "is_quiet_time",

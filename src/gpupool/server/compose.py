@@ -17,6 +17,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job import LIVE
 from gpupool.model.job_limits import USUAL, JobLimits
+from gpupool.model.suspension import USUAL_IDLE_RULES, IdleSuspensionRules
 from gpupool.network.reconciler import NetworkReconciler
 from gpupool.scheduling import (
     DEFAULT_POLICY,
@@ -43,6 +44,7 @@ def compose_services(
     container_policy: ContainerPolicy = USUAL_POLICY,
     pending_limits: PendingLimits = PENDING_LIMITS,
     quiet_budget: DefragmentBudget | None = None,
+    idle_rules: IdleSuspensionRules = USUAL_IDLE_RULES,
 ) -> ServiceSet:
     """Make the services of one pool over its store; the caller begins and closes them."""
     tenancy = TenancyService(
@@ -61,6 +63,7 @@ def compose_services(
         container_policy=container_policy,
         pending_limits=pending_limits,
         quiet_budget=quiet_budget,
+        idle_rules=idle_rules,
         owner_uid=owner_uid,
     )
     checks = HealthChecks()

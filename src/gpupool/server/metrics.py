@@ -272,6 +272,24 @@ def _collect_capacity(capacity: CapacityOut) -> Iterator[Metric]:
         if node.fragment_milli is not None:
             fragments.add_metric([node.node], node.fragment_milli)
     yield fragments
+    yield from _collect_idle(capacity)
+
+
+def _collect_idle(capacity: CapacityOut) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "gpupool_suspend_factor",
+        "Running and idle-suspended shares have at most so many times their card's memory.",
+        capacity.suspend_factor,
+    )
+    text = "Memory of shares that were suspended while idle."
+    suspended = GaugeMetricFamily("gpupool_idle_suspended_bytes", text, labels=["card"])
+    text = "Jobs that were suspended while idle and want to work again."
+    wanted = GaugeMetricFamily("gpupool_idle_woken_jobs", text, labels=["card"])
+    for room in capacity.idle:
+        suspended.add_metric([room.card], room.suspended_bytes)
+        wanted.add_metric([room.card], room.wanted)
+    yield suspended
+    yield wanted
 
 
 def _read_holders(connection: sa.Connection) -> dict[str, str]:

@@ -125,6 +125,14 @@ JOB: tuple[Option, ...] = (
         None,
         "requeue when its card, node or supervisor is lost",
     ),
+    (
+        ("--when-idle",),
+        "when_idle",
+        "value",
+        "ACTION",
+        "suspend: make room for other claims while its cards have no work",
+    ),
+    (("--idle-after",), "idle_after", "value", "TIME", "idle after 90s, 10m (default: 60s)"),
     (("--reservation",), "reservation", "value", "NAME", "use the cards of that reservation"),
     (
         ("--network",),
@@ -311,6 +319,8 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         host=options.host,
         preemptible=options.preemptible,
         requeue=options.requeue,
+        when_idle=options.when_idle,
+        idle_after=options.idle_after,
         wait=not options.no_wait,
         fence=not options.no_fence,
         attached=attached,

@@ -73,6 +73,18 @@ class OwnRoom(WireModel):
     )
 
 
+class IdleRoom(WireModel):
+    """A card of which shares are suspended because their jobs were idle."""
+
+    card: str
+    uuid: str
+    jobs: int = Field(description="that are suspended, or on their way there")
+    wanted: int = Field(description="of these, how many want to work again")
+    running_bytes: int = Field(description="memory of the shares that are on the card")
+    suspended_bytes: int = Field(description="memory that those of these jobs had there")
+    limit_bytes: int = Field(description="both together at most: the pool's factor times the card")
+
+
 class CapacityOut(WireModel):
     """Fragments are those of Weng et al., USENIX ATC 2023, measured with every condition of a
     claim."""
@@ -80,4 +92,10 @@ class CapacityOut(WireModel):
     models: list[ModelRoom]
     nodes: list[NodeRoom]
     classes: list[ClassRoom]
+    idle: list[IdleRoom] = Field(
+        default_factory=list, description="cards with shares that were suspended while idle"
+    )
+    suspend_factor: float = Field(
+        1.0, description="running and idle-suspended shares have at most so much of a card's memory"
+    )
     yours: OwnRoom | None = Field(None, description="of the caller's tenant")

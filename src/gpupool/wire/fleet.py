@@ -213,6 +213,9 @@ class WorkOut(WireModel):
     started: bool = Field(description="the server has already heard that this job started")
     vm: VmIn | None = Field(None, description="the job is this virtual machine")
     network: PortWork | None = Field(None, description="the network that the job joins")
+    only_idle: bool = Field(
+        False, description="of a suspend: the job has agreed to it for times without work on a card"
+    )
 
 
 class WorkPage(WireModel):
@@ -232,7 +235,8 @@ class ReportIn(WireModel):
     """What became of an allocation. `ended` says that nothing of it is left on the node.
 
     `resized` says that the limits of this generation are in force, and what was in use then;
-    `suspended` that the job's memory is on the host, `resumed` that it runs on its cards, with the
+    `suspended` that the job's memory is on the host, `woken` that a program of it wants to work
+    again, `resumed` that it runs on its cards, with the
     `reason` where that is not what was wanted;
     `noticed` that its fence found what `notice` names, and in `reason` what was done about it.
     """

@@ -114,9 +114,7 @@ class JobOut(WireModel):
         "none", description="what really stops the job: none, advisory, soft or hard"
     )
     fence_why: str = Field("", description="why it is no better than that")
-    mechanism: str | None = Field(
-        None, description="how its cards were divided or handed over; null: its node has not said"
-    )
+    mechanism: str | None = Field(None, description="how its cards were divided; null: unknown yet")
     holds: dict[str, str] | None = Field(
         None,
         description="what really stops it, by dimension: memory, compute, bandwidth, fault; "
@@ -147,6 +145,7 @@ class JobOut(WireModel):
     gang_rank: int | None = None
     gang_role: str | None = None
     saved_ns: int | None = Field(None, description="when it last said that its work is saved")
+    idle_seconds: int | None = Field(None, description="idle time after which it may be suspended")
     suspension: SuspensionOut | None = Field(None, description="null: it was not suspended")
     preemptions: int = Field(0, description="times it was sent back to wait")
     generation: int

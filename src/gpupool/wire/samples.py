@@ -90,5 +90,11 @@ class JobSample(WireModel):
     denied_milliseconds: int | None = Field(
         None, description="promised time lost while the job waited for a card"
     )
+    idle_milliseconds: int | None = Field(
+        None,
+        ge=0,
+        le=BIG,
+        description="for how long none of its cards had work of it; null: it works, or has no fence",
+    )
     cards: list[CardUse] | None = Field(None, max_length=16)
     processes: list[ProcessUse] = Field(default_factory=list, max_length=1024)

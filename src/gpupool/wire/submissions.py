@@ -204,6 +204,13 @@ class JobIn(WireModel):
     requeue: bool = Field(
         False, description="starts again when its card, node or supervisor is lost"
     )
+    idle_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=10 * 366 * 86400,
+        description="may be suspended for other claims when its cards were idle for so long; "
+        "null: never",
+    )
     reservation: Name | None = Field(None, description="may also use what that reservation holds")
     gang: GroupIn | None = Field(
         None, description="jobs NAME.0, NAME.1, … that start together or not at all"

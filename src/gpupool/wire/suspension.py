@@ -17,6 +17,7 @@ ReportState = Literal[
     "resized",
     "suspended",
     "resumed",
+    "woken",
     "noticed",
     "ended",
     "lost",
@@ -37,3 +38,10 @@ class SuspensionOut(WireModel):
         None, description="card memory that is in main memory; null: it is on its cards"
     )
     note: str | None = Field(None, description="why the last suspend or resume failed")
+    beneficiary: str | None = Field(
+        None,
+        description="the claim that it made room for, because it was idle; null: suspended by hand",
+    )
+    wanted_ns: int | None = Field(
+        None, description="since when a program of it waits to work again; null: none does"
+    )

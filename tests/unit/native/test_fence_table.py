@@ -85,7 +85,7 @@ def changed(
             changed("cuMemGetAttribute", "account", "undeclared"),
             "cuMemGetAttribute: handler 'undeclared' does not fit",
         ),
-        (changed("cuInit", "ignore", "-"), "cuInit: class 'ignore' is none of pass, account"),
+        (changed("cuInit", "ignore", "-"), "cuInit: class 'ignore' is none of pass, wait, account"),
         (changed("cuInit", "pass", "own"), "cuInit: handler 'own' does not fit class pass"),
         (changed("cuInit", "account", "-"), "cuInit: handler '-' does not fit class account"),
         (
@@ -258,7 +258,7 @@ def test_an_older_driver_answers_not_found_for_what_it_lacks(
     other: StandIn, headers: Headers
 ) -> None:
     not_found = 500
-    handled = ["cuMemAlloc_v2", "cuLaunchKernel"]
+    handled = ["cuMemAlloc_v2", "cuLaunchKernel", "cuCtxGetId"]
     assert ask(other, "reach", *handled) == {name: [not_found, ""] for name in handled}
     undeclared = [row for row in headers.all_rows("driver") if not row.symbol.toolkits]
     assert ask(other, "lacking") == len(GONE) + len(undeclared) - len(KNOWN)
@@ -288,7 +288,8 @@ def test_a_look_up_of_what_nobody_classified_passes_and_is_counted(
     [
         ("cuMemAlloc", 3020, "cuMemAlloc_v2"),
         ("cuLaunchKernel", 4000, "cuLaunchKernel"),
-        ("cuCtxGetCurrent", 4000, "apart_cuCtxGetCurrent"),
+        ("cuCtxGetCurrent", 4000, "cuCtxGetCurrent"),
+        ("cuDeviceGetCount", 2000, "apart_cuDeviceGetCount"),
     ],
 )
 def test_a_driver_may_look_up_other_addresses_than_it_exports(

@@ -10,7 +10,7 @@ from gpupool.terminal.parser import integer_within, one_of, parse_command, path_
 
 
 def test_an_option_is_compared_without_its_dashes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["submit", "--after", "x", "--", "true"]) == 2
+    assert main(["submit", "--beyond", "x", "--", "true"]) == 2
     assert "did you mean" not in capsys.readouterr().err
     assert main(["submit", "--memroy", "1GiB", "--", "true"]) == 2
     assert "did you mean --memory?" in capsys.readouterr().err

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "closed_share.h"
 #include "duplicate_driver.h"
 #include "ledger.h"
 
@@ -39,6 +40,12 @@ void *fence_process_memory(size_t bytes)
     return NULL;
 }
 
+static void publish(struct fence_process *own)
+{
+    atomic_store(&share_flags, &fence_state.region.limits->flags);
+    fence_state.process = own;
+}
+
 static void start(void)
 {
     size_t size = sizeof fence_state.why;
@@ -47,7 +54,7 @@ static void start(void)
     if (!own)
         snprintf(fence_state.why, size, "no memory that fork empties (Linux 4.14 or newer is needed)");
     else if (region_map(&fence_state.region, standin_base(), getenv("GPUPOOL_SHARE"), fence_state.why, size))
-        fence_state.process = own;
+        publish(own);
     else
         munmap(own, sizeof *own);
     if (!fence_state.process)
@@ -105,8 +112,10 @@ struct fence_process *fence_register(void)
         atomic_store_explicit(&process->owner, process->self.owner, memory_order_release);
     bool registered = atomic_load(&process->owner) != 0;
     pthread_mutex_unlock(&process->lock);
-    if (fresh)
+    if (fresh) {
         fence_ring(FENCE_BELL_HELLO, 0);
+        share_pass(); /* a process that begins while the share is closed would take memory that is lent to others */
+    }
     return registered ? process : NULL;
 }
 

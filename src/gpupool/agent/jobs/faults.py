@@ -38,10 +38,13 @@ VM_STEPS = ("vm-directory-made", "vm-disk-made", "vm-seed-written", "vm-recorded
 SUSPEND_STEPS = (
     "suspend-noted",
     "suspend-recorded",
+    "share-closed",
     "suspend-moved",
     "suspend-reported",
+    "wake-reported",
     "resume-noted",
     "resume-moved",
+    "share-opened",
     "resume-recorded",
     "resume-reported",
 )

@@ -14,6 +14,7 @@ from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.jobs.launch import LaunchSettings, make_allocation_view
 from gpupool.agent.jobs.local_allocation import LocalAllocation
 from gpupool.agent.monitoring.fence_counters import read_fence_usage, sum_used_bytes
+from gpupool.agent.monitoring.idle_clock import IdleClock
 from gpupool.agent.network.daemons import locate_engine
 from gpupool.agent.network.job_networks import JobNetworks
 from gpupool.agent.vm.host import VmHost
@@ -62,6 +63,7 @@ class JobContext:
         arbiter: Divides the time of the cards among fenced jobs.
         nodes: The devices of each node, as the last scan found them.
         read_host_facts: Reads what decides which mechanisms this node offers.
+        idle_clock: Measures for how long the cards of a job have no work of it.
         helpers: The processes that allocations need beside their jobs.
         networks: Attaches jobs to networks.
         container_policy: What containers may have.
@@ -80,6 +82,7 @@ class JobContext:
     nodes: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     container_policy: ContainerPolicy = USUAL_POLICY
     read_host_facts: Callable[[], HostFacts] = _read_usual_facts
+    idle_clock: IdleClock = field(default_factory=IdleClock)
     helpers: HelperProcesses = field(init=False)
     networks: JobNetworks = field(init=False)
 

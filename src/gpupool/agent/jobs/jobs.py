@@ -26,6 +26,7 @@ from gpupool.agent.jobs.start import JobStarter
 from gpupool.agent.jobs.unknown_preparations import UnknownPreparations
 from gpupool.agent.jobs.worker_pool import WorkerPool
 from gpupool.agent.monitoring.fence_counters import read_fence_usage
+from gpupool.agent.monitoring.idle_clock import IdleClock
 from gpupool.agent.supervisor.client import SupervisorError, inspect_job
 from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.agent.suspension.suspender import JobSuspender, is_suspension_wish
@@ -60,6 +61,7 @@ class Jobs:
             context, self._finisher, table=self._table, watch=self._watch, workers=self._workers
         )
         self._suspender = JobSuspender(context, self._workers)
+        context.arbiter.woken = self._note_wake
         self._starter = JobStarter(
             context,
             self._finisher,
@@ -92,6 +94,12 @@ class Jobs:
     def _handle_readable(self, key: str) -> None:
         self._monitor.read_news(key)
 
+    def _note_wake(self, key: str) -> None:
+        """Handle a program that waits because its share is closed; called by the arbiter's thread."""
+        allocation = self._table.get(key)
+        if allocation is not None:
+            self._workers.submit(self._suspender.shares.report_wake, allocation)
+
     def _handle_started(self, key: str) -> None:
         self._monitor.report_attached_start(key)
 
@@ -117,6 +125,10 @@ class Jobs:
             self._monitor.finish_after_error(allocation, error)
         except Exception as second:
             log.exception("job %s could not be ended after an error: %s", job, second)
+
+    @property
+    def idle_clock(self) -> IdleClock:
+        return self._context.idle_clock
 
     # Questions -----------------------------------------------------------------------------------
 

@@ -86,6 +86,8 @@ class LocalAllocation:
     suspension_answer: ReportIn | None = None
     #: The suspend that is in force.
     suspended_work: WorkOut | None = None
+    #: The generation of the last suspend from which a program of it wanted to wake.
+    woken_generation: int = 0
     _phase_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property

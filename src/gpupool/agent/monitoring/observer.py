@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from gpupool.agent.monitoring.fence_counters import make_job_sample
+from gpupool.agent.monitoring.idle_clock import IdleClock
 from gpupool.agent.monitoring.usage import TreeUsage, read_processes, sum_process_trees
 from gpupool.base.errors import GpupoolError, ProbeSuspended
 from gpupool.base.silence import mark_busy
@@ -44,6 +45,7 @@ class UsageObserver:
         sample_seconds: float,
         clock: Callable[[], float] = time.monotonic,
         ledgers: Callable[[], Mapping[str, FenceUsage]] = dict,
+        idle_clock: IdleClock | None = None,
     ) -> None:
         """Make the observer; `start` begins to sample.
 
@@ -55,6 +57,7 @@ class UsageObserver:
             sample_seconds: Seconds between two samples while a job runs.
             clock: Monotonic seconds.
             ledgers: Returns the usage counters of each job with a fence.
+            idle_clock: Measures for how long a job's cards have no work of it.
         """
         self._probes = dict(probes)
         self._running = running
@@ -62,6 +65,7 @@ class UsageObserver:
         self._wall_ns = wall_ns
         self._clock = clock
         self._ledgers = ledgers
+        self._idle_clock = idle_clock or IdleClock(clock)
         self._next_sample = 0.0
         self._sample_seconds = sample_seconds
         self._machines: dict[str, Machine] = {}
@@ -127,10 +131,13 @@ class UsageObserver:
         if self._asks_health:
             devices += self._make_health_samples()
         ledgers = self._ledgers() if ours else {}
-        self._tell(
-            devices,
-            [make_job_sample(job, tree, usages, ledgers.get(job)) for job, tree in ours.items()],
-        )
+        samples = []
+        for job, tree in ours.items():
+            idle = self._idle_clock.measure(job, ledgers.get(job))
+            sample = make_job_sample(job, tree, usages, ledgers.get(job))
+            samples.append(sample.model_copy(update={"idle_milliseconds": idle}))
+        self._idle_clock.keep_only(ours)
+        self._tell(devices, samples)
 
     def _run(self) -> None:
         while self._wait_until_due():

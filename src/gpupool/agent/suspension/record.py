@@ -17,7 +17,7 @@ from gpupool.base.errors import StateNewer
 from gpupool.mechanisms.notes import NoteBook
 
 #: The version of the file's format; a later one raises StateNewer.
-VERSION: Final = 1
+VERSION: Final = 2
 FILE: Final = "suspension.json"
 
 
@@ -28,6 +28,8 @@ class SuspensionRecord:
     Attributes:
         supervisor_pid: the supervisor, below which all processes of the job are.
         card_bytes: what the job had on its cards before; as much main memory it needs.
+        is_closed: whether the share is closed instead of the processes being stopped.
+        is_checked: whether the job did no work after its share was closed, so that it may be moved.
         is_suspended: whether the suspend was reached and may have been reported. From then on the
             server has given the cards to others, so the job must not run before a resume.
     """
@@ -35,6 +37,8 @@ class SuspensionRecord:
     supervisor_pid: int
     card_bytes: int
     is_suspended: bool = False
+    is_closed: bool = False
+    is_checked: bool = False
 
 
 def locate_folder(state_dir: Path, allocation: str) -> Path:

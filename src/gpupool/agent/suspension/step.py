@@ -1,8 +1,9 @@
 """Suspends or resumes the processes of one job, in a process of its own.
 
 `python -m gpupool.agent.suspension.step GOAL FOLDER SUPERVISOR_PID LIBRARY [MACHINE]` prints the
-outcome as JSON. It may be killed at any line and started again. `MACHINE` is the file of simulated
-cards. Must stay small: its start is part of every wake-up.
+outcome as JSON. GOAL is `suspend` or `resume`, with `-closed` after it for a closed share. It may be
+killed at any line and started again. `MACHINE` is the file of simulated cards. Must stay small: its
+start is part of every wake-up.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from gpupool.mechanisms.suspend import CheckpointDriver, JobMover, MoveNotes, Mo
 
 SUSPEND = "suspend"
 RESUME = "resume"
+#: After a goal: the job's share is closed, so its processes are not stopped.
+CLOSED = "-closed"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Reach the goal or say why not. Returns 0 in both cases."""
-    goal, folder, supervisor_pid, library, *rest = arguments
+    named, folder, supervisor_pid, library, *rest = arguments
+    goal = named.removesuffix(CLOSED)
     machine = rest[0] if rest else None
     # The driver reads it; the agent's own choice of cards is not the job's.
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
@@ -37,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     except ServiceUnavailable as error:
         _print_outcome(_describe_standing(goal, notes, error.message))
         return 0
-    mover = JobMover(driver, tree, notes)
+    mover = JobMover(driver, tree, notes, stops=goal == named)
     _print_outcome(mover.suspend() if goal == SUSPEND else mover.resume())
     return 0
 

@@ -18,6 +18,7 @@ from typing import Final
 from gpupool.agent.jobs.job_context import JobContext
 from gpupool.agent.jobs.local_allocation import JobPhase, LocalAllocation
 from gpupool.agent.jobs.worker_pool import WorkerPool
+from gpupool.agent.suspension.idle_share import IdleShares
 from gpupool.agent.suspension.job_tree import JobTree
 from gpupool.agent.suspension.record import (
     SuspensionRecord,
@@ -26,7 +27,7 @@ from gpupool.agent.suspension.record import (
     remove_record,
     write_record,
 )
-from gpupool.agent.suspension.step import RESUME, SUSPEND, read_outcome
+from gpupool.agent.suspension.step import CLOSED, RESUME, SUSPEND, read_outcome
 from gpupool.base.errors import NotFound
 from gpupool.mechanisms.contract import AllocationView, NotYet
 from gpupool.mechanisms.driver.installed_driver import CUDA, find_installed_driver
@@ -56,6 +57,7 @@ class JobSuspender:
     def __init__(self, context: JobContext, workers: WorkerPool) -> None:
         self._context = context
         self._workers = workers
+        self.shares = IdleShares(context)
 
     def move_job(self, allocation: LocalAllocation, work: WorkOut) -> None:
         """Begin or continue what the server wants. Idempotent; does not block for the driver.
@@ -92,7 +94,8 @@ class JobSuspender:
         if allocation.pending_suspension is not None:
             return
         tree = JobTree(record.supervisor_pid, _hold_no_lock)
-        if tree.is_stopped() and not self._measure_card_bytes(tree, work):
+        is_held = record.is_closed or tree.is_stopped()
+        if is_held and not self._measure_card_bytes(tree, work):
             return
         log.warning("job %s is back although it is suspended: suspending it again", work.job)
         self._continue_move(allocation, work, is_back=True)
@@ -117,18 +120,41 @@ class JobSuspender:
         if record is None:
             tree = JobTree(allocation.supervisor_pid, _hold_no_lock)
             card_bytes = self._measure_card_bytes(tree, work)
-            reason = self._explain_refusal(allocation, view, tree, card_bytes)
+            reason = self.shares.explain_work_since(allocation, work)
+            reason = reason or self._explain_refusal(allocation, view, tree, card_bytes)
             if reason:
                 self._report(allocation, work, "resumed", reason=reason)
                 return
-            record = SuspensionRecord(allocation.supervisor_pid, card_bytes)
+            record = SuspensionRecord(
+                allocation.supervisor_pid, card_bytes, is_closed=work.only_idle
+            )
             write_record(self._locate_folder(allocation), record)
             self._context.reach_step("suspend-recorded")
+        if work.want == SUSPEND and record.is_closed and not record.is_checked:
+            self._close_share(allocation, work, record)
+            return
         if work.want == SUSPEND and record.is_suspended and not is_back:
             # The server asks under a new generation, or this agent is new.
             self._settle(allocation, work, record, MoveOutcome("suspended", 0))
             return
         self._run_step(allocation, work, view, record, is_back=is_back)
+
+    def _close_share(
+        self, allocation: LocalAllocation, work: WorkOut, record: SuspensionRecord
+    ) -> None:
+        """Close the share, and move the job if it did no work in the moment after that."""
+        seconds = self.shares.close(allocation)
+        if seconds > 0:
+            self._look_after(seconds, allocation, work, is_back=False)
+            return
+        reason = self.shares.explain_work_since(allocation, work)
+        if reason:
+            self.shares.open_again(allocation)
+            remove_record(self._locate_folder(allocation))
+            self._report(allocation, work, "resumed", reason=reason)
+            return
+        write_record(self._locate_folder(allocation), replace(record, is_checked=True))
+        self._continue_move(allocation, work)
 
     def _answer_without_card(
         self,
@@ -188,7 +214,8 @@ class JobSuspender:
             self._look_after(LOOK_SECONDS, allocation, work, is_back=is_back)
             return
         library = _find_library(view)
-        command = [sys.executable, "-m", "gpupool.agent.suspension.step", work.want, str(folder)]
+        goal = f"{work.want}{CLOSED}" if record.is_closed else work.want
+        command = [sys.executable, "-m", "gpupool.agent.suspension.step", goal, str(folder)]
         command += [str(record.supervisor_pid), str(library)]
         if view.machine is not None:
             command.append(str(view.machine / "machine"))
@@ -228,12 +255,17 @@ class JobSuspender:
                 write_record(self._locate_folder(allocation), replace(record, is_suspended=True))
             # Also after a resume that failed: what is kept is the suspend.
             allocation.suspended_work = work.model_copy(update={"want": SUSPEND})
-            # A stopped process that waits for its turn would have its share's time for nothing.
-            self._context.arbiter.remove_share(allocation.key)
+            # A stopped process that waits for its turn would have its share's time for nothing. Of
+            # a closed share none waits for time, and the arbiter hears the first that wakes.
+            if not record.is_closed:
+                self._context.arbiter.remove_share(allocation.key)
             used = record.card_bytes
             self._report(allocation, work, "suspended", reason=outcome.reason, used_bytes=used)
             return
         allocation.suspended_work = None
+        self._context.idle_clock.restart(allocation.checkpoint.job)
+        if record.is_closed:
+            self.shares.open_again(allocation)
         remove_record(self._locate_folder(allocation))
         self._context.reach_step("resume-recorded")
         self._context.add_to_arbiter(allocation)

@@ -152,7 +152,7 @@ def apply_reports(
             _apply_progress(write, row, report)
         elif report.state == "resized":
             _apply_resize(write, row, report, effects)
-        elif report.state in ("suspended", "resumed"):
+        elif report.state in ("suspended", "resumed", "woken"):
             effects.emptied += apply_suspension_report(write, metering, row, report)
         elif report.state == "noticed":
             write_notice(write, row, report)

@@ -53,6 +53,7 @@ _WORK = (
         allocations.c.generation,
         allocations.c.applied_generation,
         suspensions.c.state.label("suspension"),
+        suspensions.c.beneficiary,
         allocations.c.work_seq,
         allocations.c.cpu_milli,
         allocations.c.host_bytes,
@@ -272,4 +273,5 @@ def _build_work(
         earlier_runs=row.preemptions,
         started=row.state == "running",
         vm=spec.get("vm"),
+        only_idle=row.beneficiary is not None,
     )

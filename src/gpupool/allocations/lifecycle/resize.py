@@ -46,6 +46,7 @@ _HELD = (
         jobs.c.stop_requested,
         jobs.c.tenant_id,
         claims.c.sharing,
+        claims.c.idle_seconds,
         allocations.c.id.label("allocation_id"),
         allocations.c.state.label("allocation_state"),
         allocations.c.applied_generation,

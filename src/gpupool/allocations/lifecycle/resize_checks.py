@@ -107,6 +107,12 @@ def check_card(
             f"{name_card(seat)} has {format_mib(seat.card_bytes)}, not {format_mib(change.size)}",
             hint=_suggest_size(job, taken, beside),
         )
+    if job.idle_seconds is not None and change.size > change.size_before:
+        raise RequestRejection(
+            f"job {job.name} may be suspended while idle, and main memory is reserved for the "
+            f"{format_mib(change.size_before)} that it has on {name_card(seat)}",
+            hint=f"gpupool stop {job.name}, then submit it with another --memory",
+        )
     # What shrinks frees something, also on a card that is draining or full.
     if change.milli <= change.milli_before and change.size <= change.size_before:
         return

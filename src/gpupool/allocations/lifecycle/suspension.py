@@ -47,6 +47,7 @@ _HELD = (
         suspensions.c.state.label("suspension"),
         suspensions.c.gpu_milli,
         suspensions.c.memory_bytes,
+        suspensions.c.beneficiary,
         nodes.c.agent,
     )
     .select_from(jobs)
@@ -70,8 +71,14 @@ _TOUCH_JOB = (
 )
 
 
-def suspend_job(write: WriteTransaction, job_id: int) -> bool:
+def suspend_job(write: WriteTransaction, job_id: int, beneficiary: str | None = None) -> bool:
     """Ask the job's node to move its memory to the host. Idempotent.
+
+    Args:
+        write: The transaction; the caller commits it.
+        job_id: Row id.
+        beneficiary: The claim that needs the room, because the job is idle; the job comes back by
+            itself then. None: by hand, also for a job that was suspended because it was idle.
 
     Returns:
         Whether something changed; not for a job that is suspended or on the way there.
@@ -83,6 +90,8 @@ def suspend_job(write: WriteTransaction, job_id: int) -> bool:
     job = write.execute(_HELD, {"job": job_id}).one()
     check_lives(job, "suspended")
     if job.suspension in (SuspensionState.SUSPENDING, SuspensionState.SUSPENDED):
+        if beneficiary is None and job.beneficiary is not None:
+            write.execute(_SET.values(beneficiary=None), {"allocation": job.allocation_id})
         return False
     if job.suspension == SuspensionState.RESUMING:
         raise WrongState(f"job {job.name} is being resumed", hint="try again in a moment")
@@ -96,7 +105,14 @@ def suspend_job(write: WriteTransaction, job_id: int) -> bool:
     sequence = write.touch_ledger()
     work = {"generation": sequence, "work_seq": sequence}
     write.execute(_SET_ALLOCATION, {"allocation": job.allocation_id, **work})
-    _write_state(write, job.allocation_id, SuspensionState.SUSPENDING)
+    _write_state(
+        write,
+        job.allocation_id,
+        SuspensionState.SUSPENDING,
+        beneficiary=beneficiary,
+        since_ns=None,
+        wanted_ns=None,
+    )
     _announce(write, job)
     return True
 
@@ -152,6 +168,9 @@ def apply_suspension_report(
     """
     if report.generation != row.generation:
         return []
+    if report.state == "woken":
+        _note_wake(write, row)
+        return []
     applied = {"allocation": row.allocation_id, "applied_generation": report.generation}
     write.execute(_SET_ALLOCATION, applied)
     known = write.execute(_READ, {"allocation": row.allocation_id}).one_or_none()
@@ -171,6 +190,20 @@ def apply_suspension_report(
     write.execute(_TOUCH_JOB, {"job": row.job_id})
     write.announce(("job", row.job))
     return changes
+
+
+def _note_wake(write: WriteTransaction, row: Row) -> None:
+    """Note since when a program of a suspended job waits to work again. Idempotent."""
+    asleep = sa.and_(
+        suspensions.c.state == SuspensionState.SUSPENDED, suspensions.c.wanted_ns.is_(None)
+    )
+    noted = write.execute(
+        _SET.where(asleep).values(wanted_ns=write.now_ns), {"allocation": row.allocation_id}
+    )
+    if noted.rowcount:
+        write.event("job.woken", row.job, tenant_id=row.tenant_id, data={"name": row.name})
+        write.execute(_TOUCH_JOB, {"job": row.job_id})
+        write.announce("idle", ("job", row.job))
 
 
 def _find_state(known: SuspensionState, report: ReportIn) -> SuspensionState | None:
@@ -221,6 +254,8 @@ def _write_event(write: WriteTransaction, row: Row, report: ReportIn, known: Row
         data["reason"] = report.reason
     elif is_suspend:
         data["host_bytes"] = report.gpu_memory_bytes
+        if known.beneficiary is not None:
+            data["idle_for"] = known.beneficiary
     else:
         data["suspended_seconds"] = (write.now_ns - known.since_ns) // NANOS_PER_SECOND
     write.event(kind, row.job, tenant_id=row.tenant_id, data=data)

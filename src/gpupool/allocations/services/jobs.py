@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.arrays import view
 from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.lifecycle import job_reports
 from gpupool.allocations.lifecycle.leases import Leases
 from gpupool.allocations.placement.placer import Placer
@@ -17,6 +18,7 @@ from gpupool.allocations.placement.start_view import build_start_fields
 from gpupool.allocations.stop import StopService, check_ownership
 from gpupool.allocations.submission import validate
 from gpupool.allocations.submission.create import SubmissionWriter
+from gpupool.allocations.submission.idle_choice import reserve_moved_memory
 from gpupool.allocations.views import job as job_view
 from gpupool.allocations.views import list as job_lookup
 from gpupool.allocations.views.explain import explain_job
@@ -48,7 +50,9 @@ class JobService:
         leases: Leases,
         writer: SubmissionWriter,
         stops: StopService,
+        idle_suspension: IdleSuspensionPolicy,
     ) -> None:
+        self._idle_suspension = idle_suspension
         self._store = store
         self._tenancy = tenancy
         self._metering = metering
@@ -73,6 +77,7 @@ class JobService:
             tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
         self._placer.refresh_cache()
         now_ns = self._store.clock.now_ns()
+        body = reserve_moved_memory(body, self._idle_suspension.rules)
         submission = validate.check_submission(body, principal, tenant, run_as, self._cache, now_ns)
         answer = self._writer.create_submission(submission, principal, wait=body.wait)
         if body.attached:
@@ -94,6 +99,7 @@ class JobService:
             tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
         self._placer.refresh_cache()
         now_ns = self._store.clock.now_ns()
+        body = reserve_moved_memory(body, self._idle_suspension.rules)
         submission = validate.check_submission(body, principal, tenant, run_as, self._cache, now_ns)
         plan = plan_mechanism(self._cache.build_snapshot(), submission.shape, submission.tenant)
         return PlannedOut(share=str(submission.shape), count=submission.size, **dict(plan))
@@ -222,7 +228,9 @@ class JobService:
                 array = self.get_array(error.details["array"], principal)
                 job = self.describe_job(connection, array.next or array.last, principal)
             answer = explain_job(connection, job, principal, self._cache, self._placer, now_ns)
-            return answer.model_copy(update={"array": array})
+        # The first hint: what is said of idle jobs is nearer than what would help beside.
+        hints = [*self._idle_suspension.list_claim_hints(job.id), *answer.hints]
+        return answer.model_copy(update={"array": array, "hints": hints})
 
     def stop_job(self, named: str, principal: Principal, grace_s: int | None) -> list[JobOut]:
         """Request the end of a job, or of all live jobs of an array. Idempotent.

@@ -26,4 +26,16 @@ suspensions = sa.Table(
     sa.Column(
         "note", sa.String(400), nullable=True, comment="why the last suspend or resume failed"
     ),
+    sa.Column(
+        "beneficiary",
+        sa.String(16),
+        nullable=True,
+        comment="job, gang or array that it makes room for, as it was idle; null: by hand",
+    ),
+    sa.Column(
+        "wanted_ns",
+        sa.BigInteger,
+        nullable=True,
+        comment="since when a program of it waits to work again; null: none does",
+    ),
 )

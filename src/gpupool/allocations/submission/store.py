@@ -256,6 +256,7 @@ def _build_claim_row(
         "submitted_ns": write.now_ns,
         "preemptible": submission.preemptible,
         "requeue": submission.requeue,
+        "idle_seconds": submission.idle_seconds,
         "reservation": submission.reservation,
     }
 

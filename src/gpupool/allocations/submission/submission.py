@@ -47,6 +47,7 @@ class Submission:
     launch: dict[str, Any]
     preemptible: bool = False
     requeue: bool = False
+    idle_seconds: int | None = None
     reservation: str | None = None
     gang: Gang | None = None
     array_id: str | None = None

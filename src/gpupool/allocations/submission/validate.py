@@ -126,6 +126,7 @@ def check_submission(
         launch=_check_launch(body, run_as, parts),
         preemptible=body.preemptible,
         requeue=body.requeue,
+        idle_seconds=body.idle_seconds,
         reservation=body.reservation,
         gang=gang,
         array_id=None if body.array is None else new_id(ARRAY),

@@ -167,6 +167,17 @@ def _describe_suspension(job: JobOut, suspension: SuspensionOut, where: str, now
     lasted = format_duration((now_ns - (suspension.since_ns or now_ns)) / 1e9)
     moved = "" if suspension.host_bytes is None else f" with {format_mib(suspension.host_bytes)}"
     failed = f"; the last resume failed: {suspension.note}" if suspension.note else ""
+    if suspension.beneficiary is not None:
+        wanted = ""
+        if suspension.wanted_ns is not None:
+            wanted = (
+                f", wants to work since {format_duration((now_ns - suspension.wanted_ns) / 1e9)}"
+            )
+        return (
+            f"was idle and is suspended since {lasted}{moved} in main memory, so that "
+            f"{suspension.beneficiary} runs{wanted}; it goes on as soon as {job.share} are free "
+            f"{where}{failed}"
+        )
     return (
         f"is suspended since {lasted}{moved} in main memory and holds no card; "
         f"to go on it needs {job.share} {where} (gpupool resume {job.name}){failed}"

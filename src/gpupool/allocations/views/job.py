@@ -47,6 +47,7 @@ JOB = (
         claims.c.within_preferred,
         claims.c.preemptible,
         claims.c.requeue,
+        claims.c.idle_seconds,
         claims.c.reservation,
         claims.c.profile,
         gangs.c.public_id.label("gang"),
@@ -82,6 +83,8 @@ _GRANTS = (
         suspensions.c.host_bytes,
         suspensions.c.since_ns,
         suspensions.c.note,
+        suspensions.c.beneficiary,
+        suspensions.c.wanted_ns,
         seats.c.gpu_milli,
         seats.c.memory_bytes,
         seats.c.profile,
@@ -155,7 +158,12 @@ def _describe_suspension(seat: Row) -> SuspensionOut | None:
     if seat.suspension is None:
         return None
     return SuspensionOut(
-        state=seat.suspension, since_ns=seat.since_ns, host_bytes=seat.host_bytes, note=seat.note
+        state=seat.suspension,
+        since_ns=seat.since_ns,
+        host_bytes=seat.host_bytes,
+        note=seat.note,
+        beneficiary=seat.beneficiary,
+        wanted_ns=seat.wanted_ns,
     )
 
 
@@ -223,6 +231,7 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         gang_role=row.gang_role,
         preemptions=row.preemptions,
         saved_ns=row.saved_ns,
+        idle_seconds=row.idle_seconds,
         suspension=_describe_suspension(placed) if placed and row.state in LIVE else None,
         generation=row.generation,
         submitted_ns=row.submitted_ns,

@@ -68,6 +68,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     if people:
         _print_others(rows)
         _print_partitions(rows)
+        _print_idle(capacity.get("idle", ()), {row["uuid"] for row in rows})
         _print_placeable(capacity["models"], {row["model"] for row in rows})
         if yours:
             _print_for_caller(yours)
@@ -151,6 +152,14 @@ def _print_partitions(rows: Sequence[Row]) -> None:
     if cut:
         sys.stdout.write("\ncards in partition mode:\n\n")
         print_list(cut, PARTITIONS, "table")
+
+
+def _print_idle(rooms: Sequence[Row], cards: set[str]) -> None:
+    """Print what running shares and those suspended while idle have of their cards."""
+    found = [room for room in rooms if room["uuid"] in cards]
+    if found:
+        sys.stdout.write("\nsuspended while idle:\n\n")
+        print_list(found, IDLE, "table")
 
 
 def describe_fits(row: Row) -> str:
@@ -284,6 +293,14 @@ PARTITIONS = (
     TableColumn("CARD", lambda row: row["name"]),
     TableColumn("CUT INTO", lambda row: clean_text(row["mix"]) or "nothing yet"),
     TableColumn("STILL FITS, EACH ALONE", describe_fits),
+)
+IDLE = (
+    TableColumn("CARD", lambda room: room["card"]),
+    TableColumn("JOBS", lambda room: room["jobs"], right=True),
+    TableColumn("WANT TO WORK", lambda room: room["wanted"], right=True),
+    TableColumn("SUSPENDED", lambda room: describe_memory(room["suspended_bytes"]), right=True),
+    TableColumn("RUNNING", lambda room: describe_memory(room["running_bytes"]), right=True),
+    TableColumn("TOGETHER AT MOST", lambda room: describe_memory(room["limit_bytes"]), right=True),
 )
 PROCESSES = (
     TableColumn("CARD", lambda row: row["card"]),

@@ -19,6 +19,7 @@ from gpupool.base.phases import PhaseTimer
 from gpupool.host.leadership import standby
 from gpupool.host.leadership.lease import LeaseKeeper, build_leader_check
 from gpupool.host.settings.defragmentation import read_budget
+from gpupool.host.settings.idle_suspension import read_idle_rules
 from gpupool.host.settings.placement import read_policy
 from gpupool.host.settings.preemption import read_rules
 from gpupool.host.settings.queue_limits import read_limits
@@ -175,6 +176,7 @@ def _compose_services(
         container_policy=marker.read_container_policy(own_pool=os.geteuid() != 0),
         pending_limits=read_limits(os.environ),
         quiet_budget=read_budget(os.environ),
+        idle_rules=read_idle_rules(os.environ),
     )
     services.checks.add("leader", build_leader_check(store))
     services.checks.add("space", space_check(state.paths.root))

@@ -42,6 +42,8 @@ OWNER_REAPER: Final = 1 << 63
 OWNER_ENTERING: Final = 1 << 62
 OWNER_PID_MASK: Final = (1 << 22) - 1
 SLOT_FOREIGN_DRIVER: Final = 1
+#: Flag of the limits page: calls of the driver wait before they enter it.
+SHARE_CLOSED: Final = 1
 
 _u8 = ctypes.c_uint8
 _u32 = ctypes.c_uint32

@@ -20,6 +20,7 @@ from gpupool.mechanisms.regions.layout import (
     MAX_DEVICES,
     MAX_SLOTS,
     NAME_BYTES,
+    SHARE_CLOSED,
     SHARING,
     CDeviceLimit,
     CLimits,
@@ -29,6 +30,10 @@ from gpupool.mechanisms.regions.layout import (
     make_file,
     read_part,
 )
+
+#: Where the flags are on the page.
+_FLAGS_AT = CLimits.flags.offset
+_FLAGS_BYTES = CLimits.flags.size
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,8 @@ def _parse_limit(one: CDeviceLimit, names: Mapping[int, str]) -> DeviceLimit:
 def write_limits(path: Path, limits: ShareLimits) -> None:
     """Replace the page in place, or make it. Idempotent; one writer.
 
-    Concurrent readers see an odd generation, the old page or the new page.
+    Concurrent readers see an odd generation, the old page or the new page. A closed share stays
+    closed.
     """
     page = encode_limits(limits)
     if not path.exists():
@@ -183,6 +189,8 @@ def write_limits(path: Path, limits: ShareLimits) -> None:
     at = CLimits.generation.offset
     with open(path, "r+b", buffering=0) as file:
         descriptor = file.fileno()
+        kept = os.pread(descriptor, _FLAGS_BYTES, _FLAGS_AT).ljust(_FLAGS_BYTES, b"\0")
+        page = page[:_FLAGS_AT] + kept + page[_FLAGS_AT + _FLAGS_BYTES :]
         if os.pread(descriptor, len(page) + 1, 0) == page:
             return
         # Odd first, the new generation last. A writer that dies between leaves an odd generation,
@@ -192,6 +200,29 @@ def write_limits(path: Path, limits: ShareLimits) -> None:
         os.pwrite(descriptor, page[at + 8 :], at + 8)
         os.ftruncate(descriptor, len(page))
         os.pwrite(descriptor, page[at : at + 8], at)
+
+
+def write_closed(path: Path, *, closed: bool) -> None:
+    """Close a share, or open it. Idempotent.
+
+    Programs that wait see an open share within a second, or at once after
+    `ArbiterProcess.notify_change`.
+
+    Raises:
+        FileNotFoundError: the page is gone.
+    """
+    # One aligned word: no reader sees half of it, so the generation need not change.
+    word = (SHARE_CLOSED if closed else 0).to_bytes(_FLAGS_BYTES, "little")
+    with open(path, "r+b", buffering=0) as file:
+        if os.pread(file.fileno(), _FLAGS_BYTES, _FLAGS_AT) != word:
+            os.pwrite(file.fileno(), word, _FLAGS_AT)
+
+
+def is_closed(path: Path) -> bool:
+    """Whether a share is closed. Raises FileNotFoundError without a page."""
+    with open(path, "rb", buffering=0) as file:
+        word = read_part(file.fileno(), _FLAGS_AT, _FLAGS_BYTES)
+    return bool(int.from_bytes(word, "little") & SHARE_CLOSED)
 
 
 def write_overhead(path: Path, device: int, overhead_bytes: int) -> None:

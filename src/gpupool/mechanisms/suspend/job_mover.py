@@ -1,7 +1,8 @@
 """Suspends or resumes all processes of a job, or leaves all of them as they were.
 
 Order of a suspend: every process is locked, then every process is moved to the host, then the whole
-tree is stopped, because a stopped tree starts no new process on the card. Order of a resume: the
+tree is stopped, because a stopped tree starts no new process on the card; the processes of a closed
+share run on and wait in its fence. Order of a resume: the
 tree goes on, every process is moved back, and only then is the first one unlocked. So at each
 instant either nothing of the job is unlocked, or nothing of it is on the host. Both continue from
 the driver's states, after a kill at any line.
@@ -83,11 +84,24 @@ class JobMover:
         processes: JobProcesses,
         notes: MoveNotes,
         lock_timeout_ms: int = LOCK_TIMEOUT_MS,
+        *,
+        stops: bool = True,
     ) -> None:
+        """Move nothing yet.
+
+        Args:
+            driver: Calls the driver.
+            processes: The job's processes.
+            notes: Which of them this pool has locked.
+            lock_timeout_ms: For so long a lock waits for submitted work.
+            stops: Whether the tree is stopped after the move. Not for a closed share, whose fence
+                holds every call back, of later processes too.
+        """
         self._driver = driver
         self._processes = processes
         self._notes = notes
         self._lock_timeout_ms = lock_timeout_ms
+        self._stops = stops
 
     def suspend(self) -> MoveOutcome:
         """Bring every process to the host, or none. Idempotent."""
@@ -96,7 +110,7 @@ class JobMover:
                 states = self._read_states()
                 if _are_all(states, ProcessState.CHECKPOINTED):
                     # A process that began before the stop shows only after it.
-                    self._processes.stop()
+                    self._stop()
                     states = self._read_states()
                     if _are_all(states, ProcessState.CHECKPOINTED):
                         return MoveOutcome("suspended", len(states))
@@ -118,7 +132,7 @@ class JobMover:
                 self._checkpoint_all()
             except CheckpointCallError as second:
                 return MoveOutcome("mixed", len(self._read_states()), second.describe())
-            self._processes.stop()
+            self._stop()
             return MoveOutcome("suspended", len(self._read_states()), reason)
         try:
             self._unlock_all()
@@ -127,6 +141,10 @@ class JobMover:
             return MoveOutcome("mixed", 0, error.describe())
         self._notes.clear()
         return MoveOutcome("running", len(states))
+
+    def _stop(self) -> None:
+        if self._stops:
+            self._processes.stop()
 
     def _undo(self, reason: str) -> MoveOutcome:
         outcome = self.resume()
