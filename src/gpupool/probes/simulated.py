@@ -12,7 +12,6 @@ the control directory makes cards fail: `{"3": {"health": "failed", "reason": "f
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import select
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import BadMachine
+from gpupool.base.inotify import open_inotify, watch_path
 from gpupool.model.device import DeviceHealth, DeviceUsage
 from gpupool.probes.contract import EndedTimes, HealthEvent, Machine, ProbeAvailability
 from gpupool.probes.document import check_size, find_known_model, read_machine, read_machines
@@ -101,7 +101,8 @@ class SimulatedProbe:
         self._told = {d.uuid: (d.health, d.health_reason) for d in machine.devices}
         # `close` writes to it, so that `wait_events` in another thread returns at once.
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._watch = _watch_directory(control_dir)
+        # Without a directory nothing is watched: an account has few instances of inotify.
+        self._watch = None if control_dir is None else _watch_directory(control_dir)
         self._waiting = threading.Lock()
         self._closed = False
 
@@ -174,8 +175,9 @@ class SimulatedProbe:
             events = () if self._closed else self._take_changes()
             if events or self._closed:
                 return events
-            readable, _, _ = select.select([self._wake, self._watch], [], [], timeout_seconds)
-            if self._watch in readable:
+            watched = [] if self._watch is None else [self._watch]
+            readable, _, _ = select.select([self._wake, *watched], [], [], timeout_seconds)
+            if self._watch is not None and self._watch in readable:
                 os.read(self._watch, 65536)
             return () if self._wake in readable else self._take_changes()
 
@@ -186,7 +188,8 @@ class SimulatedProbe:
         os.eventfd_write(self._wake, 1)
         with self._waiting:  # the waiting thread must have left the descriptors before they go
             os.close(self._wake)
-            os.close(self._watch)
+            if self._watch is not None:
+                os.close(self._watch)
 
     def _take_changes(self) -> tuple[HealthEvent, ...]:
         """Return what changed since the last call."""
@@ -305,24 +308,17 @@ def _build_entry(cards: list[dict[str, Any]]) -> dict[str, Any]:
     return {"cards": placed, "domains": {"nvswitch": switched} if switched else {}}
 
 
-def _watch_directory(path: Path | None) -> int:
+def _watch_directory(path: Path) -> int:
     """Return an inotify(7) descriptor, readable when a file in `path` is written or renamed."""
-    libc = ctypes.CDLL(None, use_errno=True)
     close_write = 0x8
     moved_to = 0x80
     deleted = 0x200
-    cloexec = 0o2000000
-    nonblock = 0o4000
-    wanted = close_write | moved_to | deleted
-    descriptor = int(libc.inotify_init1(cloexec | nonblock))
-    if descriptor >= 0 and path is None:
-        return descriptor
-    if (
-        descriptor < 0
-        or path is None
-        or libc.inotify_add_watch(descriptor, os.fsencode(path), wanted) < 0
-    ):
-        raise OSError(ctypes.get_errno(), "cannot watch", str(path))
+    descriptor = open_inotify()
+    try:
+        watch_path(descriptor, path, close_write | moved_to | deleted)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

@@ -7,7 +7,6 @@ thread sleeps on all of them. Must not know what a job is.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import struct
@@ -15,6 +14,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from gpupool.base.inotify import open_inotify, unwatch, watch_path
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 
@@ -22,8 +22,6 @@ _ONCE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
 # From sys/inotify.h.
 _IN_CREATE = 0x100
 _IN_ONLYDIR = 0x1000000
-_IN_NONBLOCK = 0o4000
-_IN_CLOEXEC = 0o2000000
 _EVENT = struct.Struct("iIII")
 _MANY = 256
 
@@ -114,8 +112,7 @@ class StartFileWatch:
     """Watches directories for the file `started`; reports each once. Thread-safe."""
 
     def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = self._check(self._libc.inotify_init1(_IN_CLOEXEC | _IN_NONBLOCK))
+        self._descriptor = open_inotify()
         self._lock = threading.Lock()
         self._keys: dict[int, str] = {}
 
@@ -126,9 +123,8 @@ class StartFileWatch:
     def add(self, key: str, directory: Path) -> None:
         """Watch a directory. Raises OSError."""
         with self._lock:
-            path = os.fsencode(directory)
-            watch = self._libc.inotify_add_watch(self._descriptor, path, _IN_CREATE | _IN_ONLYDIR)
-            self._keys[self._check(watch)] = key
+            watch = watch_path(self._descriptor, directory, _IN_CREATE | _IN_ONLYDIR)
+            self._keys[watch] = key
 
     def remove(self, key: str) -> None:
         """Stop watching the directory of a key. Idempotent."""
@@ -153,14 +149,8 @@ class StartFileWatch:
     def _remove_watch(self, watch: int) -> str | None:
         key = self._keys.pop(watch, None)
         if key is not None:
-            self._libc.inotify_rm_watch(self._descriptor, watch)
+            unwatch(self._descriptor, watch)
         return key
-
-    @staticmethod
-    def _check(result: int) -> int:
-        if result < 0:
-            raise OSError(ctypes.get_errno(), "inotify")
-        return int(result)
 
 
 def _parse_events(data: bytes) -> list[tuple[int, bytes]]:
