@@ -44,7 +44,7 @@ test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
 	@$(BIN)/python -m pytest -n auto --dist worksteal --durations=40 --durations-min=5 -m 'not slow and not kubernetes and not adversary and not hosts' $(ARGS)
 
 test-adversary: setup  ## attacks and failures on real pools, with the outcome that the documents promise
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m 'adversary and not slow' tests/adversary $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m 'adversary and not slow' tests/adversary tests/faults $(ARGS)
 
 test-hosts: setup  ## containers, virtual machines and MPS with the real programs; as root; each skips where its program lacks
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs --durations=10 --durations-min=5 -m 'hosts and not slow' tests/hosts $(ARGS)

@@ -17,7 +17,7 @@ from tests.faults import invariants
 from tests.faults.pool import FaultPool, until
 from tests.faults.steps import ENDED, await_state, check_at_rest
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.adversary]
 
 PROGRAM = Path(__file__).parents[1] / "support" / "idle_program.py"
 GIB = 1 << 30

@@ -17,10 +17,12 @@ from tests.faults.gang_campaign import GangCampaign, run_gang_campaign
 from tests.faults.harness import Campaign, run_campaign
 from tests.faults.shortages import full_disk
 
+# Run by make test-adversary: they take a minute.
+pytestmark = [pytest.mark.root, pytest.mark.adversary]
+
 SEED = int(os.environ.get("GPUPOOL_FAULT_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
-@pytest.mark.root
 @pytest.mark.parametrize(
     ("separate_agent", "kills"),
     # The bench `faults` kills both hundreds of times.
@@ -36,7 +38,6 @@ def test_kills_under_load_break_no_promise(
     assert counts.ran > kills
 
 
-@pytest.mark.root
 def test_gangs_preemption_and_moves_survive_a_dozen_kills(tmp_path: Path) -> None:
     parts = {"server": 50, "agent": 0, "client": 0, "supervisor": 25, "job": 25}
     counts = run_gang_campaign(tmp_path, SEED, 12, separate_agent=False, parts=parts)

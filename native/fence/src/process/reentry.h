@@ -6,7 +6,7 @@
 #include <gpupool/cuda_all.h>
 #include <stdbool.h>
 
-#include "closed_share.h"
+#include "suspension/share_flags.h"
 
 /* initial-exec: one load in every call. A few bytes fit the loader's reserve for libraries that come by dlopen. */
 extern __thread int fence_inside __attribute__((tls_model("initial-exec")));

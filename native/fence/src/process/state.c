@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "closed_share.h"
 #include "duplicate_driver.h"
 #include "ledger.h"
+#include "suspension/share_flags.h"
 
 struct fence_state fence_state;
 static pthread_once_t started = PTHREAD_ONCE_INIT;

@@ -1,7 +1,7 @@
 /* A share is closed while its memory is off the cards. The driver would block its calls then and report none, so they wait here,
    before they enter the driver, and the first one wakes the agent (docs/decisions/0068). */
-#ifndef GPUPOOL_CLOSED_SHARE_H
-#define GPUPOOL_CLOSED_SHARE_H
+#ifndef GPUPOOL_SHARE_FLAGS_H
+#define GPUPOOL_SHARE_FLAGS_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 /* The flags of this process's share; of no share before the files are mapped. */
 extern const _Atomic uint32_t *_Atomic share_flags;
 
-/* Blocks while the share is closed, and rings meanwhile. */
+/* Blocks while the share is closed, and rings meanwhile; in closed_share.c, which knows this process's share. */
 void share_await_open(void);
 
 static inline void share_pass(void)

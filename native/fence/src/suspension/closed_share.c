@@ -1,16 +1,13 @@
-#include "closed_share.h"
+#include "share_flags.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "reentry.h"
-#include "state.h"
+#include "process/reentry.h"
+#include "process/state.h"
 #include "work.h"
-
-static const _Atomic uint32_t no_share;
-const _Atomic uint32_t *_Atomic share_flags = &no_share;
 
 /* The arbiter wakes at once. The time is for a ring that was lost, and for a share that was opened while no arbiter ran. */
 static void sleep_on(const _Atomic uint32_t *word, uint32_t seen)
