@@ -129,6 +129,14 @@ def test_any_decayed_state_leaves_the_default_policy_placing(
     places_what_fits("default", expected)
 
 
+@pytest.mark.parametrize("count", [float("nan"), float("inf"), 1e308])
+def test_a_damaged_count_leaves_the_default_policy_placing(count: float) -> None:
+    for part in (SMALL, Shape(810, GIB)):
+        expected = ExpectedDemand((part, ONE), (1e308, count), 0)
+        prices_are_finite(expected)
+        places_what_fits("default", expected)
+
+
 @given(st.lists(seen, max_size=20))
 def test_weights_are_whole_positive_where_something_was_seen_and_bounded(
     seen_counts: Sequence[float],

@@ -58,6 +58,8 @@ SCATTERED_CUTS = 0.5
 
 #: From so much on that comes back, the next claim counts and not the stream.
 ENDING_PCT = 50
+#: Claims that frequencies are counted from, at most: the error of more is far below a percent.
+MOST_KNOWN = 1e12
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class StreamFillModel:
         classes = build_classes(expected, by_memory=by_memory)
         likely = select_typical(classes)
         ending = expected.returned_pct >= ENDING_PCT
-        known = float(sum(expected.counts))
+        # As in `round_weights`: what is no number counts as nothing, and no count is infinite.
+        known = float(sum(min(count, MOST_KNOWN) for count in expected.counts if count > 0))
         look = cls(classes, likely, ending, is_scattered(likely), known=known)
         if look.ending:
             return look
