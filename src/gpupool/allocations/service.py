@@ -27,7 +27,7 @@ from gpupool.allocations.services.suspensions import SuspensionService
 from gpupool.allocations.stop import StopService, find_live_jobs
 from gpupool.allocations.store.tables import IS_LIVE, jobs
 from gpupool.allocations.submission.create import SubmissionWriter
-from gpupool.allocations.submission.network_join import count_group_jobs, count_network_jobs
+from gpupool.allocations.submission.network_join import count_group_submissions, count_network_jobs
 from gpupool.allocations.submission.queue_limits import PENDING_LIMITS, PendingGate, PendingLimits
 from gpupool.allocations.submission.unsettled_gangs import UnsettledGangs
 from gpupool.allocations.views.event_feed import EventFeed
@@ -95,7 +95,7 @@ class Allocations:
         self.networks = NetworkService(store, count_network_jobs)
         self.network_peerings = PeeringService(store, self.networks.find_network)
         self.security_groups = SecurityGroupService(
-            store, self.networks.find_network, count_group_jobs
+            store, self.networks.find_network, count_group_submissions
         )
         self.network_reaches = ReachService(store, self.networks.find_network)
         self.load_balancers = LoadBalancerService(store, self.networks.find_network)

@@ -70,6 +70,7 @@ class NetworkEngineService:
             row = _read_row(write.connection)
             agent = self._find_agent(write.connection)
             if row is None or row.state in ("failed", "stopping"):
+                opened = write.execute(sa.select(network_engine.c.forward_ports)).scalar()
                 write.execute(network_engine.delete())
                 write.insert(
                     network_engine,
@@ -79,7 +80,7 @@ class NetworkEngineService:
                     reason="",
                     northbound="",
                     work_seq=write.touch_ledger(),
-                    forward_ports="" if row is None else row.forward_ports,
+                    forward_ports=opened or "",
                 )
                 write.event("network.enabled", agent)
                 write.announce(("node", agent), "network-engine")
@@ -150,7 +151,8 @@ class NetworkEngineService:
                 return
             if row.state == "stopping":
                 if report.state == "stopped":
-                    write.execute(network_engine.delete())
+                    # The row stays for the ports that an admin has opened.
+                    write.execute(network_engine.update().values(state="off", uplink=""))
                     write.event("network.stopped", agent)
                     write.announce("network-engine")
                 return
@@ -232,7 +234,9 @@ def require_ready(connection: sa.Connection) -> None:
 
 
 def _read_row(connection: sa.Connection) -> Any:
-    return connection.execute(sa.select(network_engine)).one_or_none()
+    """Return the row of an engine that is enabled, or on its way to be or not to be; else None."""
+    query = sa.select(network_engine).where(network_engine.c.state != "off")
+    return connection.execute(query).one_or_none()
 
 
 def _count(connection: sa.Connection, table: sa.Table) -> int:

@@ -6,7 +6,7 @@ so a requester learns nothing of networks that are not its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -15,12 +15,11 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken, OverlappingSubnets, UnknownNetwork, WrongState
 from gpupool.base.ids import is_id, new_id
 from gpupool.model.tenant import Principal
+from gpupool.network.lookup import FindNetwork
 from gpupool.network.tables import network_peerings, networks, subnets
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.networks import PeeringOut
-
-FindNetwork = Callable[[sa.Connection, Principal, str, str | None], Any]
 
 _requester = networks.alias("requester")
 _accepter = networks.alias("accepter")
@@ -50,12 +49,6 @@ class PeeringService:
     """Peerings as the owners of their networks see them."""
 
     def __init__(self, store: Store, find_network: FindNetwork) -> None:
-        """Make the service.
-
-        Args:
-            find_network: returns the row of a network in the caller's scope, by name or id and
-                tenant; raises UnknownNetwork.
-        """
         self._store = store
         self._find_network = find_network
 

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import sqlalchemy as sa
-
 from gpupool.base.errors import UnknownNetwork
 from gpupool.model.tenant import Principal
+from gpupool.network.lookup import FindNetwork
 from gpupool.network.reachability import Traffic, decide_reach
 from gpupool.network.reading import read_networks
 from gpupool.store.database import Store
 from gpupool.wire.networks import ReachOut
-
-FindNetwork = Callable[[sa.Connection, Principal, str, str | None], Any]
 
 
 class ReachService:
     """Answers from the networks that are wanted. Thread-safe."""
 
     def __init__(self, store: Store, find_network: FindNetwork) -> None:
-        """Make the service.
-
-        Args:
-            find_network: returns the row of a network in the caller's scope, by name or id and
-                tenant; raises UnknownNetwork.
-        """
         self._store = store
         self._find_network = find_network
 

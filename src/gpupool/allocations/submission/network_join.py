@@ -33,7 +33,7 @@ def count_network_jobs(connection: sa.Connection, network_id: int) -> int:
     return int(connection.execute(written).scalar_one() + connection.execute(waiting).scalar_one())
 
 
-def count_group_jobs(connection: sa.Connection, network_id: int) -> Counter[int]:
+def count_group_submissions(connection: sa.Connection, network_id: int) -> Counter[int]:
     """Count the live claims of a network that name a security group, by the group's row id."""
     is_live = sa.or_(
         sa.exists().where(jobs.c.claim_id == claims.c.id, jobs.c.state.in_(_LIVE_STATES)),

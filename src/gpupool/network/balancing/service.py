@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -13,6 +12,7 @@ from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.balancing.reading import describe_balancers
 from gpupool.network.balancing.tables import load_balancers
+from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
 from gpupool.network.ports import choose_probe
 from gpupool.network.tables import subnets
@@ -22,19 +22,11 @@ from gpupool.wire.load_balancers import LoadBalancerIn, LoadBalancerOut
 #: Load balancers of one network, at most.
 MOST_BALANCERS = 64
 
-FindNetwork = Callable[[sa.Connection, Principal, str, str | None], Any]
-
 
 class LoadBalancerService:
     """Load balancers of networks."""
 
     def __init__(self, store: Store, find_network: FindNetwork) -> None:
-        """Make the service.
-
-        Args:
-            find_network: returns the row of a network in the caller's scope, by name or id and
-                tenant; raises UnknownNetwork.
-        """
         self._store = store
         self._find_network = find_network
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,23 +12,16 @@ from gpupool.model.tenant import Principal
 from gpupool.network.engine_service import read_open_ports, renew_uplink
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
+from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.port_forwards import PortForwardIn, PortForwardOut
-
-FindNetwork = Callable[[sa.Connection, Principal, str, str | None], Any]
 
 
 class PortForwardService:
     """Port forwards of networks."""
 
     def __init__(self, store: Store, find_network: FindNetwork) -> None:
-        """Make the service.
-
-        Args:
-            find_network: returns the row of a network in the caller's scope, by name or id and
-                tenant; raises UnknownNetwork.
-        """
         self._store = store
         self._find_network = find_network
 

@@ -16,6 +16,7 @@ from gpupool.base.errors import NameTaken, StillInUse, TooManyNetworks, UnknownN
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import parse_prefix
+from gpupool.network.lookup import FindNetwork
 from gpupool.network.security.membership import find_group
 from gpupool.network.security.reading import describe_groups
 from gpupool.network.security.tables import security_groups, security_rules
@@ -26,8 +27,6 @@ from gpupool.wire.security_groups import SecurityGroupIn, SecurityGroupOut, Secu
 MOST_GROUPS = 64
 MOST_RULES = 64
 
-FindNetwork = Callable[[sa.Connection, Principal, str, str | None], Any]
-
 
 class SecurityGroupService:
     """Security groups of networks and their rules."""
@@ -36,18 +35,16 @@ class SecurityGroupService:
         self,
         store: Store,
         find_network: FindNetwork,
-        count_waiting: Callable[[sa.Connection, int], Counter[int]],
+        count_submissions: Callable[[sa.Connection, int], Counter[int]],
     ) -> None:
         """Make the service.
 
         Args:
-            find_network: returns the row of a network in the caller's scope, by name or id and
-                tenant; raises UnknownNetwork.
-            count_waiting: counts the jobs of a network that will be in a group, by its row id.
+            count_submissions: counts the live submissions of a network that name a group, by its row id.
         """
         self._store = store
         self._find_network = find_network
-        self._count_waiting = count_waiting
+        self._count_submissions = count_submissions
 
     def list_groups(
         self, caller: Principal, name: str, tenant: str | None = None
@@ -151,14 +148,15 @@ class SecurityGroupService:
             write.answer(204, None)
 
     def _refuse_used(self, connection: sa.Connection, network: Any, row: Any) -> None:
-        inside = _describe_one(connection, network, row.name).jobs
-        jobs = max(inside, self._count_waiting(connection, network.id)[row.id])
-        if jobs:
+        jobs = _describe_one(connection, network, row.name).jobs
+        submissions = self._count_submissions(connection, network.id)[row.id]
+        if jobs or submissions:
             raise StillInUse(
-                f"{jobs} {'job is' if jobs == 1 else 'jobs are'} in security group {row.name}, "
-                "or will be",
+                f"security group {row.name} is in use: {_count(jobs, 'job')} in it, "
+                f"{_count(submissions, 'live submission')} for it",
                 hint="gpupool ps",
                 jobs=jobs,
+                submissions=submissions,
             )
         naming = sa.select(security_groups.c.name).join(
             security_rules, security_rules.c.group_id == security_groups.c.id
@@ -202,3 +200,7 @@ def _finish(write: WriteTransaction, what: str, network: Any, group: str) -> Non
     data = {"network": network.public_id, "group": group}
     write.event(f"network.group_{what}", network.name, tenant_id=network.tenant_id, data=data)
     write.announce(("network", network.id))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -58,6 +58,20 @@ def test_a_forward_gets_a_free_port_and_its_agent_learns_of_it(
     assert forwards.create_forward(house.admin, "lab", WEB).port == 30000
 
 
+def test_open_ports_outlive_an_engine_that_is_disabled(
+    house: NetworkHouse, forwards: PortForwardService
+) -> None:
+    engine = house.allocations.network_engine
+    open_ports(house, "30000-30009")
+    made = forwards.create_forward(house.admin, "lab", WEB)
+    engine.disable()
+    house.tell_engine("stopped")
+    assert (engine.get_state().state, engine.get_state().forward_ports) == ("off", "")
+    assert engine.enable().forward_ports == "30000-30009"
+    house.tell_engine("ready", northbound="unix:/nowhere", uplink=UPLINK)
+    assert list_work(house) == [("tcp", made.port, "198.18.0.3")]
+
+
 def test_what_is_refused_says_why(house: NetworkHouse, forwards: PortForwardService) -> None:
     engine = house.allocations.network_engine
     with pytest.raises(WrongState, match="lab has no gateway"):

@@ -104,7 +104,7 @@ def test_a_job_is_in_its_groups_from_its_grant_to_its_end(
     assert {network.ports[0].groups} == {tuple(group.key for group in network.groups)}
     (port,) = house.allocations.networks.get_network(house.admin, "lab").ports
     assert port.security_groups == ["web", "ops"]
-    with pytest.raises(StillInUse, match="1 job is in security group ops"):
+    with pytest.raises(StillInUse, match="ops is in use: 1 job in it, 1 live submission for it"):
         groups.delete_group(house.admin, "lab", "ops")
     house.finish(running.name)
     for name in ("ops", "web"):
@@ -119,6 +119,6 @@ def test_a_group_that_a_waiting_job_names_stays(
     for _ in range(9):
         last = submit(house, "web")
     assert groups.list_groups(house.admin, "lab")[1].jobs == 8
-    with pytest.raises(StillInUse, match="9 jobs are"):
+    with pytest.raises(StillInUse, match="8 jobs in it, 9 live submissions for it"):
         groups.delete_group(house.admin, "lab", "web")
     assert last.state == "pending"
