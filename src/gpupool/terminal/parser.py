@@ -59,7 +59,15 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise BadOption where argparse would print its usage and exit."""
+        if self.children is not None and message.startswith("argument VERB: invalid choice: "):
+            raise self._unknown_verb(message.split("'")[1])
         raise BadOption(_reword_error(message), hint=f"{self.prog} --help")
+
+    def _unknown_verb(self, word: str) -> BadOption:
+        assert self.children is not None
+        near = find_nearest(word, self.children.choices)
+        meant = f"did you mean {near}?  " if near else ""
+        return BadOption(f"{self.prog} has no verb {word!r}", hint=f"{meant}{self.prog} --help")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

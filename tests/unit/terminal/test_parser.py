@@ -61,3 +61,12 @@ def test_an_empty_name_of_a_file_is_refused() -> None:
 def test_options_are_not_abbreviated() -> None:
     with pytest.raises(BadOption, match="unknown option --outp"):
         parse_command("whoami", ["--outp", "json"])
+
+
+def test_a_mistyped_verb_is_answered_with_the_nearest_one() -> None:
+    with pytest.raises(BadOption, match="gpupool network has no verb 'lst'") as refused:
+        parse_command("network", ["lst"])
+    assert refused.value.hint == "did you mean list?  gpupool network --help"
+    with pytest.raises(BadOption) as refused:
+        parse_command("tenant", ["xyzzy"])
+    assert refused.value.hint == "gpupool tenant --help"

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from gpupool.base.ids import check_name
+from gpupool.cli.network.objects import (
+    add_network,
+    build_path,
+    create_part,
+    delete_part,
+    list_parts,
+)
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.listing import describe_instant
 from gpupool.terminal.output import Row, TableColumn, print_data, print_list
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output, integer_within
-from gpupool.terminal.references import quote_segment
+
+_KIND = "load-balancers"
 
 
 def register_balancers(parser: CommandParser) -> None:
@@ -19,9 +26,7 @@ def register_balancers(parser: CommandParser) -> None:
     create = parser.add_verb("lb-create", "put one address in front of jobs that serve")
     delete = parser.add_verb("lb-delete", "delete a load balancer; its jobs go on")
     listing = parser.add_verb("lb-list", "load balancers of a network, with the jobs behind them")
-    for verb in (create, delete, listing):
-        verb.add_argument("name", metavar="NAME", help="the network")
-        verb.add_argument("--tenant", metavar="TENANT", help="of another tenant (admins)")
+    add_network(create, delete, listing)
     for verb in (create, delete):
         verb.add_argument("balancer", metavar="LB", help="its name, also in DNS")
     create.add_argument(
@@ -52,10 +57,6 @@ def register_balancers(parser: CommandParser) -> None:
     add_output(listing)
 
 
-def _path(options: argparse.Namespace) -> str:
-    return f"networks/{quote_segment(options.name, 'network')}/load-balancers"
-
-
 def _create_balancer(options: argparse.Namespace, context: CommandContext) -> int:
     body = {
         "name": check_name(options.balancer, "name of a load balancer"),
@@ -65,13 +66,7 @@ def _create_balancer(options: argparse.Namespace, context: CommandContext) -> in
         "backends": options.backend,
         "is_checked": not options.no_check,
     }
-    made = context.api.request(
-        "POST",
-        _path(options),
-        body,
-        query={"tenant": options.tenant},
-        idempotency_key=os.urandom(16).hex(),
-    )
+    made = create_part(options, context, build_path(options, _KIND), body)
     if options.output != "table":
         print_data(made, options.output)
         return 0
@@ -82,14 +77,13 @@ def _create_balancer(options: argparse.Namespace, context: CommandContext) -> in
 
 
 def _delete_balancer(options: argparse.Namespace, context: CommandContext) -> int:
-    path = f"{_path(options)}/{quote_segment(options.balancer, 'load balancer')}"
-    context.api.request("DELETE", path, query={"tenant": options.tenant})
+    delete_part(options, context, build_path(options, _KIND, balancer=options.balancer))
     sys.stdout.write(f"{options.balancer} deleted\n")
     return 0
 
 
 def _list_balancers(options: argparse.Namespace, context: CommandContext) -> int:
-    balancers = context.api.request("GET", _path(options), query={"tenant": options.tenant})
+    balancers = list_parts(options, context, build_path(options, _KIND))
     print_list(balancers, COLUMNS, options.output, empty="no load balancers")
     return 0
 

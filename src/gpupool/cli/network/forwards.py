@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
+from gpupool.cli.network.objects import (
+    add_network,
+    build_path,
+    create_part,
+    delete_part,
+    list_parts,
+)
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.listing import describe_instant
 from gpupool.terminal.output import TableColumn, print_data, print_list
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output, integer_within
-from gpupool.terminal.references import quote_segment
+
+_KIND = "port-forwards"
 
 
 def register_forwards(parser: CommandParser) -> None:
@@ -18,9 +25,7 @@ def register_forwards(parser: CommandParser) -> None:
     create = parser.add_verb("forward-create", "let a port of the pool's machine lead to a job")
     delete = parser.add_verb("forward-delete", "delete a port forward")
     listing = parser.add_verb("forward-list", "port forwards of a network")
-    for verb in (create, delete, listing):
-        verb.add_argument("name", metavar="NAME", help="the network; it needs a gateway")
-        verb.add_argument("--tenant", metavar="TENANT", help="of another tenant (admins)")
+    add_network(create, delete, listing, text="the network; it needs a gateway")
     create.add_argument("target", metavar="TARGET", help="a job, an array or a load balancer")
     create.add_argument(
         "--target-port",
@@ -41,10 +46,6 @@ def register_forwards(parser: CommandParser) -> None:
     add_output(listing)
 
 
-def _path(options: argparse.Namespace) -> str:
-    return f"networks/{quote_segment(options.name, 'network')}/port-forwards"
-
-
 def _create_forward(options: argparse.Namespace, context: CommandContext) -> int:
     body = {
         "protocol": options.protocol,
@@ -52,13 +53,7 @@ def _create_forward(options: argparse.Namespace, context: CommandContext) -> int
         "target": options.target,
         "target_port": options.target_port,
     }
-    made = context.api.request(
-        "POST",
-        _path(options),
-        body,
-        query={"tenant": options.tenant},
-        idempotency_key=os.urandom(16).hex(),
-    )
+    made = create_part(options, context, build_path(options, _KIND), body)
     if options.output != "table":
         print_data(made, options.output)
         return 0
@@ -70,14 +65,13 @@ def _create_forward(options: argparse.Namespace, context: CommandContext) -> int
 
 
 def _delete_forward(options: argparse.Namespace, context: CommandContext) -> int:
-    path = f"{_path(options)}/{quote_segment(options.forward, 'forward')}"
-    context.api.request("DELETE", path, query={"tenant": options.tenant})
+    delete_part(options, context, build_path(options, _KIND, forward=options.forward))
     sys.stdout.write(f"{options.forward} deleted\n")
     return 0
 
 
 def _list_forwards(options: argparse.Namespace, context: CommandContext) -> int:
-    forwards = context.api.request("GET", _path(options), query={"tenant": options.tenant})
+    forwards = list_parts(options, context, build_path(options, _KIND))
     print_list(forwards, COLUMNS, options.output, empty="no port forwards")
     return 0
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import Any
 
 from gpupool.base.errors import BadOption
 from gpupool.base.ids import check_name
+from gpupool.cli.network.objects import (
+    add_network,
+    build_path,
+    create_part,
+    delete_part,
+    list_parts,
+)
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.listing import describe_instant
 from gpupool.terminal.output import Row, TableColumn, print_data, print_list
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 from gpupool.terminal.references import quote_segment
+
+_KIND = "security-groups"
 
 
 def register_groups(parser: CommandParser) -> None:
@@ -23,9 +31,7 @@ def register_groups(parser: CommandParser) -> None:
     allow = parser.add_verb("group-allow", "let packets from outside reach a security group")
     revoke = parser.add_verb("group-revoke", "delete a rule of a security group")
     listing = parser.add_verb("group-list", "security groups of a network, with their rules")
-    for verb in (create, delete, allow, revoke, listing):
-        verb.add_argument("name", metavar="NAME", help="the network")
-        verb.add_argument("--tenant", metavar="TENANT", help="of another tenant (admins)")
+    add_network(create, delete, allow, revoke, listing)
     for verb in (create, delete, allow, revoke):
         verb.add_argument("group", metavar="GROUP", help="the security group")
     allow.add_argument("traffic", metavar="TRAFFIC", help="tcp:22, udp:8000-8100, icmp or any")
@@ -57,30 +63,19 @@ def parse_traffic(text: str) -> dict[str, Any]:
             f"traffic {text[:60]!r} is not understood",
             hint="write it like tcp:22, udp:8000-8100, tcp, icmp or any",
         )
-    return {
-        "protocol": protocol,
-        "first_port": int(first) if has_ports else None,
-        "last_port": int(last) if has_last else None,
-    }
-
-
-def _path(options: argparse.Namespace) -> str:
-    return f"networks/{quote_segment(options.name, 'network')}/security-groups"
-
-
-def _path_of_one(options: argparse.Namespace) -> str:
-    return f"{_path(options)}/{quote_segment(options.group, 'security group')}"
+    first_port = int(first) if has_ports else None
+    last_port = int(last) if has_last else None
+    for port in (first_port, last_port):
+        if port is not None and not 1 <= port <= 65535:
+            raise BadOption(
+                f"traffic {text[:60]!r}: {port} is no port", hint="ports are from 1 to 65535"
+            )
+    return {"protocol": protocol, "first_port": first_port, "last_port": last_port}
 
 
 def _create_group(options: argparse.Namespace, context: CommandContext) -> int:
     body = {"name": check_name(options.group, "name of a security group")}
-    made = context.api.request(
-        "POST",
-        _path(options),
-        body,
-        query={"tenant": options.tenant},
-        idempotency_key=os.urandom(16).hex(),
-    )
+    made = create_part(options, context, build_path(options, _KIND), body)
     if options.output != "table":
         print_data(made, options.output)
         return 0
@@ -92,15 +87,15 @@ def _create_group(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _delete_group(options: argparse.Namespace, context: CommandContext) -> int:
-    context.api.request("DELETE", _path_of_one(options), query={"tenant": options.tenant})
+    delete_part(options, context, build_path(options, _KIND, group=options.group))
     sys.stdout.write(f"{options.group} deleted\n")
     return 0
 
 
 def _create_rule(options: argparse.Namespace, context: CommandContext) -> int:
     body = {**parse_traffic(options.traffic), "source": options.source}
-    path = f"{_path_of_one(options)}/rules"
-    group = context.api.request("POST", path, body, query={"tenant": options.tenant})
+    path = f"{build_path(options, _KIND, group=options.group)}/rules"
+    group = create_part(options, context, path, body)
     if options.output != "table":
         print_data(group, options.output)
         return 0
@@ -109,14 +104,14 @@ def _create_rule(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _delete_rule(options: argparse.Namespace, context: CommandContext) -> int:
-    path = f"{_path_of_one(options)}/rules/{quote_segment(options.rule, 'rule')}"
-    context.api.request("DELETE", path, query={"tenant": options.tenant})
+    rules = f"{build_path(options, _KIND, group=options.group)}/rules"
+    delete_part(options, context, f"{rules}/{quote_segment(options.rule, 'rule')}")
     sys.stdout.write(f"{options.rule} deleted\n")
     return 0
 
 
 def _list_groups(options: argparse.Namespace, context: CommandContext) -> int:
-    groups = context.api.request("GET", _path(options), query={"tenant": options.tenant})
+    groups = list_parts(options, context, build_path(options, _KIND))
     if options.output in ("table", "wide"):
         groups = _list_rules(groups)
     print_list(groups, COLUMNS, options.output, empty="no security groups")

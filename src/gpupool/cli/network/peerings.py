@@ -3,52 +3,42 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import Any
 
+from gpupool.cli.network.objects import (
+    add_network,
+    build_path,
+    create_part,
+    delete_part,
+    list_parts,
+)
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.listing import describe_instant
 from gpupool.terminal.output import Row, TableColumn, print_data, print_list
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
-from gpupool.terminal.references import quote_segment
+
+_KIND = "peerings"
 
 
 def register_peerings(parser: CommandParser) -> None:
     """Add the verbs."""
     request = parser.add_verb("peering-request", "ask the owner of another network for a peering")
-    request.add_argument("name", metavar="NAME", help="your network")
-    request.add_argument("other", metavar="ID", help="id of the other network, from its owner")
     accept = parser.add_verb("peering-accept", "accept a peering that your network is asked for")
     revoke = parser.add_verb("peering-revoke", "end a peering, or a request for one")
     listing = parser.add_verb("peering-list", "peerings of a network, and requests")
+    add_network(request, accept, revoke, listing, text="your network")
+    request.add_argument("other", metavar="ID", help="id of the other network, from its owner")
     for verb in (accept, revoke):
-        verb.add_argument("name", metavar="NAME", help="your network")
         verb.add_argument("peering", metavar="PEERING", help="id of the peering")
-    listing.add_argument("name", metavar="NAME", help="your network")
-    for verb in (request, accept, revoke, listing):
-        verb.add_argument("--tenant", metavar="TENANT", help="of another tenant (admins)")
     for verb in (request, accept):
         add_output(verb, OBJECT_FORMATS)
     add_output(listing)
 
 
-def _path(options: argparse.Namespace) -> str:
-    return f"networks/{quote_segment(options.name, 'network')}/peerings"
-
-
-def _path_of_one(options: argparse.Namespace) -> str:
-    return f"{_path(options)}/{quote_segment(options.peering, 'peering')}"
-
-
 def _request_peering(options: argparse.Namespace, context: CommandContext) -> int:
-    made = context.api.request(
-        "POST",
-        _path(options),
-        {"accepter": options.other},
-        query={"tenant": options.tenant},
-        idempotency_key=os.urandom(16).hex(),
-    )
+    path = build_path(options, _KIND)
+    made = create_part(options, context, path, {"accepter": options.other})
     if options.output != "table":
         print_data(made, options.output)
         return 0
@@ -58,7 +48,7 @@ def _request_peering(options: argparse.Namespace, context: CommandContext) -> in
 
 
 def _accept_peering(options: argparse.Namespace, context: CommandContext) -> int:
-    path = f"{_path_of_one(options)}/accept"
+    path = f"{build_path(options, _KIND, peering=options.peering)}/accept"
     peering = context.api.request("POST", path, query={"tenant": options.tenant})
     if options.output != "table":
         print_data(peering, options.output)
@@ -70,13 +60,13 @@ def _accept_peering(options: argparse.Namespace, context: CommandContext) -> int
 
 
 def _revoke_peering(options: argparse.Namespace, context: CommandContext) -> int:
-    context.api.request("DELETE", _path_of_one(options), query={"tenant": options.tenant})
+    delete_part(options, context, build_path(options, _KIND, peering=options.peering))
     sys.stdout.write(f"{options.peering} revoked\n")
     return 0
 
 
 def _list_peerings(options: argparse.Namespace, context: CommandContext) -> int:
-    peerings = context.api.request("GET", _path(options), query={"tenant": options.tenant})
+    peerings = list_parts(options, context, build_path(options, _KIND))
     print_list(peerings, COLUMNS, options.output, empty="no peerings")
     return 0
 
