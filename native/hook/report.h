@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Returns once the agent has answered, or why it was not told. Waits for some seconds at most. */
+/* Returns once the agent has answered, or why the report did not reach it. Waits for some seconds at most. */
 const char *report_container(const char *socket_path, const char *allocation, int64_t pid);
 
 #endif

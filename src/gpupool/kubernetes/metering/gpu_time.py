@@ -17,7 +17,7 @@ from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.kubernetes.resources.gpu_time import GpuTime
 
 #: Each time is a write of the node's status, where anything was used since.
-TOLD_SECONDS = 600.0
+REPORT_SECONDS = 600.0
 Key = tuple[str, str]
 
 
@@ -38,20 +38,20 @@ class GpuTimeRecord:
         self._look = look
         self._seconds = seconds
         self._over = {one.key: one for one in _read(file)}
-        self._told: dict[Key, GpuTime] = {}
-        self._next = seconds() + TOLD_SECONDS
+        self._reported: dict[Key, GpuTime] = {}
+        self._next = seconds() + REPORT_SECONDS
 
     def sums_so_far(self, prepared: Collection[Key]) -> Mapping[Key, GpuTime]:
         """By container, the GPU time to report now, of the prepared ones."""
         if self._seconds() >= self._next:
-            self._next = self._seconds() + TOLD_SECONDS
+            self._next = self._seconds() + REPORT_SECONDS
             looked = {key: self._look(*key) for key in prepared}
-            told = {}
+            reported = {}
             for key, spent in looked.items():
                 if spent is not None:
-                    told[key] = spent.limit_sums()
-            self._told = told
-        return self._told
+                    reported[key] = spent.limit_sums()
+            self._reported = reported
+        return self._reported
 
     def close_entry(self, key: Key, generation: int) -> None:
         """Store the final sum of a container before its preparation is undone; idempotent."""

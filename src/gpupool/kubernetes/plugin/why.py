@@ -49,11 +49,11 @@ async def run(options: argparse.Namespace, context: Context) -> int:
             f"there is no pod {name!r} in namespace {namespace!r}",
             hint=f"kubectl get pods -n {namespace}",
         )
-    told = facts(found, await context.ledgers())
+    answer = facts(found, await context.ledgers())
     if options.output == "table":
-        sys.stdout.write(format_pairs(_lines(told)) + "\n")
+        sys.stdout.write(format_pairs(_lines(answer)) + "\n")
     else:
-        print_data(told, options.output)
+        print_data(answer, options.output)
     return 0
 
 
@@ -160,15 +160,15 @@ def _held_seats(uid: str, nodes: list[GpuNode]) -> list[dict[str, Any]]:
     return lines
 
 
-def _lines(told: dict[str, Any]) -> list[tuple[str, object]]:
+def _lines(answer: dict[str, Any]) -> list[tuple[str, object]]:
     return [
-        ("pod", told["pod"]),
-        *((f"{one['container']} asks", one["text"]) for one in told["asks"]),
-        *((f"{one['container']} has", _seat_text(one)) for one in told["has"]),
-        *([("gang", told["gang"])] if told["gang"] else []),
-        *((f"{name} does not start", text) for name, text in told["refused"].items()),
-        ("stands", _stands(told)),
-        *(("foreign", text) for text in told["foreign"]),
+        ("pod", answer["pod"]),
+        *((f"{one['container']} asks", one["text"]) for one in answer["asks"]),
+        *((f"{one['container']} has", _seat_text(one)) for one in answer["has"]),
+        *([("gang", answer["gang"])] if answer["gang"] else []),
+        *((f"{name} does not start", text) for name, text in answer["refused"].items()),
+        ("stands", _stands(answer)),
+        *(("foreign", text) for text in answer["foreign"]),
     ]
 
 
@@ -180,18 +180,20 @@ def _seat_text(one: dict[str, Any]) -> str:
     return f"{size} of {one['card']} on {one['node']} ({one['state']}{kind}{leaves})"
 
 
-def _stands(told: dict[str, Any]) -> str:
+def _stands(answer: dict[str, Any]) -> str:
     """One sentence: where the pod is on its way."""
-    if not told["managed"]:
+    if not answer["managed"]:
         return "it asks no cards of gpupool, and gpupool does nothing with it"
-    if told["problem"]:
-        return str(told["problem"])
-    if told["node"]:
-        return f"it is on {told['node']}" + ("" if told["has"] else ", and no ledger knows of it")
-    if not told["gated"]:
-        return told["message"] or "it has its cards; kube-scheduler is to bind it"
-    if told["has"]:
-        return told["message"] or "its cards are reserved; it is released next"
+    if answer["problem"]:
+        return str(answer["problem"])
+    if answer["node"]:
+        return f"it is on {answer['node']}" + (
+            "" if answer["has"] else ", and no ledger knows of it"
+        )
+    if not answer["gated"]:
+        return answer["message"] or "it has its cards; kube-scheduler is to bind it"
+    if answer["has"]:
+        return answer["message"] or "its cards are reserved; it is released next"
     return (
-        told["message"] or "it waits; the controller has not said why yet: kubectl gpupool doctor"
+        answer["message"] or "it waits; the controller has not said why yet: kubectl gpupool doctor"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpupool.kubernetes.metering.gpu_time import TOLD_SECONDS, GpuTimeRecord, Key
+from gpupool.kubernetes.metering.gpu_time import REPORT_SECONDS, GpuTimeRecord, Key
 from gpupool.kubernetes.resources.gpu_node_status import SlotUse
 from gpupool.kubernetes.resources.gpu_time import MOST_MS, GpuTime
 
@@ -33,13 +33,13 @@ def test_what_goes_on_is_looked_at_every_ten_minutes_and_told_the_same_meanwhile
     node = Node(tmp_path)
     agent = node.agent()
     assert (agent.sums_so_far([A, B]), node.looks) == ({}, 0)
-    node.at += TOLD_SECONDS
+    node.at += REPORT_SECONDS
     assert (agent.sums_so_far([A, B]), node.looks) == ({A: GpuTime(70, 10)}, 2), (
         "nobody counts b: that is unknown, not 0"
     )
     node.used[A] = 90
     assert (agent.sums_so_far([A, B]), node.looks) == ({A: GpuTime(70, 10)}, 2)
-    node.at += TOLD_SECONDS
+    node.at += REPORT_SECONDS
     assert agent.sums_so_far([A, B]) == {A: GpuTime(90, 12)}
 
 
@@ -68,7 +68,7 @@ def test_what_a_tenant_writes_into_its_usage_page_is_never_more_than_may_be_told
     node = Node(tmp_path)
     node.used[A] = 1 << 62
     agent = node.agent()
-    node.at += TOLD_SECONDS
+    node.at += REPORT_SECONDS
     agent.close_entry(A, 1)
     (closed,) = agent.closed_uses({A}, prepared=())
     assert agent.sums_so_far([A])[A] == closed.spent == GpuTime(MOST_MS, MOST_MS)
