@@ -444,6 +444,19 @@ def test_a_gateway_leads_outside_and_neither_to_the_machine_nor_to_other_tenants
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="needs the package nftables")
+def test_commands_of_the_page_of_port_forwards_work_in_their_order(pool: RealPool) -> None:
+    for words in commands(PAGES / "network-port-forward.md"):
+        check_printed(pool, words, pool.do(*words))
+    (forward,) = pool.json("network", "forward-list", "lab")
+    assert (forward["port"], forward["target"], forward["target_port"]) == (30000, "server", 8000)
+    pool.do("network", "forward-delete", "lab", forward["id"])
+    pool.do("stop", "server")
+    pool.until(lambda: pool.json("network", "show", "lab")["ports"] == [], "the job's end")
+    pool.do("network", "delete", "lab", "--yes")
+    pool.do("network", "enable", "--forward-ports", "")
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="needs the package nftables")
 def test_the_demo_ends_well_and_leaves_nothing() -> None:
     demo = Path(__file__).parents[2] / "tools/demo_network.sh"
     before = set(Path("/run/netns").glob("gpupool-*"))
