@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +31,10 @@ _CODE: Final = bytes((0xBA, 0xF4, 0x00, 0xB0, 0x10, 0xEE, 0xF4, 0xEB, 0xFD))
 _SECTOR: Final = (_CODE.ljust(510, b"\0") + b"\x55\xaa").ljust(1 << 20, b"\0")
 #: isa-debug-exit ends QEMU with the status (value << 1) | 1.
 _BOOTED: Final = (0x10 << 1) | 1
+
+#: The first VMs of a host may start at once: a second probe would take the disk of the first away,
+#: and its wrong answer would be kept until the next boot.
+_probing = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -52,14 +57,15 @@ def choose_accelerator(
     if not node.exists():
         return AcceleratorChoice("tcg", f"there is no {node}")
     key = _make_key(qemu, node, boot_id)
-    kept = _read_record(state_dir / RECORD, key)
-    if kept is not None:
-        return kept
-    choice = _probe_node(state_dir, qemu, node)
-    content = {"version": _VERSION, "key": key, **asdict(choice)}
-    with open_replacement(state_dir / RECORD, mode=0o644) as file:
-        file.write(json.dumps(content).encode())
-    return choice
+    with _probing:
+        kept = _read_record(state_dir / RECORD, key)
+        if kept is not None:
+            return kept
+        choice = _probe_node(state_dir, qemu, node)
+        content = {"version": _VERSION, "key": key, **asdict(choice)}
+        with open_replacement(state_dir / RECORD, mode=0o644) as file:
+            file.write(json.dumps(content).encode())
+        return choice
 
 
 def build_probe(qemu: str, sector: str, accelerator: str) -> Sequence[str]:

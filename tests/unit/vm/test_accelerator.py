@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -113,4 +114,15 @@ def test_a_record_that_cannot_be_read_is_found_out_again(
     (tmp_path / RECORD).write_text(content)
     qemu = write_qemu(tmp_path, "exit 33")
     assert choose_accelerator(tmp_path, qemu, **host).name == "kvm"
+    assert count_starts(tmp_path) == 1
+
+
+def test_vms_that_start_at_once_are_answered_by_one_probe(
+    tmp_path: Path, host: dict[str, Path]
+) -> None:
+    """A second probe would remove the disk of the first, and one of the two records would be lost."""
+    qemu = write_qemu(tmp_path, "sleep 0.2; exit 33")
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: choose_accelerator(tmp_path, qemu, **host), range(4)))
+    assert answers == [AcceleratorChoice("kvm")] * 4
     assert count_starts(tmp_path) == 1
