@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpupool.agent.supervisor.cgroups import detect_cgroups
+from gpupool.agent.supervisor.cgroups import detect_cgroups, list_members
 from gpupool.agent.supervisor.client import read_exit, read_log
 from gpupool.mechanisms.containers.accounts import MissingPart, find_account
 from gpupool.mechanisms.containers.argv import (
@@ -109,7 +109,7 @@ def check_memory(jobs: Jobs, place: Path, pool: Path) -> None:
     layer = DriverMemoryLimits()
     plain = PreparedAllocation({}, (), (), place, FenceLevel.SOFT)
     prepared = layer.prepare(view, plain, state)
-    leaf_first = group.is_dir() and not (group / "cgroup.procs").read_text()
+    leaf_first = group.is_dir() and not list_members(group)
     script = f"print(open('/proc/self/cgroup').read().strip())\n{FILL}"
     record, output = jobs.run(
         *(sys.executable, "-S", "-c", script, str(simgpu_dir() / "libcuda.so.1")),
@@ -185,16 +185,16 @@ def check_container(jobs: Jobs, podman: AccountPodman, place: Path, pool: Path) 
     assert read_exit(job) is None, (read_exit(job), read_log(job, 0, 1 << 16))
     pid = (work / PID_FILE).read_text().strip()
     inside = Path(f"/proc/{pid}/cgroup").read_text().strip()
-    members = (group / "cgroup.procs").read_text().split()
+    members = list_members(group)
     # As the kernel ends a job of which nothing else is left.
     (group / "cgroup.kill").write_text("1")
-    until(lambda: not group.is_dir() or not (group / "cgroup.procs").read_text(), "its end")
+    until(lambda: not list_members(group), "its end")
     podman.remove_container(start.job)
     say(
         "container",
         account=account.name,
         inside=inside,
-        is_member=pid in members,
+        is_member=int(pid) in members,
         output=read_log(job, 0, 1 << 16).data.decode(),
         alive=Path(f"/proc/{pid}").exists(),
     )
