@@ -10,16 +10,17 @@
 
 #include <stdint.h>
 
-#define KERNEL_ABI 7 /* grows with every change of what follows */
+#define KERNEL_ABI 8 /* grows with every change of what follows */
 #define KERNEL_MAX_CARDS 64 /* on one node */
 #define KERNEL_WHOLE 1000   /* milli-devices of a card that is free */
 #define KERNEL_MAX_STREAMS 16000
 #define KERNEL_NOT_FEASIBLE INT64_MIN /* among scores */
+#define KERNEL_NO_CARD (-(INT64_C(1) << 62)) /* in a grid: no open card is there */
 
 /* The scheduler's columns. They are read at every call and stay the caller's. */
 struct kernel_pool {
     int64_t nodes, width, kinds;
-    const int64_t *grid; /* nodes * width: what is free of each card, by index; below 0 where no open card is */
+    const int64_t *grid; /* nodes * width: what is free of each card, by index; below 0 where more is promised */
     const int64_t *rows; /* nodes * width: the card's row in columns that have one entry per card, where there is a card */
     const int64_t *cpu;  /* per node: milli-cores free */
     const int64_t *kind; /* per node: nodes of one kind are allowed to the same classes */

@@ -28,7 +28,7 @@ static void remove_at(struct state *state, int at)
         state->part[at] = state->part[at + 1];
 }
 
-/* What is free of the card at this place; below 0 where no open card is. */
+/* What is free of the card at this place; below 0 where no card is open or more is promised of it than it has. */
 static int free_of(const struct kernel_pool *pool, int64_t at)
 {
     int64_t left = pool->grid[at];
@@ -131,13 +131,15 @@ bool state_place(struct state *state, int64_t count, int seat)
     return place_several(state, count, seat);
 }
 
-/* What is free of the card at this place if the shape may take it, else -1. */
+/* What is free of the card at this place if the shape may take it, else -1. A share that holds nothing may also take a card
+ * of which more is promised than it has; nothing is free of that. */
 static int usable(const struct kernel_pool *pool, const struct kernel_shape *shape, int64_t node, int64_t place)
 {
     int64_t at = node * pool->width + place, left = pool->grid[at];
-    if (left < 0 || left < shape->milli || shape->why[pool->rows[at]])
+    if (left == KERNEL_NO_CARD || (shape->milli && left < shape->milli) || shape->why[pool->rows[at]])
         return -1;
-    return free_of(pool, at);
+    int size = free_of(pool, at);
+    return size < 0 ? 0 : size;
 }
 
 int fitting_sizes(const struct kernel_pool *pool, const struct kernel_shape *shape, int64_t node, int *sizes)

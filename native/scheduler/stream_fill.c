@@ -95,8 +95,8 @@ static uint64_t fingerprint(const struct kernel_pool *pool, const struct kernel_
     print = mixed(print, (uint64_t)pool->kind[node]);
     print = mixed(print, (uint64_t)(shape->count << 32 | shape->milli));
     for (int64_t at = node * pool->width; at < (node + 1) * pool->width; at++)
-        if (pool->grid[at] >= 0)
-            print = mixed(print, (uint64_t)(pool->grid[at] << 1 | !shape->why[pool->rows[at]]));
+        if (pool->grid[at] != KERNEL_NO_CARD)
+            print = mixed(print, (uint64_t)pool->grid[at] << 1 | !shape->why[pool->rows[at]]);
     for (int64_t at = node * pool->width; pool->size && at < (node + 1) * pool->width; at++)
         if (pool->grid[at] >= 0)
             print = mixed(mixed(print, (uint64_t)pool->size[pool->rows[at]]), (uint64_t)pool->memory[pool->rows[at]]);

@@ -29,7 +29,7 @@ from tests.support.scheduling_builders import cards, snapshot
 
 POOLS = ("3x2xH200", "1x4xT4+2x2xH200", "4x1xH200")
 #: As in test_card_owners: those that answer the same when they are asked again.
-LASTING = [name for name in sorted(POLICIES) if not name.startswith(("random", "fgd"))]
+LASTING = [name for name in sorted(POLICIES) if not name.startswith("random")]
 SECOND = 10**9
 PLANS = 8
 CPU_MILLI = 16_000

@@ -10,7 +10,7 @@ import numpy as np
 from gpupool.scheduling.filtering.native_raters import NativeClasses, NativeColumns, NativeShape
 from gpupool.scheduling.filtering.native_structs import CardGrid
 
-NO_CARD = -1
+NO_CARD = -(1 << 62)
 
 
 @dataclass(frozen=True)

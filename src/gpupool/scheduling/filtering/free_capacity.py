@@ -34,8 +34,9 @@ from gpupool.scheduling.snapshot.columns import Bools, Ints
 #: What is free of processors and main memory where nothing is known of them.
 UNLIMITED = 1 << 62
 
-#: In `Free.grid`: no open card is there.
-NO_CARD = -1
+#: In `FreeCapacity.cells`: no open card is there. A card of which more is promised than it has is
+#: open and has less than 0 free: a claim was put on it before those that give way to it have left.
+NO_CARD = -(1 << 62)
 
 
 class FreeCapacity(ChangedNodeList):

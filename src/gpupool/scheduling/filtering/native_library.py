@@ -19,7 +19,7 @@ from gpupool.scheduling.snapshot.cards import CardTable
 
 #: The layout of structures and functions in native/kernel/kernel.h. A library of another number is
 #: not used: it would read other fields.
-ABI = 7
+ABI = 8
 #: On one node; a pool with a wider node is rated in NumPy.
 MAX_CARDS = 64
 _INT = ctypes.c_int64

@@ -50,7 +50,8 @@ class FragmentModel:
 
     def __init__(self, classes: DemandClasses, kinds: NodeKinds) -> None:
         self.total = classes.total
-        some = np.flatnonzero(classes.count > 0)
+        # A class that is promised no compute can use none, as one without a card.
+        some = np.flatnonzero((classes.count > 0) & (classes.milli > 0))
         groups, of_class = np.unique(
             np.stack((classes.milli[some], classes.count[some])), axis=1, return_inverse=True
         )

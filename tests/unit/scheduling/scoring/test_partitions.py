@@ -10,7 +10,7 @@ from gpupool.scheduling.admission.claim import judge_claim
 from gpupool.scheduling.engine.cycle import cycle
 from gpupool.scheduling.explain.explain import explain_claim
 from gpupool.scheduling.filtering.feasibility import ClaimFit
-from gpupool.scheduling.filtering.free_capacity import FreeCapacity
+from gpupool.scheduling.filtering.free_capacity import NO_CARD, FreeCapacity
 from gpupool.scheduling.scoring.partitions import weigh_profiles
 from gpupool.scheduling.snapshot.claims import ExpectedDemand
 from gpupool.scheduling.workspace.planning_state import PlanningState
@@ -123,7 +123,7 @@ def test_a_share_of_a_pool_that_is_all_in_partition_mode_is_refused_for_good() -
 def test_an_empty_partitioned_card_is_no_free_whole_card() -> None:
     free = FreeCapacity(pool("1xH200:mig+1xH200"))
     assert free.is_untouched().tolist() == [False, True]
-    assert free.get_compute_grid(free.order).tolist() == [[-1, WHOLE]]
+    assert free.get_compute_grid(free.order).tolist() == [[NO_CARD, WHOLE]]
 
 
 def test_a_trial_leaves_every_piece_as_it_was() -> None:
