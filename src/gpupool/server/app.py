@@ -51,8 +51,13 @@ class RouterMount:
     prefix: str = PREFIX
 
 
-#: Every router of the API. A new room adds one line.
+#: Every router of the API. A new room adds one line. A request is compared with each route in this order, so the routes
+#: that every job needs come first.
 MOUNTS: tuple[RouterMount, ...] = (
+    RouterMount(allocations_router),
+    RouterMount(node_router),
+    RouterMount(log_router),
+    RouterMount(event_router),
     RouterMount(routes.open_router, ""),
     RouterMount(routes.router),
     RouterMount(tenancy_router),
@@ -63,10 +68,6 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(balancing_router),
     RouterMount(forwarding_router),
     RouterMount(cluster_router),
-    RouterMount(allocations_router),
-    RouterMount(log_router),
-    RouterMount(node_router),
-    RouterMount(event_router),
     RouterMount(planning_router),
     RouterMount(reservation_router),
     RouterMount(defrag_router),
