@@ -23,6 +23,7 @@ from gpupool.mechanisms.contract import (
 )
 from gpupool.mechanisms.driver.driver_files import find_simulated_libraries, find_templates
 from gpupool.mechanisms.preparation import (
+    list_recorded_layers,
     prepare_allocation,
     read_enforcement_levels,
     resize_allocation,
@@ -141,6 +142,19 @@ def test_the_levels_are_those_of_the_preparation_and_never_lower(
         one: FenceLevel = getattr(levels, dimension)
         other: FenceLevel = getattr(bare, dimension)
         assert one.rank >= other.rank
+
+
+def test_a_layer_is_on_record_from_its_preparation_to_its_end(
+    layer: Layer, view: AllocationView, tmp_path: Path
+) -> None:
+    state_dir = tmp_path / "state"
+    assert not layer.is_recorded("al-1", state_dir)
+    prepare(view, state_dir)
+    assert layer.is_recorded("al-1", state_dir)
+    assert not layer.is_recorded("al-2", state_dir)
+    assert layer.name in list_recorded_layers("al-1", state_dir)
+    unprepare(view, state_dir)
+    assert not layer.is_recorded("al-1", state_dir)
 
 
 def test_a_layer_that_was_not_added_changes_nothing(

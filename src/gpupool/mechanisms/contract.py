@@ -304,8 +304,8 @@ class Mechanism(Protocol):
 class Layer(Protocol):
     """Something that is added to an allocation which a mechanism has prepared.
 
-    A layer keeps its record in the allocation's directory, in `note-<name>.json`, and is undone
-    before the mechanism. All verbs are idempotent.
+    A layer keeps its record in the allocation's directory, in `note-<name>.json`, or with the card
+    that it changes, and is undone before the mechanism. All verbs are idempotent.
     """
 
     @property
@@ -319,6 +319,10 @@ class Layer(Protocol):
         self, view: AllocationView, prepared: PreparedAllocation, state_dir: Path
     ) -> PreparedAllocation | NotYet:
         """Add to what is prepared so far, and return the sum."""
+        ...
+
+    def is_recorded(self, allocation: str, state_dir: Path) -> bool:
+        """Whether it was added to an allocation."""
         ...
 
     def resize(self, view: AllocationView, state_dir: Path) -> None:

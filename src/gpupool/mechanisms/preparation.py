@@ -15,7 +15,6 @@ from gpupool.mechanisms.contract import (
     NotYet,
     PreparedAllocation,
 )
-from gpupool.mechanisms.layers.layer_notes import LayerNoteBook
 from gpupool.mechanisms.registry import LAYERS
 
 
@@ -69,8 +68,4 @@ def read_enforcement_levels(
 
 def list_recorded_layers(allocation: str, state_dir: Path) -> list[str]:
     """Return the names of the layers that were added to an allocation, in their order."""
-    found = []
-    for layer in LAYERS:
-        if LayerNoteBook(state_dir, layer.name).locate_note(allocation).exists():
-            found.append(layer.name)
-    return found
+    return [layer.name for layer in LAYERS if layer.is_recorded(allocation, state_dir)]

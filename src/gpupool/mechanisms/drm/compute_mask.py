@@ -76,6 +76,9 @@ class ComputeMask:
         text = f"compute: {VARIABLE} names its compute units; a program can ignore it"
         return replace(prepared, env=env, levels=levels, notes=(*prepared.notes, text))
 
+    def is_recorded(self, allocation: str, state_dir: Path) -> bool:
+        return LayerNoteBook(state_dir, self.name).has_note(allocation)
+
     def resize(self, view: AllocationView, state_dir: Path) -> None:
         """Record other sizes. A running program keeps its mask, so nothing holds them."""
         notes = LayerNoteBook(state_dir, self.name)

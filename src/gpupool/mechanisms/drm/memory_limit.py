@@ -74,6 +74,9 @@ class DeviceMemoryLimit:
         text = "memory: the kernel limits it (dmem)"
         return replace(prepared, levels=levels, notes=(*prepared.notes, text))
 
+    def is_recorded(self, allocation: str, state_dir: Path) -> bool:
+        return LayerNoteBook(state_dir, self.name).has_note(allocation)
+
     def resize(self, view: AllocationView, state_dir: Path) -> None:
         note = LayerNoteBook(state_dir, self.name).find_note(view.allocation)
         if note is not None:

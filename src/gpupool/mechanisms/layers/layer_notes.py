@@ -47,6 +47,9 @@ class LayerNoteBook:
     def locate_note(self, allocation: str) -> Path:
         return self._book.locate_folder(allocation) / f"note-{self._layer}.json"
 
+    def has_note(self, allocation: str) -> bool:
+        return self.locate_note(allocation).exists()
+
     def read_note(self, allocation: str) -> LayerNote | None:
         """Return the note, None where there is none.
 

@@ -161,6 +161,9 @@ class DriverMemoryLimits:
         made = {**note.made, "problem": problem}
         return book.write_note(replace(note, step=PreparationStep.PREPARED, made=made))
 
+    def is_recorded(self, allocation: str, state_dir: Path) -> bool:
+        return LayerNoteBook(state_dir, self.name).has_note(allocation)
+
     def resize(self, view: AllocationView, state_dir: Path) -> None:
         """Set other limits. What is allocated beyond a smaller one stays until it is freed.
 

@@ -94,6 +94,10 @@ class TimesliceLayer:
                     prepared = replace(prepared, notes=(*prepared.notes, problem.message))
         return prepared
 
+    def is_recorded(self, allocation: str, state_dir: Path) -> bool:
+        records = _open_book(state_dir).list_records()
+        return any(allocation in record.users for record in records)
+
     def resize(self, view: AllocationView, state_dir: Path) -> None:
         """Do nothing: the slice does not depend on the size of a share."""
 

@@ -182,3 +182,15 @@ def test_an_older_generation_changes_nothing(
 def test_the_levels_stay_as_they_are(layer: TimesliceLayer, tmp_path: Path) -> None:
     levels = EnforcementLevels(memory=FenceLevel.SOFT)
     assert layer.read_enforcement("al-1", levels, tmp_path) == levels
+
+
+def test_it_is_on_record_with_the_card_while_an_allocation_uses_it(
+    layer: TimesliceLayer,
+    prepare: Callable[[AllocationView], PreparedAllocation],
+    tmp_path: Path,
+) -> None:
+    prepare(interactive("al-1"))
+    assert layer.is_recorded("al-1", tmp_path / "state")
+    assert not layer.is_recorded("al-2", tmp_path / "state")
+    layer.unprepare("al-1", 5, tmp_path / "state")
+    assert not layer.is_recorded("al-1", tmp_path / "state")
