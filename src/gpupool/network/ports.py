@@ -101,10 +101,17 @@ def create_port(
 
 def delete_ports(write: WriteTransaction, allocation_ids: Sequence[int]) -> None:
     """Take back the addresses of allocations that are released. Idempotent."""
-    ours = network_ports.c.allocation_id.in_(allocation_ids)
-    leave_groups(write, sa.select(network_ports.c.id).where(ours))
-    gone = write.execute(network_ports.delete().where(ours).returning(network_ports.c.network_id))
-    write.announce(*{("network", network_id) for network_id in gone.scalars()})
+    query = sa.select(network_ports.c.id, network_ports.c.network_id).where(
+        network_ports.c.allocation_id.in_(allocation_ids)
+    )
+    gone = write.execute(query).all()
+    if not gone:
+        # Most jobs are in no network, and each one is released.
+        return
+    port_ids = [port.id for port in gone]
+    leave_groups(write, port_ids)
+    write.execute(network_ports.delete().where(network_ports.c.id.in_(port_ids)))
+    write.announce(*{("network", port.network_id) for port in gone})
 
 
 def count_addresses(connection: sa.Connection, network_id: int) -> int:

@@ -43,7 +43,7 @@ def join_groups(write: WriteTransaction, port_id: int, group_ids: Sequence[int])
         write.execute(port_groups.insert().values(port_id=port_id, group_id=group_id))
 
 
-def leave_groups(write: WriteTransaction, port_ids: sa.Select[Any]) -> None:
+def leave_groups(write: WriteTransaction, port_ids: Sequence[int]) -> None:
     """Take ports that are about to go out of their groups. Idempotent."""
     write.execute(port_groups.delete().where(port_groups.c.port_id.in_(port_ids)))
 
