@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -54,19 +55,27 @@ def find_installed_driver(
     return DriverFiles(found)
 
 
-def _list_cached_paths(cache: Path | None) -> list[str]:
+def _list_cached_paths(cache: Path | None) -> tuple[str, ...]:
     """Return the paths with the driver's names in the loader's cache (ldconfig(8))."""
+    if cache is None:
+        return ()
     try:
-        content = cache.read_bytes() if cache else b""
+        state = cache.stat()
+        return _read_loader_cache(cache, (state.st_ino, state.st_mtime_ns, state.st_size))
     except OSError:
-        return []
+        return ()
+
+
+@lru_cache(maxsize=8)
+def _read_loader_cache(cache: Path, _version: tuple[int, int, int]) -> tuple[str, ...]:
+    """Read one version of the cache: every start of a job looks, and ldconfig(8) seldom writes."""
     names = list(map(os.fsencode, NAMES))
-    paths = []
+    paths = list[str]()
     # The cache ends each string with a NUL, so its tables need not be parsed.
-    for one in content.split(b"\0"):
+    for one in cache.read_bytes().split(b"\0"):
         if one.startswith(b"/") and one.rpartition(b"/")[2] in names:
             paths.append(os.fsdecode(one))
-    return paths
+    return tuple(paths)
 
 
 def _resolve_files(paths: Iterable[Path]) -> tuple[Path, ...]:

@@ -59,6 +59,19 @@ def test_the_files_behind_the_names_are_found_once_whatever_leads_to_them(
     assert found.files == {CUDA: (host / "libcuda.so.555.42",)}
 
 
+def test_a_driver_that_is_installed_later_is_found(host: Path, tmp_path: Path) -> None:
+    cache, written = tmp_path / "ld.so.cache", tmp_path / "ld.so.cache~"
+    assert find_installed_driver((), cache).files == {}
+    cache.write_bytes(b"header\0/usr/lib/libother.so.1\0")
+    assert find_installed_driver((), cache).files == {}
+    # As ldconfig(8) does: another file takes the name.
+    written.write_bytes(cache.read_bytes() + bytes(host / CUDA) + b"\0")
+    written.rename(cache)
+    assert find_installed_driver((), cache).files == {CUDA: (host / "libcuda.so.555.42",)}
+    cache.unlink()
+    assert find_installed_driver((), cache).files == {}
+
+
 def test_files_of_another_kind_are_not_taken_for_a_driver(host: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
