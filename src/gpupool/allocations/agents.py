@@ -78,7 +78,8 @@ class AgentService:
         with self._store.read() as connection:
             cursor, work = node_work.read_work(connection, agent, after)
             switches = list[tuple[int, ModeWork]]()
-            engine_cursor, engine = after, None
+            engine_cursor = after
+            engine = None
             # An agent asks for each of its jobs, and seldom is there more than jobs.
             if connection.execute(_RARE_WORK, {"after": after}).first() is not None:
                 switches = self._fleet.modes.read_ready(connection, agent, after)
