@@ -397,6 +397,58 @@ def check_forward(pool: RealPool) -> None:
     pool.until(lambda: answer(*netns) == "ConnectionRefusedError", "the end of the forward")
 
 
+#: Talks on one connection for as long as it is open.
+TALK_OUTSIDE = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], 7003), timeout=10) as talk:
+    while True:
+        talk.sendall(b"x")
+        if not talk.recv(1):
+            break
+        print("answered", flush=True)
+        time.sleep(0.05)
+"""
+ECHO_OUTSIDE = """
+import socketserver
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while data := self.request.recv(1):
+            self.request.sendall(data)
+server = socketserver.ThreadingTCPServer(("203.0.113.2", 7003), Echo)
+print("listens", flush=True)
+server.serve_forever()
+"""
+
+
+def check_firewall(pool: RealPool, outside: str) -> None:
+    """A rule holds for one network and for connections that were open before it."""
+    netns = ("ip", "netns", "exec", f"gpt-out-{os.getpid()}")
+    command = [*netns, sys.executable, "-c", ECHO_OUTSIDE]
+    echo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert echo.stdout is not None
+        assert echo.stdout.readline() == "listens\n"
+        words = ("submit", "--network", "a", "--gpu", "0.1", "--name", "talker", "-o", "json", "--")
+        pool.do(*words, sys.executable, "-c", TALK_OUTSIDE, outside)
+        pool.until(lambda: "answered" in pool.run("logs", "talker").stdout, "an answer")
+        rule = pool.json("network", "firewall-create", "deny", f"{outside}/32", "--network", "a")
+        assert (rule["number"], rule["network"]) == (10, "a")
+        pool.until(
+            lambda: "ConnectionResetError" in pool.run("logs", "talker").stdout,
+            "the end of the open connection",
+        )
+        assert ask_outside(pool, "a", outside) == "ConnectionRefusedError"
+        assert ask_outside(pool, "b", outside) == "203.0.113.1"
+        allowed = ("allow", f"{outside}/32", "--protocol", "tcp", "--ports", "7001")
+        first = pool.json("network", "firewall-create", *allowed, "--number", "1")
+        pool.until(lambda: ask_outside(pool, "a", outside) == "203.0.113.1", "the first rule")
+        for one in (first, rule):
+            pool.do("network", "firewall-delete", one["id"])
+    finally:
+        echo.kill()
+        echo.wait()
+
+
 def ask_outside(pool: RealPool, network: str, address: str, port: int = 7001) -> str:
     words = ("run", "-q", "--network", network, "--gpu", "0.1", "--")
     return pool.do(*words, sys.executable, "-c", ASK_OUTSIDE, address, str(port)).strip()
@@ -418,6 +470,7 @@ def test_a_gateway_leads_outside_and_neither_to_the_machine_nor_to_other_tenants
     uplink = [pool.json("network", "show", name)["gateway"]["address"] for name in ("a", "b")]
     assert len(set(uplink)) == 2
     check_forward(pool)
+    check_firewall(pool, outside)
     # The machine itself answers nothing, and no other tenant's network is reached.
     machine = subprocess.Popen(
         [sys.executable, "-c", OUTSIDE.format(address="203.0.113.1").replace("7001", "7002")]
@@ -454,6 +507,23 @@ def test_commands_of_the_page_of_port_forwards_work_in_their_order(pool: RealPoo
     pool.until(lambda: pool.json("network", "show", "lab")["ports"] == [], "the job's end")
     pool.do("network", "delete", "lab", "--yes")
     pool.do("network", "enable", "--forward-ports", "")
+
+
+def test_commands_of_the_page_of_the_firewall_work_in_their_order(pool: RealPool) -> None:
+    pool.do("network", "create", "lab", "--cidr", "10.0.0.0/24")
+    for words in commands(PAGES / "network-firewall.md"):
+        rules = pool.json("network", "firewall-list")
+        newest = max(rules, key=lambda rule: rule["created_ns"], default={"id": ""})
+        pool.do(*(newest["id"] if word == "RULE" else word for word in words))
+    left = pool.json("network", "firewall-list")
+    assert [(one["number"], one["action"], one["network"]) for one in left] == [
+        (10, "allow", None),
+        (20, "deny", None),
+        (30, "deny", "lab"),
+    ]
+    pool.do("network", "delete", "lab", "--yes")
+    for one in pool.json("network", "firewall-list"):
+        pool.do("network", "firewall-delete", one["id"])
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="needs the package nftables")

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import NetworkingUnavailable, StillInUse
 from gpupool.base.health import CheckFinding, fail, warn, well
+from gpupool.network.firewall.reading import read_firewall_work
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
 from gpupool.network.forwarding.reading import read_forward_work
 from gpupool.network.reading import read_uplink
@@ -137,10 +138,12 @@ class NetworkEngineService:
         if row is None or row.agent != agent or row.work_seq <= after:
             return after, None
         want: Literal["run", "stop"] = "stop" if row.state == "stopping" else "run"
+        uplink = read_uplink(connection)
         return row.work_seq, NetworkEngineWork(
             want=want,
             uplink=_has_gateways(connection),
-            forwards=read_forward_work(connection, read_uplink(connection)),
+            forwards=read_forward_work(connection, uplink),
+            firewall=read_firewall_work(connection, uplink),
         )
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:

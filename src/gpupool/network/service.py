@@ -20,6 +20,7 @@ from gpupool.model.tenant import Principal
 from gpupool.network.addresses import check_overlap, parse_cidr
 from gpupool.network.balancing.service import delete_balancers, renew_probes
 from gpupool.network.engine_service import renew_uplink, require_ready
+from gpupool.network.firewall.tables import firewall_rules
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
@@ -165,6 +166,7 @@ class NetworkService:
             delete_groups(write, row.id)
             delete_balancers(write, row.id)
             write.execute(port_forwards.delete().where(port_forwards.c.network_id == row.id))
+            write.execute(firewall_rules.delete().where(firewall_rules.c.network_id == row.id))
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))
             write.execute(networks.delete().where(networks.c.id == row.id))
             data = {"network": row.public_id}

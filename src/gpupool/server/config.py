@@ -12,6 +12,7 @@ from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
+from gpupool.network.firewall.service import FirewallService
 from gpupool.network.forwarding.service import PortForwardService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
@@ -55,6 +56,7 @@ class ServiceSet:
     security_groups: SecurityGroupService
     load_balancers: LoadBalancerService
     port_forwards: PortForwardService
+    firewall: FirewallService
     network_engine: NetworkEngineService
     network_reconciler: NetworkReconciler
     logs: JobLogs | None = None

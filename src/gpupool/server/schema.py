@@ -9,6 +9,7 @@ from gpupool.fleet import tables as _fleet
 from gpupool.metering import tables as _metering
 from gpupool.network import tables as _networks
 from gpupool.network.balancing import tables as _balancing
+from gpupool.network.firewall import tables as _firewall
 from gpupool.network.forwarding import tables as _forwarding
 from gpupool.network.security import tables as _security
 from gpupool.store.tables import metadata
@@ -20,6 +21,7 @@ ROOMS = (
     _security,
     _balancing,
     _forwarding,
+    _firewall,
     _fleet,
     _metering,
     _allocations,

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from gpupool.wire.common import Name, WireModel
+from gpupool.wire.firewall import FirewallWork
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
 
@@ -148,6 +149,7 @@ class NetworkEngineWork(WireModel):
     want: Literal["run", "stop"]
     uplink: bool = Field(False, description="some network has a gateway")
     forwards: list[ForwardWork] = Field(default_factory=list)
+    firewall: list[FirewallWork] = Field(default_factory=list)
 
 
 class NetworkEngineReport(WireModel):

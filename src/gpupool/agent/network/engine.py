@@ -179,7 +179,7 @@ class NetworkEngine:
 
     def _set_up_uplink(self, ports: SwitchPorts, work: NetworkEngineWork) -> tuple[str, str]:
         try:
-            prefix = Uplink(self._files, self._root).set_up(work.forwards)
+            prefix = Uplink(self._files, self._root).set_up(work.forwards, work.firewall)
         except NetworkingUnavailable as error:
             # Networks without a gateway do not need it.
             return "", f"gateways wait: {error.message}; {error.hint}"

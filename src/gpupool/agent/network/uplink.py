@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpupool.agent.network.daemons import EngineFiles
+from gpupool.agent.network.firewall import format_rules
 from gpupool.agent.network.namespaces import enter_namespace, import_pyroute2, turn_checksum_off
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
+from gpupool.wire.firewall import FirewallWork
 from gpupool.wire.networks import ForwardWork
 
 #: Prefixes for the cable, in the order in which they are tried. The first two are of RFC 2544, the
@@ -36,10 +38,15 @@ table inet {table} {{
         iifname "{cable}" ct state established,related accept
         iifname "{cable}" drop
     }}
+    chain boundary {{
+{boundary}
+    }}
     chain forward {{
         type filter hook forward priority filter; policy accept;
         iifname "{cable}" ip saddr != {prefix} drop
         iifname "{cable}" oifname "{cable}" drop
+        iifname "{cable}" jump boundary
+        oifname "{cable}" jump boundary
         oifname "{cable}" ct state established,related accept
         oifname "{cable}" ct status dnat accept
         oifname "{cable}" drop
@@ -73,11 +80,16 @@ class Uplink:
         self._record = root / "uplink"
         self._cable = f"gpu{files.mark}"
 
-    def set_up(self, forwards: Iterable[ForwardWork] = ()) -> IPv4Network:
-        """Lay the cable, route and translate. Idempotent; returns the prefix of the cable.
+    def set_up(
+        self, forwards: Iterable[ForwardWork] = (), firewall: Iterable[FirewallWork] = ()
+    ) -> IPv4Network:
+        """Lay the cable, route, filter and translate. Idempotent; returns the cable's prefix.
+
+        All rules are replaced at once; none is away meanwhile.
 
         Args:
             forwards: ports of this machine that lead to gateways; no others do afterwards.
+            firewall: rules for what passes, the first that matches decides.
 
         Raises NetworkingUnavailable where this machine lacks nftables or has no free prefix.
         """
@@ -95,6 +107,7 @@ class Uplink:
             cable=self._cable,
             prefix=prefix,
             forwards="\n".join(map(_format_forward, forwards)),
+            boundary="\n".join(f"        {line}" for line in format_rules(firewall, prefix)),
         )
         self._load(rules)
         return prefix

@@ -12,6 +12,7 @@ from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.ids import check_name
 from gpupool.cli.network.balancers import BALANCER_VERBS, register_balancers
 from gpupool.cli.network.default import register_default, set_default
+from gpupool.cli.network.firewall import FIREWALL_VERBS, register_firewall
 from gpupool.cli.network.forwards import FORWARD_VERBS, register_forwards
 from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
 from gpupool.cli.network.groups import GROUP_VERBS, register_groups
@@ -57,6 +58,7 @@ def register(parser: CommandParser) -> None:
     register_balancers(parser)
     register_default(parser)
     register_forwards(parser)
+    register_firewall(parser)
     register_why(parser)
 
 
@@ -315,5 +317,6 @@ _VERBS = {
     **BALANCER_VERBS,
     "default": set_default,
     **FORWARD_VERBS,
+    **FIREWALL_VERBS,
     "why": show_reach,
 }

@@ -1,0 +1,75 @@
+"""Reads the boundary's rules for the engine and for people, in the order in which they decide."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.network.firewall.tables import firewall_rules
+from gpupool.network.model import make_gateway
+from gpupool.network.tables import networks
+from gpupool.tenancy.tables import tenants
+from gpupool.wire.firewall import FirewallRuleOut, FirewallWork
+
+_RULES = (
+    sa.select(
+        firewall_rules,
+        networks.c.name.label("network"),
+        networks.c.has_gateway,
+        networks.c.tenant_id,
+        tenants.c.name.label("tenant"),
+    )
+    .select_from(firewall_rules)
+    .outerjoin(networks, networks.c.id == firewall_rules.c.network_id)
+    .outerjoin(tenants, tenants.c.id == networks.c.tenant_id)
+    .order_by(firewall_rules.c.number)
+)
+
+
+def read_firewall_work(connection: sa.Connection, uplink: IPv4Network | None) -> list[FirewallWork]:
+    """Read what the machine of the pool filters; nothing while it has no uplink."""
+    if uplink is None:
+        return []
+    work = list[FirewallWork]()
+    for row in connection.execute(_RULES):
+        if row.network_id is not None and not row.has_gateway:
+            continue
+        of_all = row.network_id is None
+        work.append(
+            FirewallWork(
+                action=row.action,
+                direction=row.direction,
+                prefix=row.prefix,
+                protocol=row.protocol,
+                first_port=row.first_port,
+                last_port=row.last_port,
+                gateway=None if of_all else str(make_gateway(row.network_id, uplink).address),
+            )
+        )
+    return work
+
+
+def describe_rules(
+    connection: sa.Connection, is_visible: sa.ColumnElement[bool]
+) -> list[FirewallRuleOut]:
+    """Describe the rules of every network, and those of networks that match a condition."""
+    of_all = firewall_rules.c.network_id.is_(None)
+    return [_describe(row) for row in connection.execute(_RULES.where(sa.or_(of_all, is_visible)))]
+
+
+def _describe(row: Any) -> FirewallRuleOut:
+    return FirewallRuleOut(
+        id=row.public_id,
+        number=row.number,
+        action=row.action,
+        direction=row.direction,
+        prefix=row.prefix,
+        protocol=row.protocol,
+        first_port=row.first_port,
+        last_port=row.last_port,
+        network=row.network,
+        tenant=row.tenant,
+        created_ns=row.created_ns,
+    )
