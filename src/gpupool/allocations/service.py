@@ -37,6 +37,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.model.suspension import USUAL_IDLE_RULES, IdleSuspensionRules
+from gpupool.network.balancing.proxies import ProxyService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.firewall.service import FirewallService
@@ -99,10 +100,12 @@ class Allocations:
             store, self.networks.find_network, count_group_submissions
         )
         self.network_reaches = ReachService(store, self.networks.find_network)
-        self.load_balancers = LoadBalancerService(store, self.networks.find_network)
+        self.network_engine = NetworkEngineService(store, owner_uid, list_agents)
+        proxies = self.network_engine.proxies
+        self.load_balancers = LoadBalancerService(store, self.networks.find_network, proxies)
+        self.http_balancers = ProxyService(store, self.networks.find_network, proxies)
         self.port_forwards = PortForwardService(store, self.networks.find_network)
         self.firewall = FirewallService(store, self.networks.find_network)
-        self.network_engine = NetworkEngineService(store, owner_uid, list_agents)
         self.agents = AgentService(
             store,
             fleet,

@@ -13,6 +13,8 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import NetworkingUnavailable, StillInUse
 from gpupool.base.health import CheckFinding, fail, warn, well
+from gpupool.network.balancing.proxy_reading import read_proxy_work
+from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.firewall.reading import read_firewall_work
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
 from gpupool.network.forwarding.reading import read_forward_work
@@ -45,6 +47,7 @@ class NetworkEngineService:
         self._store = store
         self._owner_uid = owner_uid
         self._find_agents = find_agents
+        self.proxies = ProxyStates()
 
     def get_state(self) -> NetworkEngineOut:
         """Return how the engine is."""
@@ -144,6 +147,7 @@ class NetworkEngineService:
             uplink=_has_gateways(connection),
             forwards=read_forward_work(connection, uplink),
             firewall=read_firewall_work(connection, uplink),
+            proxies=read_proxy_work(connection),
         )
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
@@ -161,6 +165,7 @@ class NetworkEngineService:
                 return
             if report.state == "stopped":
                 return
+            self.proxies.replace(report.proxies, report.missing_proxy)
             values = {
                 "state": report.state,
                 "reason": report.reason,
@@ -173,7 +178,7 @@ class NetworkEngineService:
             if row.uplink != report.uplink:
                 _announce_gateways(write)
                 # The agent learns of the forwards once the addresses of gateways are known.
-                renew_uplink(write)
+                renew_work(write)
             write.event(f"network.{report.state}", agent, data={"reason": report.reason})
             write.announce("network-engine")
 
@@ -196,8 +201,8 @@ class NetworkEngineService:
         return row.northbound if row is not None and row.state == "ready" else None
 
 
-def renew_uplink(write: WriteTransaction) -> None:
-    """Tell the engine's agent anew whether some network has a gateway, in the caller's transaction."""
+def renew_work(write: WriteTransaction) -> None:
+    """Give the engine's agent its work again, since some of it changed. In the caller's transaction."""
     row = _read_row(write.connection)
     if row is not None:
         write.execute(network_engine.update().values(work_seq=write.touch_ledger()))

@@ -164,3 +164,8 @@ def make_gateway(network_id: int, uplink: IPv4Network) -> Gateway:
 def make_router_mac(subnet: Subnet) -> str:
     """Return the MAC address of the network's router in a subnet."""
     return make_mac(0x0E, subnet.id)
+
+
+def make_proxy_mac(number: int) -> str:
+    """Return the MAC address of the proxy of a load balancer, by the balancer's row id."""
+    return make_mac(0x22, number)

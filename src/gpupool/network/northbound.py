@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from ipaddress import IPv4Network
 
+from gpupool.network.balancing.proxy_model import ProxyPort
 from gpupool.network.balancing.rows import BalancedPort, compile_balancer, key_balancer
 from gpupool.network.forwarding.rows import compile_forward, key_forward
 from gpupool.network.gateway_rows import (
@@ -25,6 +26,7 @@ from gpupool.network.model import (
     Port,
     Subnet,
     make_mac,
+    make_proxy_mac,
     make_router_mac,
 )
 from gpupool.network.rows import NorthboundRow
@@ -41,19 +43,24 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
     by_subnet: dict[str, list[Port]] = {subnet.key: [] for subnet in network.subnets}
     for port in network.ports:
         by_subnet[port.subnet].append(port)
+    proxies = [one.proxy for one in network.balancers if one.proxy is not None]
     for subnet in network.subnets:
         ports = by_subnet[subnet.key]
         rows.append(_compile_router_port(subnet))
-        rows.append(_compile_switch(network, subnet, ports))
+        here = [proxy for proxy in proxies if proxy.subnet == subnet.key]
+        rows.append(_compile_switch(network, subnet, [*ports, *here]))
         rows.append(_compile_switch_router_port(subnet))
         rows.append(_compile_dhcp(network, subnet))
-        rows += [_compile_port(subnet, port) for port in ports]
+        rows += [_compile_port(subnet, port, port.mac) for port in ports]
+        rows += [_compile_port(subnet, one, make_proxy_mac(one.number)) for one in here]
     for end in network.peerings:
         rows.append(_compile_peering_port(end))
         rows += [_compile_route(end, prefix) for prefix in end.prefixes]
     rows += _compile_balancers(network)
     routers = [str(subnet.gateway) for subnet in network.subnets]
     routers += [str(subnet.probe) for subnet in network.subnets if subnet.probe is not None]
+    # A load balancer of HTTP asks its backends itself.
+    routers += [str(proxy.address) for proxy in proxies]
     for group in network.groups:
         inside = (f"port/{port.key}" for port in network.ports if group.key in port.groups)
         rows += compile_group(group, inside, routers)
@@ -169,7 +176,9 @@ def _key_route(end: PeeringEnd, prefix: IPv4Network) -> str:
     return f"{_key_end(end)}/{prefix}"
 
 
-def _compile_switch(network: Network, subnet: Subnet, ports: Iterable[Port]) -> NorthboundRow:
+def _compile_switch(
+    network: Network, subnet: Subnet, ports: Iterable[Port | ProxyPort]
+) -> NorthboundRow:
     ours = _keys("port", (port.key for port in ports))
     return NorthboundRow(
         "Logical_Switch",
@@ -215,8 +224,8 @@ def _compile_dhcp(network: Network, subnet: Subnet) -> NorthboundRow:
     )
 
 
-def _compile_port(subnet: Subnet, port: Port) -> NorthboundRow:
-    address = f"{port.mac} {port.address}"
+def _compile_port(subnet: Subnet, port: Port | ProxyPort, mac: str) -> NorthboundRow:
+    address = f"{mac} {port.address}"
     return NorthboundRow(
         "Logical_Switch_Port",
         f"port/{port.key}",

@@ -20,6 +20,9 @@ from gpupool.network.addresses import (
     find_gateway,
     find_offset,
 )
+from gpupool.network.balancing.proxy_reading import has_proxies
+from gpupool.network.balancing.proxy_tables import http_balancers
+from gpupool.network.engine_service import renew_work
 from gpupool.network.model import make_mac
 from gpupool.network.reading import make_domain
 from gpupool.network.security.membership import join_groups, leave_groups
@@ -82,10 +85,7 @@ def create_port(
     Raises:
         SubnetFull: no subnet of the network has a free address.
     """
-    query = sa.select(subnets).where(subnets.c.network_id == network_id).order_by(subnets.c.id)
-    subnet, chosen = _choose_free(write.connection, write.execute(query).all())
-    offset = find_offset(IPv4Network(subnet.cidr), chosen)
-    write.execute(subnets.update().where(subnets.c.id == subnet.id).values(next_offset=offset + 1))
+    subnet, chosen = take_address(write, network_id)
     port_id = write.insert(
         network_ports,
         public_id=new_id("n"),
@@ -96,7 +96,19 @@ def create_port(
         name=name,
     )
     join_groups(write, port_id, group_ids)
-    write.announce(("network", network_id))
+    _announce_change(write, [network_id])
+
+
+def take_address(write: WriteTransaction, network_id: int) -> tuple[Any, IPv4Address]:
+    """Choose a free address of a network for what is inserted next; returns its subnet's row too.
+
+    Raises SubnetFull.
+    """
+    query = sa.select(subnets).where(subnets.c.network_id == network_id).order_by(subnets.c.id)
+    subnet, chosen = _choose_free(write.connection, write.execute(query).all())
+    offset = find_offset(IPv4Network(subnet.cidr), chosen)
+    write.execute(subnets.update().where(subnets.c.id == subnet.id).values(next_offset=offset + 1))
+    return subnet, chosen
 
 
 def delete_ports(write: WriteTransaction, allocation_ids: Sequence[int]) -> None:
@@ -111,19 +123,27 @@ def delete_ports(write: WriteTransaction, allocation_ids: Sequence[int]) -> None
     port_ids = [port.id for port in gone]
     leave_groups(write, port_ids)
     write.execute(network_ports.delete().where(network_ports.c.id.in_(port_ids)))
-    write.announce(*{("network", port.network_id) for port in gone})
+    _announce_change(write, sorted({port.network_id for port in gone}))
+
+
+def _announce_change(write: WriteTransaction, network_ids: Sequence[int]) -> None:
+    """Announce that jobs came to networks or left them."""
+    write.announce(*(("network", network_id) for network_id in network_ids))
+    if any(has_proxies(write.connection, network_id) for network_id in network_ids):
+        renew_work(write)
 
 
 def count_addresses(connection: sa.Connection, network_id: int) -> int:
     """Count the addresses that all ports of a network can have together."""
     query = sa.select(subnets).where(subnets.c.network_id == network_id)
-    return sum(count_subnet_addresses(row) for row in connection.execute(query))
+    return sum(count_subnet_addresses(connection, row) for row in connection.execute(query).all())
 
 
-def count_subnet_addresses(subnet: Any) -> int:
-    """Count the addresses that ports can have in a subnet, a row of `subnets`."""
+def count_subnet_addresses(connection: sa.Connection, subnet: Any) -> int:
+    """Count the addresses that jobs can have in a subnet, a row of `subnets`."""
     reserved = 0 if subnet.probe_address is None else 1
-    return count_port_addresses(IPv4Network(subnet.cidr)) - reserved
+    proxies = len(_read_proxy_addresses(connection, subnet.id))
+    return count_port_addresses(IPv4Network(subnet.cidr)) - reserved - proxies
 
 
 def choose_probe(connection: sa.Connection, subnet_id: int, cidr: IPv4Network) -> IPv4Address:
@@ -168,6 +188,12 @@ def _choose_free(connection: sa.Connection, rows: Sequence[Any]) -> tuple[Any, I
 def _read_taken(connection: sa.Connection, subnet_id: int) -> set[IPv4Address]:
     query = sa.select(network_ports.c.address).where(network_ports.c.subnet_id == subnet_id)
     taken = {IPv4Address(address) for address in connection.execute(query).scalars()}
+    taken |= _read_proxy_addresses(connection, subnet_id)
     reserved = sa.select(subnets.c.probe_address).where(subnets.c.id == subnet_id)
     probe = connection.execute(reserved).scalar_one()
     return taken if probe is None else taken | {IPv4Address(probe)}
+
+
+def _read_proxy_addresses(connection: sa.Connection, subnet_id: int) -> set[IPv4Address]:
+    query = sa.select(http_balancers.c.address).where(http_balancers.c.subnet_id == subnet_id)
+    return {IPv4Address(address) for address in connection.execute(query).scalars()}

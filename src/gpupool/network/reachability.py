@@ -114,14 +114,18 @@ def _decide_balancer(
     network: Network, source: Port, balancer: LoadBalancer, traffic: Traffic
 ) -> Reach:
     name = f"load balancer {balancer.name}"
-    wanted = (balancer.protocol, balancer.port)
-    if traffic.port is not None and (traffic.protocol, traffic.port) != wanted:
+    wanted = [(balancer.protocol, port) for port in balancer.listeners]
+    if traffic.port is not None and (traffic.protocol, traffic.port) not in wanted:
+        served = " and ".join(f"{protocol}:{port}" for protocol, port in wanted)
         return Reach(
             False,
             name,
-            f"it serves {balancer.protocol}:{balancer.port} alone",
+            f"it serves {served} alone",
             f"gpupool network lb-list {network.name}",
         )
+    if balancer.proxy is not None:
+        hint = f"gpupool network lb-show {network.name} {balancer.name}"
+        return Reach(True, name, "its proxy answers, whether or not jobs serve behind it", hint)
     backends = [port for port in network.ports if balancer.has_backend(port.name)]
     if not backends:
         return Reach(

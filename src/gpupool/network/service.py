@@ -18,8 +18,9 @@ from gpupool.base.errors import (
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import check_overlap, parse_cidr
+from gpupool.network.balancing.proxies import list_subnet_balancers
 from gpupool.network.balancing.service import delete_balancers, renew_probes
-from gpupool.network.engine_service import renew_uplink, require_ready
+from gpupool.network.engine_service import renew_work, require_ready
 from gpupool.network.firewall.tables import firewall_rules
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
@@ -171,7 +172,7 @@ class NetworkService:
             write.execute(networks.delete().where(networks.c.id == row.id))
             data = {"network": row.public_id}
             if row.has_gateway:
-                renew_uplink(write)
+                renew_work(write)
             write.event("network.deleted", row.name, tenant_id=row.tenant_id, data=data)
             write.announce(("network", row.id))
             write.answer(204, None)
@@ -223,7 +224,7 @@ class NetworkService:
                 kind = "network.gateway_created" if wanted else "network.gateway_deleted"
                 data = {"network": row.public_id}
                 write.event(kind, row.name, tenant_id=row.tenant_id, data=data)
-                renew_uplink(write)
+                renew_work(write)
                 write.announce(("network", row.id))
             row = _read_row(write.connection, row.id)
             out = describe_networks(write.connection, [row])[0]
@@ -240,7 +241,14 @@ class NetworkService:
                 hint=f"gpupool network show {row.name}  lists them",
                 jobs=used,
             )
-        left = count_addresses(connection, row.id) - count_subnet_addresses(subnet)
+        balancers = list_subnet_balancers(connection, subnet.id)
+        if balancers:
+            raise StillInUse(
+                f"load balancers have their proxies in subnet {subnet.name}: {', '.join(balancers)}",
+                hint=f"gpupool network lb-list {row.name}",
+                load_balancers=balancers,
+            )
+        left = count_addresses(connection, row.id) - count_subnet_addresses(connection, subnet)
         wanted = self._count_jobs(connection, row.id)
         if wanted > left:
             raise StillInUse(

@@ -59,7 +59,7 @@ def _read_subnets(connection: sa.Connection, ids: Sequence[int]) -> dict[int, li
     used = _count_ports(connection, ids)
     found: dict[int, list[SubnetOut]] = defaultdict(list)
     query = sa.select(subnets).where(subnets.c.network_id.in_(ids)).order_by(subnets.c.id)
-    for row in connection.execute(query):
+    for row in connection.execute(query).all():
         subnet = make_subnet(row)
         found[row.network_id].append(
             SubnetOut(
@@ -68,7 +68,7 @@ def _read_subnets(connection: sa.Connection, ids: Sequence[int]) -> dict[int, li
                 cidr=row.cidr,
                 gateway=str(subnet.gateway),
                 used=used[row.id],
-                free=count_subnet_addresses(row) - used[row.id],
+                free=count_subnet_addresses(connection, row) - used[row.id],
             )
         )
     return found

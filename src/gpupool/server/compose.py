@@ -86,6 +86,7 @@ def compose_services(
         allocations.network_reaches,
         allocations.security_groups,
         allocations.load_balancers,
+        allocations.http_balancers,
         allocations.port_forwards,
         allocations.firewall,
         engine,

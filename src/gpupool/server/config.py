@@ -10,6 +10,7 @@ from gpupool.allocations.service import Allocations
 from gpupool.base.health import HealthChecks
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
+from gpupool.network.balancing.proxies import ProxyService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.firewall.service import FirewallService
@@ -55,6 +56,7 @@ class ServiceSet:
     network_reaches: ReachService
     security_groups: SecurityGroupService
     load_balancers: LoadBalancerService
+    http_balancers: ProxyService
     port_forwards: PortForwardService
     firewall: FirewallService
     network_engine: NetworkEngineService

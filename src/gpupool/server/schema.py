@@ -8,6 +8,7 @@ from gpupool.allocations.store import tables as _allocations
 from gpupool.fleet import tables as _fleet
 from gpupool.metering import tables as _metering
 from gpupool.network import tables as _networks
+from gpupool.network.balancing import proxy_tables as _proxies
 from gpupool.network.balancing import tables as _balancing
 from gpupool.network.firewall import tables as _firewall
 from gpupool.network.forwarding import tables as _forwarding
@@ -20,6 +21,7 @@ ROOMS = (
     _networks,
     _security,
     _balancing,
+    _proxies,
     _forwarding,
     _firewall,
     _fleet,

@@ -143,24 +143,6 @@ class ForwardWork(WireModel):
     gateway: str
 
 
-class NetworkEngineWork(WireModel):
-    """What an agent has to do about the engine on its machine."""
-
-    want: Literal["run", "stop"]
-    uplink: bool = Field(False, description="some network has a gateway")
-    forwards: list[ForwardWork] = Field(default_factory=list)
-    firewall: list[FirewallWork] = Field(default_factory=list)
-
-
-class NetworkEngineReport(WireModel):
-    """What an agent says of the engine on its machine. `northbound` is where its database is."""
-
-    state: Literal["starting", "ready", "failed", "stopped"]
-    reason: str = Field("", max_length=400)
-    northbound: str = Field("", max_length=200)
-    uplink: str = Field("", max_length=18, description="its prefix, where one is set up")
-
-
 class PortWork(WireModel):
     """The attachment of a job to a network."""
 
@@ -174,3 +156,76 @@ class PortWork(WireModel):
     domain: str
     dns_name: str
     has_gateway: bool = Field(False, description="it reaches the machine's name servers")
+
+
+class ProxyServerWork(WireModel):
+    """A job behind a proxy."""
+
+    id: str
+    address: str
+    port: int
+    is_draining: bool = False
+
+
+class ProxyRouteWork(WireModel):
+    """Requests and the jobs that answer them."""
+
+    host: str | None = None
+    path: str = "/"
+    servers: list[ProxyServerWork] = Field(default_factory=list)
+
+
+class ProxyWork(WireModel):
+    """A proxy that the agent runs. Only agents and admins of the pool read it."""
+
+    port: PortWork
+    listen_port: int
+    https_port: int | None = None
+    certificate: str | None = Field(None, repr=False)
+    redirects: bool = False
+    is_sticky: bool = False
+    check_path: str | None = None
+    drain_seconds: int = 10
+    routes: list[ProxyRouteWork] = Field(default_factory=list)
+
+
+class ProxyServerReport(WireModel):
+    """A job behind a proxy, as HAProxy sees it."""
+
+    id: str = Field(max_length=16)
+    state: Literal["up", "down", "draining", "unknown"]
+    check: str = Field("", max_length=80)
+    sessions: int = 0
+    requests: int = 0
+
+
+class ProxyReport(WireModel):
+    """How a proxy is."""
+
+    id: str = Field(max_length=16)
+    state: Literal["ready", "failed"]
+    reason: str = Field("", max_length=400)
+    servers: list[ProxyServerReport] = Field(default_factory=list, max_length=4096)
+
+
+class NetworkEngineWork(WireModel):
+    """What an agent has to do about the engine on its machine."""
+
+    want: Literal["run", "stop"]
+    uplink: bool = Field(False, description="some network has a gateway")
+    forwards: list[ForwardWork] = Field(default_factory=list)
+    firewall: list[FirewallWork] = Field(default_factory=list)
+    proxies: list[ProxyWork] = Field(default_factory=list)
+
+
+class NetworkEngineReport(WireModel):
+    """What an agent says of the engine on its machine. `northbound` is where its database is."""
+
+    state: Literal["starting", "ready", "failed", "stopped"]
+    reason: str = Field("", max_length=400)
+    northbound: str = Field("", max_length=200)
+    uplink: str = Field("", max_length=18, description="its prefix, where one is set up")
+    proxies: list[ProxyReport] = Field(default_factory=list, max_length=4096)
+    missing_proxy: str = Field(
+        "", max_length=80, description="the program that its machine lacks for load balancers"
+    )

@@ -59,6 +59,8 @@ class LocalAllocation:
     supervisor_pid: int = 0
     #: Seconds between SIGTERM and SIGKILL; None while no stop was requested.
     stop_grace_seconds: int | None = None
+    #: Until when (`time.monotonic`) it may finish requests of load balancers before it is stopped.
+    drain_deadline: float | None = None
     #: The grace of a guest that is shutting down after its power button was pressed.
     power_down_seconds: int | None = None
     started_ns: int | None = None

@@ -7,6 +7,7 @@ directory says, so that an agent that was killed goes on where the last one was.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from typing import Final
 
@@ -40,6 +41,8 @@ from gpupool.wire.fleet import FENCE_WHY
 RECONNECT_SECONDS: Final = 5.0
 #: Seconds between SIGTERM and SIGKILL for a QEMU: it writes its disk cache and ends.
 VM_TERM_SECONDS: Final = 5
+#: Seconds between two looks at the requests that a job finishes before it is stopped.
+_DRAIN_LOOK_SECONDS: Final = 0.1
 _RECONNECT_PAUSE_SECONDS: Final = 0.005
 _RECONNECT_ATTEMPTS: Final = int(RECONNECT_SECONDS / _RECONNECT_PAUSE_SECONDS)
 
@@ -277,6 +280,9 @@ class JobMonitor:
         if allocation.phase is JobPhase.WAITING:
             self._finisher.finish_not_started(allocation, "stopped before it started")
         elif allocation.connection is not None and allocation.stop_grace_seconds is not None:
+            if self._is_draining(allocation):
+                self._workers.submit_after(_DRAIN_LOOK_SECONDS, self._stop_job, allocation)
+                return
             try:
                 self._send_stop(allocation, allocation.connection, allocation.stop_grace_seconds)
             except SupervisorError as error:
@@ -285,6 +291,19 @@ class JobMonitor:
             self._read_event(allocation)
         elif allocation.phase in (JobPhase.STARTING, JobPhase.RUNNING):
             self.connect_supervisor(allocation)
+
+    def _is_draining(self, allocation: LocalAllocation) -> bool:
+        """Whether a job behind load balancers still answers requests that it may finish.
+
+        A stop without grace waits for none.
+        """
+        port = allocation.checkpoint.network_port
+        if not port or not allocation.stop_grace_seconds:
+            return False
+        drains = self._context.networks.drains
+        if allocation.drain_deadline is None:
+            allocation.drain_deadline = time.monotonic() + drains.find_seconds(port)
+        return drains.drain(port) > 0 and time.monotonic() < allocation.drain_deadline
 
     def _send_stop(
         self, allocation: LocalAllocation, connection: SupervisorConnection, grace_seconds: int

@@ -11,14 +11,12 @@ import os
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.network.daemons import (
-    EngineFiles,
     find_datapath,
     find_missing_programs,
     list_create_commands,
@@ -27,8 +25,10 @@ from gpupool.agent.network.daemons import (
     locate_engine,
     make_switch_settings,
 )
+from gpupool.agent.network.job_networks import JobNetworks
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
-from gpupool.agent.network.switch_ports import SwitchPorts
+from gpupool.agent.network.proxies import Proxies, end_proxies
+from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.uplink import INNER, Uplink
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import make_directory_durably
@@ -42,6 +42,8 @@ _USER: Final = "engine"
 #: Seconds in which a daemon has to come up, and between two looks at running ones.
 _START_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 2.0
+#: Seconds between two looks where there are proxies: as often as they probe their backends.
+_PROXY_SECONDS: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +64,14 @@ class NetworkEngine:
         self._files = locate_engine(root)
         self._root = root
         self._helpers = _make_helpers(root, owner_uid)
+        self._networks = JobNetworks(self._files)
+        self._proxies = Proxies(self._files, self._helpers, self._networks)
         self._report = report
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
         self._news = threading.Condition()
         self._is_closing = False
+        self._has_started = False
         self._thread = SupervisedThread("network-engine", self._run)
 
     def apply_work(self, work: NetworkEngineWork | None) -> None:
@@ -77,7 +82,10 @@ class NetworkEngine:
             self._work = work
             self._last = None
             self._news.notify()
-        self._thread.start()
+            # A thread starts once; this one watches on until the agent closes.
+            if not self._has_started and not self._is_closing:
+                self._has_started = True
+                self._thread.start()
 
     def close(self) -> None:
         """Stop watching; the daemons go on. Idempotent."""
@@ -85,6 +93,7 @@ class NetworkEngine:
             self._is_closing = True
             self._news.notify()
         self._thread.stop()
+        self._networks.close()
 
     def join(self, seconds: float) -> None:
         self._thread.join(seconds)
@@ -100,8 +109,12 @@ class NetworkEngine:
         with self._news:
             is_watching = self._work is not None and self._work.want == "run"
             if self._last is not None:
-                self._news.wait(_LOOK_SECONDS if is_watching else None)
+                self._news.wait(self._find_pause() if is_watching else None)
             return None if self._is_closing else self._work
+
+    def _find_pause(self) -> float:
+        work = self._work
+        return _PROXY_SECONDS if work is not None and work.proxies else _LOOK_SECONDS
 
     def _tell(self, report: NetworkEngineReport) -> None:
         with self._news:
@@ -114,7 +127,7 @@ class NetworkEngine:
         """Start what does not run, and say how it is. Idempotent."""
         done = self._last
         if done is not None and done.state == "ready":
-            return self._watch(done)
+            return self._add_proxies(self._watch(done), work)
         try:
             self._check_machine()
             self._create_databases()
@@ -125,8 +138,23 @@ class NetworkEngine:
         except (SupervisorError, OSError) as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
         northbound = self._files.remote("northbound")
-        return NetworkEngineReport(
+        ready = NetworkEngineReport(
             state="ready", reason=reason[:400], northbound=northbound, uplink=uplink
+        )
+        return self._add_proxies(ready, work)
+
+    def _add_proxies(
+        self, report: NetworkEngineReport, work: NetworkEngineWork
+    ) -> NetworkEngineReport:
+        """Run the proxies that are wanted, and say how they are. A dead one is restarted."""
+        if report.state != "ready":
+            return report
+        self._proxies.apply(work.proxies)
+        return report.model_copy(
+            update={
+                "proxies": self._proxies.read_reports(work.proxies),
+                "missing_proxy": self._proxies.missing_program,
+            }
         )
 
     def _check_machine(self) -> None:
@@ -215,6 +243,7 @@ def end_engine(root: Path, helpers: HelperProcesses) -> None:
     namespaces = JobNamespaces(files)
     for port in namespaces.list_ports():
         namespaces.remove(port)
+    end_proxies(files, helpers)
     helpers.release(_USER)
     Uplink(files, root).remove()
     # With the interfaces that a switch in user space leaves when it ends.
@@ -225,18 +254,3 @@ def end_engine(root: Path, helpers: HelperProcesses) -> None:
 
 def _make_helpers(root: Path, owner_uid: int) -> HelperProcesses:
     return HelperProcesses(root / "daemons", owner_uid, lambda _name: ())
-
-
-def open_ports(files: EngineFiles) -> SwitchPorts:
-    """Open the ports of the switch. Blocks until its database answers, for some seconds.
-
-    Raises NetworkingUnavailable.
-    """
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            return SwitchPorts(files.remote("switch"))
-        except NetworkingUnavailable:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(0.05)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.agent.network.daemons import EngineFiles
-from gpupool.agent.network.engine import open_ports
 from gpupool.agent.network.namespaces import JobNamespaces, JobNetwork, name_interface
-from gpupool.agent.network.switch_ports import SwitchPorts
+from gpupool.agent.network.proxy_drains import ProxyDrains, is_proxy
+from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.uplink import read_name_servers
 from gpupool.agent.supervisor.client import BindMount, JobSpec
 from gpupool.base.errors import NetworkingUnavailable
@@ -30,6 +30,7 @@ class JobNetworks:
     def __init__(self, files: EngineFiles) -> None:
         self._files = files
         self._namespaces = JobNamespaces(files)
+        self.drains = ProxyDrains(files)
         self._lock = threading.Lock()
         self._ports: SwitchPorts | None = None
 
@@ -75,7 +76,8 @@ class JobNetworks:
     def detach_unknown(self, known: Collection[str]) -> None:
         """Detach every port that is not one of these. Call it once, at the agent's start."""
         for port in self._namespaces.list_ports():
-            if port not in known:
+            # Those of proxies are the engine's.
+            if port not in known and not is_proxy(port):
                 self.detach(port)
 
     def close(self) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, Final
 
-from gpupool.agent.network.daemons import BRIDGE, UPLINK_BRIDGE
+from gpupool.agent.network.daemons import BRIDGE, UPLINK_BRIDGE, EngineFiles
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.ovn.session import OvsdbSession
 
@@ -17,6 +18,8 @@ _TABLES: Final = {
 }
 #: Marks our ports, and names the port of the pool that each one is.
 OWNER: Final = "gpupool-port"
+#: Seconds in which the switch's database has to answer after its start.
+_OPEN_SECONDS: Final = 10.0
 
 
 class SwitchPorts:
@@ -167,3 +170,18 @@ class SwitchPorts:
     def _is_installed(self, interface: str) -> bool:
         row = self._find("Interface", interface)
         return row is not None and row.external_ids.get("ovn-installed") == "true"
+
+
+def open_ports(files: EngineFiles) -> SwitchPorts:
+    """Open the ports of the switch. Blocks until its database answers, for some seconds.
+
+    Raises NetworkingUnavailable.
+    """
+    deadline = time.monotonic() + _OPEN_SECONDS
+    while True:
+        try:
+            return SwitchPorts(files.remote("switch"))
+        except NetworkingUnavailable:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.05)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from gpupool.base.errors import BadInput
 from gpupool.base.ids import check_name
+from gpupool.cli.network.http_options import add_http_options, make_http_settings
 from gpupool.cli.network.objects import (
     add_network,
     build_path,
@@ -31,10 +33,9 @@ def register_balancers(parser: CommandParser) -> None:
         verb.add_argument("balancer", metavar="LB", help="its name, also in DNS")
     create.add_argument(
         "--port",
-        required=True,
         type=integer_within("--port", "a port", 1, 65535),
         metavar="PORT",
-        help="on which it is asked",
+        help="on which it is asked (with --http: 80)",
     )
     create.add_argument(
         "--target-port",
@@ -44,27 +45,36 @@ def register_balancers(parser: CommandParser) -> None:
     )
     create.add_argument(
         "--backend",
-        required=True,
         action="append",
+        default=[],
         metavar="JOB",
         help="name of a job, an array or a gang; may be repeated",
     )
     create.add_argument("--protocol", choices=("tcp", "udp"), default="tcp", help="default: tcp")
     create.add_argument(
-        "--no-check", action="store_true", help="keep backends that accept no connection"
+        "--no-check",
+        dest="check",
+        action="store_false",
+        help="keep backends that accept no connection",
     )
+    add_http_options(create)
     add_output(create, OBJECT_FORMATS)
     add_output(listing)
 
 
 def _create_balancer(options: argparse.Namespace, context: CommandContext) -> int:
+    http = make_http_settings(options)
+    if options.port is None and http is None:
+        raise BadInput("--port is missing", hint="name the port on which it is asked: --port 80")
+    port = options.port or 80
     body = {
         "name": check_name(options.balancer, "name of a load balancer"),
         "protocol": options.protocol,
-        "port": options.port,
-        "target_port": options.target_port or options.port,
+        "port": port,
+        "target_port": options.target_port or port,
         "backends": options.backend,
-        "is_checked": not options.no_check,
+        "is_checked": options.check and http is None,
+        "http": http,
     }
     made = create_part(options, context, build_path(options, _KIND), body)
     if options.output != "table":
@@ -89,7 +99,9 @@ def _list_balancers(options: argparse.Namespace, context: CommandContext) -> int
 
 
 def _describe_listener(row: Row) -> str:
-    return f"{row['address']}:{row['port']}/{row['protocol']}"
+    https = row["http"] and row["http"]["https_port"]
+    protocol = row["protocol"] if row["http"] is None else "http"
+    return f"{row['address']}:{row['port']}/{protocol}" + (f", {https}/https" if https else "")
 
 
 def _list_members(row: Row) -> str | None:
@@ -103,6 +115,7 @@ COLUMNS = (
     TableColumn("BACKENDS", lambda row: ", ".join(row["backends"])),
     TableColumn("RUNNING", _list_members),
     TableColumn("CHECKED", lambda row: "yes" if row["is_checked"] else "no", wide=True),
+    TableColumn("HTTP", lambda row: "yes" if row["http"] else "no", wide=True),
     TableColumn("ID", lambda row: row["id"], wide=True),
     TableColumn("CREATED", lambda row: describe_instant(row["created_ns"]), wide=True),
 )

@@ -17,6 +17,7 @@ from gpupool.cli.network.forwards import FORWARD_VERBS, register_forwards
 from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
 from gpupool.cli.network.groups import GROUP_VERBS, register_groups
 from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
+from gpupool.cli.network.proxies import PROXY_VERBS, register_proxies
 from gpupool.cli.network.why import register_why, show_reach
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
@@ -56,6 +57,7 @@ def register(parser: CommandParser) -> None:
     register_peerings(parser)
     register_groups(parser)
     register_balancers(parser)
+    register_proxies(parser)
     register_default(parser)
     register_forwards(parser)
     register_firewall(parser)
@@ -315,6 +317,7 @@ _VERBS = {
     **PEERING_VERBS,
     **GROUP_VERBS,
     **BALANCER_VERBS,
+    **PROXY_VERBS,
     "default": set_default,
     **FORWARD_VERBS,
     **FIREWALL_VERBS,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final, Literal
+
+from gpupool.network.balancing.proxy_model import ProxyPort
 
 BalancedProtocol = Literal["tcp", "udp"]
 
@@ -24,6 +27,7 @@ class LoadBalancer:
         target_port: on which its backends serve.
         backends: DNS names of jobs; that of an array or a gang stands for all of its members.
         is_checked: whether backends that accept no connection are left out.
+        proxy: what answers HTTP for it; None: connections go to its backends as they are.
     """
 
     id: int
@@ -34,6 +38,7 @@ class LoadBalancer:
     target_port: int
     backends: tuple[str, ...]
     is_checked: bool
+    proxy: ProxyPort | None = None
 
     @property
     def address(self) -> IPv4Address:
@@ -42,4 +47,14 @@ class LoadBalancer:
 
     def has_backend(self, name: str) -> bool:
         """Whether a port with that DNS name is one of its backends."""
-        return name in self.backends or name.partition(".")[2] in self.backends
+        return has_name(self.backends, name)
+
+    @property
+    def listeners(self) -> tuple[int, ...]:
+        """Ports on which it is asked."""
+        return (self.port,) if self.proxy is None else self.proxy.listeners
+
+
+def has_name(backends: Collection[str], name: str) -> bool:
+    """Whether backends have a job with that DNS name, by itself or by its array."""
+    return name in backends or name.partition(".")[2] in backends

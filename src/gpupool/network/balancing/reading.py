@@ -9,6 +9,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.network.balancing.model import LoadBalancer
+from gpupool.network.balancing.proxy_model import ProxyPort
+from gpupool.network.balancing.proxy_reading import (
+    describe_proxy,
+    list_members,
+    make_proxy_port,
+    read_proxies,
+)
+from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.tables import load_balancers
 from gpupool.network.tables import network_ports
 from gpupool.wire.load_balancers import LoadBalancerOut, LoadBalancerPartOut
@@ -21,14 +29,20 @@ def read_balancers(
     query = sa.select(load_balancers).order_by(load_balancers.c.id)
     if network_ids is not None:
         query = query.where(load_balancers.c.network_id.in_(network_ids))
+    proxies = {row.balancer_id: row for row in read_proxies(connection, network_ids)}
     found: dict[int, list[LoadBalancer]] = defaultdict(list)
     for row in connection.execute(query):
-        found[row.network_id].append(_make_balancer(row))
+        proxy = proxies.get(row.id)
+        port = None if proxy is None else make_proxy_port(proxy)
+        found[row.network_id].append(_make_balancer(row, port))
     return found
 
 
-def describe_balancers(connection: sa.Connection, network: Any) -> list[LoadBalancerOut]:
+def describe_balancers(
+    connection: sa.Connection, network: Any, states: ProxyStates
+) -> list[LoadBalancerOut]:
     """Describe the load balancers of a network, by name."""
+    proxies = {row.balancer_id: row for row in read_proxies(connection, [network.id])}
     ports = connection.execute(
         sa.select(network_ports.c.name, network_ports.c.address)
         .where(network_ports.c.network_id == network.id)
@@ -38,7 +52,11 @@ def describe_balancers(connection: sa.Connection, network: Any) -> list[LoadBala
     found = list[LoadBalancerOut]()
     for row in connection.execute(query.order_by(load_balancers.c.name)):
         balancer = _make_balancer(row)
-        parts = [port for port in ports if balancer.has_backend(port.name)]
+        proxy = proxies.get(row.id)
+        if proxy is None:
+            parts = [port for port in ports if balancer.has_backend(port.name)]
+        else:
+            parts = [port for port, _ in list_members(connection, proxy)]
         found.append(
             LoadBalancerOut(
                 id=row.public_id,
@@ -53,13 +71,14 @@ def describe_balancers(connection: sa.Connection, network: Any) -> list[LoadBala
                 members=[
                     LoadBalancerPartOut(dns_name=port.name, address=port.address) for port in parts
                 ],
+                http=None if proxy is None else describe_proxy(connection, proxy, states),
                 created_ns=row.created_ns,
             )
         )
     return found
 
 
-def _make_balancer(row: Any) -> LoadBalancer:
+def _make_balancer(row: Any, proxy: ProxyPort | None = None) -> LoadBalancer:
     return LoadBalancer(
         row.id,
         row.public_id,
@@ -69,4 +88,5 @@ def _make_balancer(row: Any) -> LoadBalancer:
         row.target_port,
         tuple(row.backends),
         row.is_checked,
+        proxy,
     )

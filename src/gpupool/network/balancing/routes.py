@@ -6,9 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from gpupool.network.balancing.proxies import ProxyService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.routes import Reader, Tenant, TenantManager
-from gpupool.wire.load_balancers import LoadBalancerIn, LoadBalancerOut
+from gpupool.wire.load_balancers import CertificateIn, DrainIn, LoadBalancerIn, LoadBalancerOut
 
 router = APIRouter(tags=["networks"])
 
@@ -18,7 +19,13 @@ def get_balancers(request: Request) -> LoadBalancerService:
     return balancers
 
 
+def get_proxies(request: Request) -> ProxyService:
+    proxies: ProxyService = request.app.state.http_balancers
+    return proxies
+
+
 Service = Annotated[LoadBalancerService, Depends(get_balancers)]
+Proxies = Annotated[ProxyService, Depends(get_proxies)]
 
 
 @router.get("/networks/{network}/load-balancers")
@@ -48,3 +55,50 @@ def delete_load_balancer(
     """Delete a load balancer. The jobs behind it go on."""
     service.delete_balancer(caller, network, balancer, tenant)
     return Response(status_code=204)
+
+
+@router.get("/networks/{network}/load-balancers/{balancer}")
+def get_load_balancer(
+    network: str, balancer: str, proxies: Proxies, caller: Reader, tenant: Tenant = None
+) -> LoadBalancerOut:
+    """A load balancer, with the state of each job behind it where it answers HTTP."""
+    return proxies.get_balancer(caller, network, balancer, tenant)
+
+
+@router.put("/networks/{network}/load-balancers/{balancer}/certificate")
+def set_certificate(
+    network: str,
+    balancer: str,
+    body: CertificateIn,
+    proxies: Proxies,
+    caller: TenantManager,
+    tenant: Tenant = None,
+) -> LoadBalancerOut:
+    """Replace the certificate of a load balancer of HTTP. Connections go on."""
+    return proxies.set_certificate(caller, network, balancer, body, tenant)
+
+
+@router.post("/networks/{network}/load-balancers/{balancer}/drains")
+def drain_backend(
+    network: str,
+    balancer: str,
+    body: DrainIn,
+    proxies: Proxies,
+    caller: TenantManager,
+    tenant: Tenant = None,
+) -> LoadBalancerOut:
+    """Give a job behind a load balancer of HTTP no new requests."""
+    return proxies.drain(caller, network, balancer, body, tenant)
+
+
+@router.delete("/networks/{network}/load-balancers/{balancer}/drains/{job}")
+def end_drain(
+    network: str,
+    balancer: str,
+    job: str,
+    proxies: Proxies,
+    caller: TenantManager,
+    tenant: Tenant = None,
+) -> LoadBalancerOut:
+    """Give a job behind a load balancer of HTTP new requests again."""
+    return proxies.end_drain(caller, network, balancer, job, tenant)

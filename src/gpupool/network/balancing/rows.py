@@ -12,6 +12,7 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from gpupool.network.balancing.model import LoadBalancer
+from gpupool.network.balancing.proxy_model import ProxyPort
 from gpupool.network.rows import NorthboundRow
 
 #: Seconds between two probes and for an answer; failures after which a backend is left out, and
@@ -43,30 +44,46 @@ def compile_balancer(
     Args:
         ports: those of its network.
     """
+    if balancer.proxy is not None:
+        return (_make_row(balancer, _list_proxy_vips(balancer, balancer.proxy), {}, ()),)
     backends = [port for port in ports if balancer.has_backend(port.name)]
     address = f"{balancer.address}:{balancer.port}"
     targets = (f"{port.address}:{balancer.target_port}" for port in backends)
     check = f"lb-check/{balancer.key}"
-    rows = [
-        NorthboundRow(
-            "Load_Balancer",
-            key_balancer(balancer),
-            {
-                "name": f"gpupool-{balancer.key}",
-                "protocol": (balancer.protocol,),
-                "vips": {address: ",".join(sorted(targets))},
-                "ip_port_mappings": _map_probes(balancer, backends),
-                # Without a backend a client is refused at once, and does not wait.
-                "options": {"reject": "true"},
-            },
-            {"health_check": frozenset({check} if balancer.is_checked else ())},
-        )
-    ]
+    vips = {address: ",".join(sorted(targets))}
+    checks = (check,) if balancer.is_checked else ()
+    rows = [_make_row(balancer, vips, _map_probes(balancer, backends), checks)]
     if balancer.is_checked:
         rows.append(
             NorthboundRow("Load_Balancer_Health_Check", check, {"vip": address, "options": _CHECK})
         )
     return tuple(rows)
+
+
+def _make_row(
+    balancer: LoadBalancer,
+    vips: Mapping[str, str],
+    probes: Mapping[str, str],
+    checks: Iterable[str],
+) -> NorthboundRow:
+    return NorthboundRow(
+        "Load_Balancer",
+        key_balancer(balancer),
+        {
+            "name": f"gpupool-{balancer.key}",
+            "protocol": (balancer.protocol,),
+            "vips": dict(vips),
+            "ip_port_mappings": dict(probes),
+            # Without a backend a client is refused at once, and does not wait.
+            "options": {"reject": "true"},
+        },
+        {"health_check": frozenset(checks)},
+    )
+
+
+def _list_proxy_vips(balancer: LoadBalancer, proxy: ProxyPort) -> dict[str, str]:
+    """List what leads to the proxy: a second proxy would be a second target of each address."""
+    return {f"{balancer.address}:{port}": f"{proxy.address}:{port}" for port in proxy.listeners}
 
 
 def key_balancer(balancer: LoadBalancer) -> str:

@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
+from gpupool.network.balancing.proxies import check_settings, delete_proxies, insert_proxy
+from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.reading import describe_balancers
 from gpupool.network.balancing.tables import load_balancers
 from gpupool.network.lookup import FindNetwork
@@ -26,9 +28,10 @@ MOST_BALANCERS = 64
 class LoadBalancerService:
     """Load balancers of networks."""
 
-    def __init__(self, store: Store, find_network: FindNetwork) -> None:
+    def __init__(self, store: Store, find_network: FindNetwork, states: ProxyStates) -> None:
         self._store = store
         self._find_network = find_network
+        self._states = states
 
     def list_balancers(
         self, caller: Principal, name: str, tenant: str | None = None
@@ -36,7 +39,7 @@ class LoadBalancerService:
         """List the load balancers of a network by name. Raises UnknownNetwork."""
         with self._store.read() as connection:
             network = self._find_network(connection, caller, name, tenant)
-            return describe_balancers(connection, network)
+            return describe_balancers(connection, network, self._states)
 
     def create_balancer(
         self, caller: Principal, name: str, body: LoadBalancerIn, tenant: str | None = None
@@ -48,14 +51,19 @@ class LoadBalancerService:
             NameTaken: the network has a load balancer of that name.
             TooManyNetworks: the network has as many as it may.
             SubnetFull: a subnet has no address left from which backends are probed.
+            NetworkingUnavailable: one of HTTP, and networking or HAProxy is not there.
+            BadInput: settings that exclude each other, or a certificate that no server can use.
         """
         check_name(body.name, "name of a load balancer")
+        check_settings(body)
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
             _refuse_repeated(write.connection, network, body.name)
-            if body.is_checked:
+            # A proxy probes from its own address.
+            is_checked = body.is_checked and body.http is None
+            if is_checked:
                 reserve_probes(write, network.id)
-            write.insert(
+            balancer_id = write.insert(
                 load_balancers,
                 public_id=new_id("b"),
                 network_id=network.id,
@@ -64,10 +72,12 @@ class LoadBalancerService:
                 port=body.port,
                 target_port=body.target_port,
                 backends=sorted({make_dns_name(backend) for backend in body.backends}),
-                is_checked=body.is_checked,
+                is_checked=is_checked,
                 created_ns=write.now_ns,
             )
-            shown = describe_balancers(write.connection, network)
+            if body.http is not None:
+                insert_proxy(write, self._states, network, balancer_id, body.http)
+            shown = describe_balancers(write.connection, network, self._states)
             out = next(one for one in shown if one.name == body.name)
             _finish(write, "created", network, body.name)
             write.answer(201, out.model_dump(mode="json"))
@@ -82,6 +92,8 @@ class LoadBalancerService:
             ours = sa.and_(
                 load_balancers.c.network_id == network.id, load_balancers.c.name == balancer
             )
+            found = write.execute(sa.select(load_balancers.c.id).where(ours)).scalars().all()
+            delete_proxies(write, found)
             if not write.execute(load_balancers.delete().where(ours)).rowcount:
                 raise UnknownNetwork(
                     f"network {network.name} has no load balancer {balancer[:80]!r}",
@@ -93,7 +105,10 @@ class LoadBalancerService:
 
 def delete_balancers(write: WriteTransaction, network_id: int) -> None:
     """Delete the load balancers of a network that is deleted, in the caller's transaction."""
-    write.execute(load_balancers.delete().where(load_balancers.c.network_id == network_id))
+    ours = load_balancers.c.network_id == network_id
+    found = write.execute(sa.select(load_balancers.c.id).where(ours)).scalars().all()
+    delete_proxies(write, found)
+    write.execute(load_balancers.delete().where(ours))
 
 
 def renew_probes(write: WriteTransaction, network_id: int) -> None:
@@ -120,7 +135,8 @@ def reserve_probes(write: WriteTransaction, network_id: int) -> None:
 
 
 def _refuse_repeated(connection: sa.Connection, network: Any, name: str) -> None:
-    names = [one.name for one in describe_balancers(connection, network)]
+    query = sa.select(load_balancers.c.name).where(load_balancers.c.network_id == network.id)
+    names = connection.execute(query).scalars().all()
     if name in names:
         raise NameTaken(
             f"network {network.name} already has a load balancer {name!r}",

@@ -10,7 +10,7 @@ from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import parse_prefix
-from gpupool.network.engine_service import renew_uplink
+from gpupool.network.engine_service import renew_work
 from gpupool.network.firewall.reading import describe_rules
 from gpupool.network.firewall.tables import firewall_rules
 from gpupool.network.lookup import FindNetwork
@@ -67,7 +67,7 @@ class FirewallService:
                 network_id=network_id,
                 created_ns=write.now_ns,
             )
-            renew_uplink(write)
+            renew_work(write)
             write.event("network.firewall_rule_created", key)
             shown = describe_rules(write.connection, sa.true())
             out = next(one for one in shown if one.id == key)
@@ -82,7 +82,7 @@ class FirewallService:
                 raise UnknownNetwork(
                     f"no firewall rule {rule[:80]!r}", hint="gpupool network firewall-list"
                 )
-            renew_uplink(write)
+            renew_work(write)
             write.event("network.firewall_rule_deleted", rule)
             write.answer(204, None)
 

@@ -49,8 +49,13 @@ def _list_targets(
     forward: PortForward, ports: Sequence[BalancedPort], balancers: Iterable[LoadBalancer]
 ) -> list[str]:
     for balancer in balancers:
-        if balancer.name.lower() == forward.target:
+        if balancer.name.lower() != forward.target:
+            continue
+        if balancer.proxy is None:
             backends = [port for port in ports if balancer.has_backend(port.name)]
             return [f"{port.address}:{balancer.target_port}" for port in backends]
+        asked = forward.target_port
+        listener = asked if asked in balancer.listeners else balancer.port
+        return [f"{balancer.proxy.address}:{listener}"]
     jobs = [port for port in ports if forward.has_target(port.name)]
     return [f"{port.address}:{forward.target_port}" for port in jobs]

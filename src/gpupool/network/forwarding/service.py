@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork, WrongState
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Principal
-from gpupool.network.engine_service import read_open_ports, renew_uplink
+from gpupool.network.engine_service import read_open_ports, renew_work
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.lookup import FindNetwork
@@ -126,5 +126,5 @@ def _choose_port(connection: sa.Connection, body: PortForwardIn) -> int:
 def _finish(write: WriteTransaction, what: str, network: Any, port: int) -> None:
     data = {"network": network.public_id, "port": port}
     write.event(f"network.forward_{what}", network.name, tenant_id=network.tenant_id, data=data)
-    renew_uplink(write)
+    renew_work(write)
     write.announce(("network", network.id))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.server.http.certificates import certificate_check, read_validity
+from gpupool.base.certificate_dates import read_validity
+from gpupool.server.http.certificates import certificate_check
 from tests.e2e.test_cli_tls import certificate
 
 NS = 10**9

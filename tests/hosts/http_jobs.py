@@ -1,0 +1,164 @@
+"""Jobs that serve HTTP and clients that ask them, for tests of load balancers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+#: Answers with its name, or its address, and what it was asked. `/slow` takes 0.5 s, `/stream` sends a
+#: line each 0.1 s for 6 s, `/deaf` lets it take no more connections.
+SERVE = """
+import http.server, json, socket, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        if self.path == "/stream":
+            self.send_response(200)
+            self.send_header("Connection", "close")
+            self.end_headers()
+            for number in range(60):
+                self.wfile.write(b"%d\\n" % number)
+                self.wfile.flush()
+                time.sleep(0.1)
+            self.close_connection = True
+            return
+        if self.path == "/slow":
+            time.sleep(0.5)
+        body = json.dumps({"name": name, "path": self.path,
+            "headers": {name.lower(): value for name, value in self.headers.items()}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        if self.path == "/deaf":
+            self.close_connection = True
+            server.socket.close()
+    def log_message(self, *words):
+        pass
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+    own.connect(("10.0.0.1", 9))
+    name = sys.argv[2] if sys.argv[2:] else own.getsockname()[0]
+server = http.server.ThreadingHTTPServer(("", int(sys.argv[1])), Handler)
+try:
+    server.serve_forever()
+except (OSError, ValueError):
+    pass
+time.sleep(600)
+"""
+
+#: Asks a URL from so many threads until its input ends, or so often; prints the answers by name,
+#: and the failures.
+LOAD = """
+import collections, http.client, json, sys, threading
+address, path, threads, most = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+names, failures, lock = collections.Counter(), [], threading.Lock()
+ended = threading.Event()
+left = iter(range(most))
+def ask():
+    while not ended.is_set():
+        with lock:
+            if next(left, None) is None:
+                return
+        try:
+            connection = http.client.HTTPConnection(address, 80, timeout=5)
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            body = answer.read()
+            connection.close()
+            assert answer.status == 200, answer.status
+            with lock:
+                names[json.loads(body)["name"]] += 1
+        except Exception as error:
+            with lock:
+                failures.append(repr(error))
+workers = [threading.Thread(target=ask) for _ in range(threads)]
+[one.start() for one in workers]
+if most >= 10**9:
+    sys.stdin.read()
+    ended.set()
+[one.join() for one in workers]
+print(json.dumps({"names": names, "failures": failures}))
+"""
+
+
+ENDLESS = 10**9
+
+
+class Load:
+    """Requests that are made until the end of the block; then `names` and `failures` are there."""
+
+    def __init__(self, command: list[str]) -> None:
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        self.names: dict[str, int] = {}
+        self.failures: list[str] = []
+
+    def __enter__(self) -> Load:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        found = json.loads(self._process.communicate(timeout=60)[0])
+        self.names = found["names"]
+        self.failures = found["failures"]
+
+
+class Client:
+    """Programs in the namespace of a job, so that they ask as the job would."""
+
+    def __init__(self, namespace: Path) -> None:
+        self._enter = ["ip", "netns", "exec", namespace.name]
+
+    def curl(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [*self._enter, "curl", "-s", "--max-time", "10", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+    def ask(self, *words: str) -> Any:
+        """The JSON that a job answers."""
+        done = self.curl(*words)
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)
+
+    def status(self, *words: str) -> int:
+        return int(self.curl("-o", "/dev/null", "-w", "%{http_code}", *words).stdout)
+
+    def begin_load(
+        self, address: str, path: str = "/", threads: int = 4, most: int = ENDLESS
+    ) -> Load:
+        words = [address, path, str(threads), str(most)]
+        return Load([*self._enter, sys.executable, "-c", LOAD, *words])
+
+    def begin_stream(self, url: str) -> Stream:
+        return Stream([*self._enter, "curl", "-sN", "--max-time", "20", url])
+
+
+class Stream:
+    """A long answer, read while other things happen."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.lines: list[str] = []
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self.lines.extend(line.strip() for line in self._process.stdout)
+
+    def wait_for_lines(self) -> None:
+        deadline = time.monotonic() + 10
+        while not self.lines and time.monotonic() < deadline:
+            time.sleep(0.02)  # between two looks at what another thread reads
+        assert self.lines
+
+    def finish(self) -> list[str]:
+        self._thread.join(30)
+        self._process.wait(5)
+        return self.lines
