@@ -65,6 +65,7 @@ class AgentService:
     def read_work(self, node: str, after: int) -> WorkPage:
         """Read what the agent of a node has to do since the cursor; 0 lists all allocations too."""
         agent = self._fleet.find_agent(node)
+        self._engine.admit_agent(agent)
         with self._store.read() as connection:
             cursor, work = node_work.read_work(connection, agent, after)
             switches = self._fleet.modes.read_ready(connection, agent, after)

@@ -10,6 +10,7 @@ from gpupool.metering import tables as _metering
 from gpupool.network import tables as _networks
 from gpupool.network.balancing import tables as _balancing
 from gpupool.network.forwarding import tables as _forwarding
+from gpupool.network.machines import tables as _machines
 from gpupool.network.security import tables as _security
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
@@ -17,6 +18,7 @@ from gpupool.tenancy import tables as _tenancy
 ROOMS = (
     _tenancy,
     _networks,
+    _machines,
     _security,
     _balancing,
     _forwarding,
