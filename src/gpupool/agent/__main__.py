@@ -21,6 +21,7 @@ from gpupool.agent.jobs.faults import make_step_hook
 from gpupool.agent.jobs.launch import machine_file
 from gpupool.agent.labels import parse_labels
 from gpupool.agent.loop import Agent
+from gpupool.agent.network.tunnel_address import find_address_towards, read_tunnel_address
 from gpupool.agent.supervisor.log_quota import read_log_quota
 from gpupool.audit.reactions import REACTIONS
 from gpupool.base.anew import begin_anew
@@ -83,6 +84,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--fence-reaction", choices=REACTIONS, help="when a fenced job has more than its share"
     )
+    parser.add_argument(
+        "--tunnel-address",
+        metavar="ADDRESS",
+        help="IPv4 address of this machine that networks of tenants reach it at; default: "
+        "GPUPOOL_TUNNEL_ADDRESS, or the one from which it reaches the server",
+    )
     return parser
 
 
@@ -104,6 +111,9 @@ def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Agent:
         fence_reaction=options.fence_reaction,
         labels=parse_labels(options.label, tuple(probes)),
         log_quota=read_log_quota(environ),
+        tunnel_address=options.tunnel_address
+        or read_tunnel_address(environ)
+        or find_address_towards(settings.url),
     )
     return Agent(
         config, paths, lambda: Api(settings, follow=False), probes, fault=make_step_hook(environ)

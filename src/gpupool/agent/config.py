@@ -33,6 +33,7 @@ class AgentConfig:
         job_limits: Limits of jobs that ask for none.
         container_policy: What containers may have.
         log_quota: Bytes of output that the node keeps.
+        tunnel_address: Address of the machine for tunnels to others; empty: of its default route.
     """
 
     name: str
@@ -48,6 +49,7 @@ class AgentConfig:
     job_limits: JobLimits = USUAL
     container_policy: ContainerPolicy = USUAL_POLICY
     log_quota: LogQuota = field(default_factory=LogQuota)
+    tunnel_address: str = ""
 
 
 def get_default_reaction(owner_uid: int) -> str:

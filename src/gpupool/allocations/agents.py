@@ -23,7 +23,7 @@ from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import mode_switches, nodes
 from gpupool.metering.service import MeteringService
 from gpupool.network.engine_service import NetworkEngineService
-from gpupool.network.tables import network_engine
+from gpupool.network.machines.tables import network_machines
 from gpupool.store import idempotency
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 _RARE_WORK = sa.union_all(
     *(
         sa.select(table.c.work_seq).where(table.c.work_seq > sa.bindparam("after"))
-        for table in (mode_switches, network_engine)
+        for table in (mode_switches, network_machines)
     )
 ).limit(1)
 
@@ -75,6 +75,7 @@ class AgentService:
     def read_work(self, node: str, after: int) -> WorkPage:
         """Read what the agent of a node has to do since the cursor; 0 lists all allocations too."""
         agent = self._fleet.find_agent(node)
+        self._engine.admit_agent(agent)
         with self._store.read() as connection:
             cursor, work = node_work.read_work(connection, agent, after)
             switches = list[tuple[int, ModeWork]]()

@@ -100,7 +100,7 @@ class Allocations:
             store, self.networks.find_network, count_group_submissions
         )
         self.network_reaches = ReachService(store, self.networks.find_network)
-        self.network_engine = NetworkEngineService(store, owner_uid, list_agents)
+        self.network_engine = NetworkEngineService(store, owner_uid, list_agents, fleet.is_silent)
         proxies = self.network_engine.proxies
         self.load_balancers = LoadBalancerService(store, self.networks.find_network, proxies)
         self.http_balancers = ProxyService(store, self.networks.find_network, proxies)

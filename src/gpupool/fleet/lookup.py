@@ -143,6 +143,7 @@ def check_limit(limit: int) -> int:
 
 
 def list_agents(connection: sa.Connection) -> list[str]:
-    """List the agents of the pool's own nodes, not of clusters."""
-    query = sa.select(nodes.c.agent).where(nodes.c.cluster_born_ns.is_(None)).distinct()
-    return sorted(connection.execute(query).scalars())
+    """List the agents of the pool's own nodes, not of clusters; the first registered first."""
+    query = sa.select(nodes.c.agent).where(nodes.c.cluster_born_ns.is_(None))
+    query = query.group_by(nodes.c.agent).order_by(sa.func.min(nodes.c.id))
+    return list(connection.execute(query).scalars())

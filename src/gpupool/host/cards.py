@@ -12,6 +12,7 @@ from gpupool.agent.jobs.faults import make_step_hook
 from gpupool.agent.jobs.launch import machine_file
 from gpupool.agent.labels import parse_labels
 from gpupool.agent.loop import Agent
+from gpupool.agent.network.tunnel_address import read_tunnel_address
 from gpupool.agent.supervisor.log_quota import read_log_quota
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import BadMachine
@@ -75,6 +76,7 @@ class PoolCards:
             job_limits=self.job_limits,
             container_policy=self.container_policy,
             log_quota=read_log_quota(os.environ),
+            tunnel_address=read_tunnel_address(os.environ),
         )
         settings = ClientSettings(state_dir=str(paths.root))
         return Agent(

@@ -36,6 +36,10 @@ class SharingKind(StrEnum):
 NAMED_KINDS = frozenset({SharingKind.MPS})
 
 
+#: Label of nodes whose engine of networks is ready, and of claims that join a network. No label of
+#: a user has a space.
+NETWORK_LABEL = ("a ready network engine", "")
+
 #: Words for priorities; integers from -1000 to 1000 are understood as well.
 PRIORITIES: Mapping[str, int] = {"low": -100, "normal": 0, "high": 100}
 

@@ -1,13 +1,14 @@
 """The engine that carries networks: the wish is the server's, the fact is the agent's.
 
-One agent runs the databases and the switch. It learns of the wish with its work and reports how
-far it is; `reconciler` connects where the agent says.
+The agent of the centre runs the databases; every agent runs a switch. Agents learn of the wish with
+their work and report how far they are; `reconciler` connects where the centre says. The rows of the
+machines are in `machines`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,6 +19,7 @@ from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.firewall.reading import read_firewall_work
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
 from gpupool.network.forwarding.reading import read_forward_work
+from gpupool.network.machines import service as machines
 from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
 from gpupool.store.database import Store, WriteTransaction
@@ -37,28 +39,39 @@ class NetworkEngineService:
         store: Store,
         owner_uid: int | None,
         find_agents: Callable[[sa.Connection], Sequence[str]],
+        is_silent: Callable[[str], bool] = lambda _agent: False,
     ) -> None:
         """Make the service.
 
         Args:
             owner_uid: Unix user that the pool runs as; None where it is not known.
-            find_agents: returns the agents of the pool's own nodes.
+            find_agents: returns the agents of the pool's own nodes, the first registered first.
+            is_silent: whether an agent has missed its heartbeats.
         """
         self._store = store
         self._owner_uid = owner_uid
         self._find_agents = find_agents
         self.proxies = ProxyStates()
+        self._is_silent = is_silent
 
     def get_state(self) -> NetworkEngineOut:
         """Return how the engine is."""
         with self._store.read() as connection:
-            return _describe(connection)
+            out = self._describe(connection)
+        if out.state != "stopping":
+            return out
+        with self._store.write() as write:
+            # A machine that is silent by now is no longer waited for.
+            self._settle_end(write)
+            return self._describe(write.connection)
 
     def enable(self, body: NetworkEngineIn | None = None) -> NetworkEngineOut:
-        """Ask the pool's agent to run the engine. Idempotent; returns at once.
+        """Ask the pool's agents to run the engine. Idempotent; returns at once.
+
+        Another centre than before gets empty databases, which are written from the pool's.
 
         Raises:
-            NetworkingUnavailable: the pool does not run as root, or has several machines.
+            NetworkingUnavailable: the pool does not run as root, or has no such machine.
             BadAddress: the ports for tenants are no range of ports.
             StillInUse: ports that would be taken from tenants are forwarded.
         """
@@ -72,8 +85,9 @@ class NetworkEngineService:
             )
         with self._store.write() as write:
             row = _read_row(write.connection)
-            agent = self._find_agent(write.connection)
-            if row is None or row.state in ("failed", "stopping"):
+            agent = self._choose_centre(write.connection, row, None if body is None else body.node)
+            is_other = row is not None and row.agent != agent
+            if row is None or row.state in ("failed", "stopping") or is_other:
                 opened = write.execute(sa.select(network_engine.c.forward_ports)).scalar()
                 write.execute(network_engine.delete())
                 write.insert(
@@ -87,25 +101,53 @@ class NetworkEngineService:
                     forward_ports=opened or "",
                 )
                 write.event("network.enabled", agent)
-                write.announce(("node", agent), "network-engine")
+                self._bring_in(write, self._find_agents(write.connection))
+                machines.announce_machines(write)
+                write.announce("network-engine")
             if ports is not None:
                 refuse_closed_ports(write.connection, ports)
                 write.execute(network_engine.update().values(forward_ports=ports))
-            out = _describe(write.connection)
+            out = self._describe(write.connection)
             write.answer(200, out.model_dump(mode="json"))
         return out
 
-    def _find_agent(self, connection: sa.Connection) -> str:
+    def _choose_centre(self, connection: sa.Connection, row: Any, wanted: str | None) -> str:
         agents = self._find_agents(connection)
-        if len(agents) != 1:
+        if wanted is not None and wanted not in agents:
             raise NetworkingUnavailable(
-                f"networks are carried on one machine; this pool has {len(agents)}: "
-                f"{', '.join(agents[:5]) or 'none yet'}"
+                f"this pool has no machine {wanted}; it has {', '.join(agents[:5]) or 'none yet'}",
+                hint="gpupool nodes",
             )
-        return agents[0]
+        if not agents:
+            raise NetworkingUnavailable("this pool has no machine yet", hint="gpupool nodes")
+        if wanted is not None:
+            return wanted
+        return str(row.agent) if row is not None and row.agent in agents else agents[0]
+
+    def admit_agent(self, agent: str) -> None:
+        """Make a machine part of an engine that is enabled, and renew what is due. Idempotent.
+
+        Called with each first poll of an agent.
+        """
+        with self._store.read() as connection:
+            row = _read_row(connection)
+            is_wanted = row is not None and row.state != "stopping"
+            if not is_wanted or agent not in self._find_agents(connection):
+                return
+            known = machines.find_machine(connection, agent)
+            if known is not None and not machines.is_renewal_due(known, self._store.clock.now_ns()):
+                return
+        with self._store.write() as write:
+            if self._bring_in(write, [agent]):
+                machines.announce_machines(write)
+
+    def _bring_in(self, write: WriteTransaction, agents: Sequence[str]) -> bool:
+        """Admit machines with the certificates of all of them; whether something changed."""
+        has_new = machines.admit_machines(write, agents)
+        return machines.renew_certificates(write, self._store.pool_id) or has_new
 
     def disable(self) -> NetworkEngineOut:
-        """Ask the agent to end the engine and to remove all of it. Idempotent; returns at once.
+        """Ask the agents to end the engine and to remove all of it. Idempotent; returns at once.
 
         Networks stay in the pool and are carried again once it is enabled.
 
@@ -128,8 +170,10 @@ class NetworkEngineService:
                     )
                 )
                 write.event("network.disabled", row.agent)
-                write.announce(("node", row.agent), "network-engine")
-            out = _describe(write.connection)
+                machines.announce_machines(write)
+                write.announce("network-engine")
+            self._settle_end(write)
+            out = self._describe(write.connection)
             write.answer(200, out.model_dump(mode="json"))
         return out
 
@@ -137,50 +181,70 @@ class NetworkEngineService:
         self, connection: sa.Connection, agent: str, after: int
     ) -> tuple[int, NetworkEngineWork | None]:
         """Read what an agent has to do about the engine behind its cursor, and the new cursor."""
-        row = _read_row(connection)
-        if row is None or row.agent != agent or row.work_seq <= after:
+        machine = machines.find_machine(connection, agent)
+        if machine is None or machine.work_seq <= after:
             return after, None
-        want: Literal["run", "stop"] = "stop" if row.state == "stopping" else "run"
+        row = _read_row(connection)
+        if row is None or row.state == "stopping":
+            return machine.work_seq, NetworkEngineWork(want="stop")
+        shared: dict[str, Any] = {
+            "want": "run",
+            "chassis": machines.name_chassis(agent, row.agent),
+            "certificate": machines.read_certificate(machine),
+            "mtu": machines.read_largest_mtu(connection),
+        }
+        if agent != row.agent:
+            centre = machines.find_machine(connection, row.agent)
+            if centre is None or not centre.southbound:
+                # The centre's report gives it this work again.
+                return after, None
+            work = NetworkEngineWork(role="member", southbound=centre.southbound, **shared)
+            return machine.work_seq, work
         uplink = read_uplink(connection)
-        return row.work_seq, NetworkEngineWork(
-            want=want,
+        others = [one.agent for one in machines.read_machines(connection) if one.agent != agent]
+        return machine.work_seq, NetworkEngineWork(
+            members=[machines.name_chassis(other, agent) for other in others],
             uplink=_has_gateways(connection),
             forwards=read_forward_work(connection, uplink),
             firewall=read_firewall_work(connection, uplink),
             proxies=read_proxy_work(connection),
+            **shared,
         )
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
         """Apply what an agent says of the engine. Idempotent."""
         with self._store.write() as write:
             row = _read_row(write.connection)
-            if row is None or row.agent != agent:
-                return
-            if row.state == "stopping":
+            if row is None or row.state == "stopping":
                 if report.state == "stopped":
-                    # The row stays for the ports that an admin has opened.
-                    write.execute(network_engine.update().values(state="off", uplink=""))
-                    write.event("network.stopped", agent)
-                    write.announce("network-engine")
+                    machines.forget_machine(write, agent)
+                    self._settle_end(write)
                 return
             if report.state == "stopped":
                 return
-            self.proxies.replace(report.proxies, report.missing_proxy)
-            values = {
-                "state": report.state,
-                "reason": report.reason,
-                "northbound": report.northbound,
-                "uplink": report.uplink,
-            }
-            if all(getattr(row, name) == value for name, value in values.items()):
+            before = machines.find_machine(write.connection, agent)
+            if machines.note_report(write, agent, report):
+                data = {"reason": report.reason}
+                write.event(f"network.{report.state}", agent, data=data)
+                write.announce("network-engine")
+            if row.agent != agent:
                 return
-            write.execute(network_engine.update().values(**values))
-            if row.uplink != report.uplink:
-                _announce_gateways(write)
-                # The agent learns of the forwards once the addresses of gateways are known.
-                renew_work(write)
-            write.event(f"network.{report.state}", agent, data={"reason": report.reason})
-            write.announce("network-engine")
+            self.proxies.replace(report.proxies, report.missing_proxy)
+            if before is not None and before.southbound != report.southbound:
+                others = [one.agent for one in machines.read_machines(write.connection)]
+                machines.announce_machines(write, [other for other in others if other != agent])
+            _apply_centre(write, row, report)
+
+    def _settle_end(self, write: WriteTransaction) -> None:
+        """Switch the engine off once every machine that answers has ended its part."""
+        row = _read_row(write.connection)
+        left = [one.agent for one in machines.read_machines(write.connection)]
+        if row is None or row.state != "stopping" or not all(map(self._is_silent, left)):
+            return
+        # The row stays for the ports that an admin has opened.
+        write.execute(network_engine.update().values(state="off", uplink=""))
+        write.event("network.stopped", row.agent)
+        write.announce("network-engine")
 
     def check(self) -> CheckFinding:
         """Check that networks are carried; a pool that did not enable them is well."""
@@ -200,13 +264,51 @@ class NetworkEngineService:
             row = _read_row(connection)
         return row.northbound if row is not None and row.state == "ready" else None
 
+    def _describe(self, connection: sa.Connection) -> NetworkEngineOut:
+        row = _read_row(connection)
+        out = NetworkEngineOut(
+            state="off" if row is None else row.state,
+            networks=_count(connection, networks),
+            jobs=_count(connection, network_ports),
+        )
+        if row is None:
+            return out
+        out.reason = row.reason
+        out.node = row.agent
+        out.forward_ports = row.forward_ports
+        out.machines = machines.describe_machines(connection, row.agent, self._is_silent)
+        if row.state == "ready" and self._is_silent(row.agent):
+            out.state = "failed"
+            out.reason = (
+                f"the agent of {row.agent}, the centre, does not answer: traffic goes on, changes "
+                "wait; another centre: gpupool network enable --node NODE"
+            )
+        return out
+
+
+def _apply_centre(write: WriteTransaction, row: Any, report: NetworkEngineReport) -> None:
+    """Apply what the centre says to the engine's own row."""
+    values = {
+        "state": report.state,
+        "reason": report.reason,
+        "northbound": report.northbound,
+        "uplink": report.uplink,
+    }
+    if all(getattr(row, name) == value for name, value in values.items()):
+        return
+    write.execute(network_engine.update().values(**values))
+    if row.uplink != report.uplink:
+        _announce_gateways(write)
+        # The agent learns of the forwards once the addresses of gateways are known.
+        renew_work(write)
+    write.announce("network-engine")
+
 
 def renew_work(write: WriteTransaction) -> None:
     """Give the engine's agent its work again, since some of it changed. In the caller's transaction."""
     row = _read_row(write.connection)
     if row is not None:
-        write.execute(network_engine.update().values(work_seq=write.touch_ledger()))
-        write.announce(("node", row.agent))
+        machines.announce_machines(write, [row.agent])
 
 
 def read_open_ports(connection: sa.Connection) -> range:
@@ -249,15 +351,3 @@ def _read_row(connection: sa.Connection) -> Any:
 
 def _count(connection: sa.Connection, table: sa.Table) -> int:
     return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
-
-
-def _describe(connection: sa.Connection) -> NetworkEngineOut:
-    row = _read_row(connection)
-    return NetworkEngineOut(
-        state="off" if row is None else row.state,
-        reason="" if row is None else row.reason,
-        node=None if row is None else row.agent,
-        networks=_count(connection, networks),
-        jobs=_count(connection, network_ports),
-        forward_ports="" if row is None else row.forward_ports,
-    )

@@ -12,6 +12,7 @@ from gpupool.network.balancing import proxy_tables as _proxies
 from gpupool.network.balancing import tables as _balancing
 from gpupool.network.firewall import tables as _firewall
 from gpupool.network.forwarding import tables as _forwarding
+from gpupool.network.machines import tables as _machines
 from gpupool.network.security import tables as _security
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
@@ -19,6 +20,7 @@ from gpupool.tenancy import tables as _tenancy
 ROOMS = (
     _tenancy,
     _networks,
+    _machines,
     _security,
     _balancing,
     _proxies,

@@ -10,6 +10,7 @@ from gpupool.wire.common import Name, WireModel
 from gpupool.wire.firewall import FirewallWork
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
+MachineState = Literal["starting", "ready", "failed", "silent"]
 
 
 class NetworkJoinIn(WireModel):
@@ -113,12 +114,26 @@ class ReachOut(WireModel):
     hint: str = Field("", description="the command that changes it")
 
 
+class NetworkMachineOut(WireModel):
+    """A machine of the engine."""
+
+    node: str
+    role: Literal["centre", "member"] = Field(description="the centre has the databases")
+    state: MachineState
+    reason: str = ""
+    tunnel_address: str | None = Field(None, description="null: a pool of one machine has none")
+    mtu: int | None = Field(None, description="largest packet of a network that it carries")
+    datapath: str = Field("", description="system: the kernel's; netdev: a program's")
+    version: str = Field("", description="of OVN")
+
+
 class NetworkEngineOut(WireModel):
     """The engine that carries networks."""
 
     state: EngineState
     reason: str = ""
     node: str | None = Field(None, description="the node that runs its databases")
+    machines: list[NetworkMachineOut] = Field(default_factory=list)
     networks: int = 0
     jobs: int = Field(0, description="jobs in networks now")
     forward_ports: str = Field("", description="ports of its machine for tenants; empty: none")
@@ -133,6 +148,7 @@ class NetworkEngineIn(WireModel):
         description="ports of the pool's machine that tenants may forward, as 30000-30099; "
         "empty: none",
     )
+    node: Name | None = Field(None, description="the machine that becomes the centre")
 
 
 class ForwardWork(WireModel):
@@ -141,6 +157,14 @@ class ForwardWork(WireModel):
     protocol: Literal["tcp", "udp"]
     port: int
     gateway: str
+
+
+class EngineCertificate(WireModel):
+    """A machine's certificate for the databases (PEM), its key, and the authorities to trust."""
+
+    certificate: str
+    private_key: str
+    trusted: str
 
 
 class PortWork(WireModel):
@@ -212,6 +236,14 @@ class NetworkEngineWork(WireModel):
     """What an agent has to do about the engine on its machine."""
 
     want: Literal["run", "stop"]
+    role: Literal["centre", "member"] = "centre"
+    chassis: str = Field("gpupool", description="how OVN knows the machine")
+    members: list[str] = Field(
+        default_factory=list, description="for the centre: how OVN knows the other machines"
+    )
+    southbound: str = Field("", description="for a member: where it connects")
+    certificate: EngineCertificate | None = Field(None, description="null: a pool of one machine")
+    mtu: int = Field(0, description="largest packet of a network of the pool")
     uplink: bool = Field(False, description="some network has a gateway")
     forwards: list[ForwardWork] = Field(default_factory=list)
     firewall: list[FirewallWork] = Field(default_factory=list)
@@ -225,6 +257,12 @@ class NetworkEngineReport(WireModel):
     reason: str = Field("", max_length=400)
     northbound: str = Field("", max_length=200)
     uplink: str = Field("", max_length=18, description="its prefix, where one is set up")
+    tunnel: str = Field("", max_length=45, description="address of its tunnels")
+    mtu: int = Field(0, description="largest packet of a network that it carries; 0: any")
+    datapath: str = Field("", max_length=16)
+    version: str = Field("", max_length=40)
+    northbound_tls: str = Field("", max_length=200)
+    southbound: str = Field("", max_length=200)
     proxies: list[ProxyReport] = Field(default_factory=list, max_length=4096)
     missing_proxy: str = Field(
         "", max_length=80, description="the program that its machine lacks for load balancers"

@@ -1,25 +1,37 @@
 """The daemons of a network engine on one machine: their files, command lines and order.
 
-Pure but for `find_missing_programs`. All files are private to the pool, so an Open vSwitch of the
-machine is not touched.
+Pure but for `find_missing_programs`, `read_version` and `find_datapath`. All files are private to the
+pool, so an Open vSwitch of the machine is not touched.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gpupool.mechanisms.contract import HelperProcess
-from gpupool.network.gateway_rows import CHASSIS, PHYSICAL_NETWORK
+from gpupool.network.gateway_rows import PHYSICAL_NETWORK
 
 #: The bridge that jobs are plugged into: an interface of the switch's namespace.
 BRIDGE: Final = "br-int"
 #: The bridge that the cable to this machine is plugged into.
 UPLINK_BRIDGE: Final = "br-uplink"
+#: The bridge that the cable for tunnels to other machines is plugged into.
+TUNNEL_BRIDGE: Final = "br-tunnel"
+#: Files of a machine's certificate.
+PRIVATE_KEY: Final = "key.pem"
+CERTIFICATE: Final = "certificate.pem"
+TRUSTED: Final = "trusted.pem"
+#: Databases that only the centre has, with the column of their schema that says where they listen.
+CENTRE_DATABASES: Final[Mapping[str, str]] = {
+    "northbound": "db:OVN_Northbound,NB_Global,connections",
+    "southbound": "db:OVN_Southbound,SB_Global,connections",
+}
 #: Where iproute2 finds namespaces, so `ip netns` shows them to admins.
 NAMESPACES: Final = Path("/run/netns")
 
@@ -68,6 +80,20 @@ class EngineFiles:
         """Return where a database is reached."""
         return f"unix:{self.run}/{name}.sock"
 
+    @property
+    def certificates(self) -> Path:
+        """The directory of the machine's certificate."""
+        return self.data.parent / "certificates"
+
+    @property
+    def tls_options(self) -> tuple[str, ...]:
+        """Options of daemons that speak TLS. They read files again that have changed."""
+        return (
+            f"--private-key={self.certificates / PRIVATE_KEY}",
+            f"--certificate={self.certificates / CERTIFICATE}",
+            f"--ca-cert={self.certificates / TRUSTED}",
+        )
+
 
 def locate_engine(root: Path) -> EngineFiles:
     """Return the files of the engine whose directory in the agent's state is `root`."""
@@ -87,29 +113,32 @@ def find_missing_programs() -> dict[str, str]:
     return missing
 
 
-def list_create_commands(files: EngineFiles) -> dict[Path, tuple[str, ...]]:
+def list_create_commands(files: EngineFiles, *, is_centre: bool) -> dict[Path, tuple[str, ...]]:
     """Return, by the file of each database, the command that creates it."""
     commands = dict[Path, tuple[str, ...]]()
     for name, (schema, _) in _SCHEMAS.items():
-        file = files.database(name)
-        commands[file] = ("ovsdb-tool", "create", str(file), schema)
+        if is_centre or name not in CENTRE_DATABASES:
+            file = files.database(name)
+            commands[file] = ("ovsdb-tool", "create", str(file), schema)
     return commands
 
 
-def list_database_servers(files: EngineFiles) -> tuple[HelperProcess, ...]:
-    """Return the servers of the three databases."""
-    return tuple(_make_database_server(files, name) for name in _SCHEMAS)
-
-
-def list_workers(files: EngineFiles) -> tuple[HelperProcess, ...]:
-    """Return what works on the databases: the switch, the compiler and this machine's agent."""
-    switch = HelperProcess(
-        "vswitchd",
-        ("ovs-vswitchd", files.remote("switch"), *_common_options(files, "vswitchd")),
-        _make_environment(files),
-        network_namespace=str(files.namespace),
+def list_centre_databases(files: EngineFiles) -> tuple[HelperProcess, ...]:
+    """Return the servers of the databases that only the centre has."""
+    return tuple(
+        _make_database_server(files, name, f"--remote={where}", *files.tls_options)
+        for name, where in CENTRE_DATABASES.items()
     )
-    compiler = HelperProcess(
+
+
+def make_switch_database(files: EngineFiles) -> HelperProcess:
+    """Return the server of the switch's own database."""
+    return _make_database_server(files, "switch")
+
+
+def make_compiler(files: EngineFiles) -> HelperProcess:
+    """Return what compiles the northbound database to the southbound one, on the centre."""
+    return HelperProcess(
         "northd",
         (
             "ovn-northd",
@@ -120,32 +149,59 @@ def list_workers(files: EngineFiles) -> tuple[HelperProcess, ...]:
         ),
         _make_environment(files),
     )
+
+
+def list_workers(files: EngineFiles) -> tuple[HelperProcess, ...]:
+    """Return what works on every machine: the switch, and the controller that programs it."""
+    switch = HelperProcess(
+        "vswitchd",
+        ("ovs-vswitchd", files.remote("switch"), *_common_options(files, "vswitchd")),
+        _make_environment(files),
+        network_namespace=str(files.namespace),
+    )
     # Its control socket has a name of its own in OVN_RUNDIR: 23.03 knows no --unixctl.
     controller = HelperProcess(
         "controller",
         (
             "ovn-controller",
             files.remote("switch"),
+            *files.tls_options,
             f"--pidfile={files.run}/ovn-controller.pid",
             "-vconsole:warn",
         ),
         _make_environment(files),
     )
-    return (switch, compiler, controller)
+    return (switch, controller)
 
 
-def make_switch_settings(files: EngineFiles, datapath: str) -> dict[str, str]:
-    """Return `external_ids` of the switch's own row: what ovn-controller(8) reads."""
+def make_switch_settings(
+    files: EngineFiles, datapath: str, *, chassis: str, southbound: str, tunnel: str
+) -> dict[str, str]:
+    """Return `external_ids` of the switch's own row: what ovn-controller(8) reads.
+
+    Args:
+        southbound: where a member connects; empty for the centre.
+        tunnel: address of its tunnels; empty where there is one machine.
+    """
     return {
-        "system-id": CHASSIS,
-        "ovn-remote": files.remote("southbound"),
+        "system-id": chassis,
+        "ovn-remote": southbound or files.remote("southbound"),
         "ovn-bridge": BRIDGE,
         "ovn-bridge-datapath-type": datapath,
         "ovn-encap-type": "geneve",
-        "ovn-encap-ip": "127.0.0.1",
+        "ovn-encap-ip": tunnel or "127.0.0.1",
         "ovn-monitor-all": "true",
         "ovn-bridge-mappings": f"{PHYSICAL_NETWORK}:{UPLINK_BRIDGE}",
     }
+
+
+def read_version() -> str:
+    """Read the version of OVN on this machine; empty where it does not say."""
+    done = subprocess.run(
+        ["ovn-controller", "--version"], capture_output=True, text=True, timeout=10, check=False
+    )
+    first = done.stdout.partition("\n")[0]
+    return first.rpartition(" ")[2][:40]
 
 
 def find_datapath(root: Path = Path("/")) -> str:
@@ -154,13 +210,14 @@ def find_datapath(root: Path = Path("/")) -> str:
     return "system" if has_module else "netdev"
 
 
-def _make_database_server(files: EngineFiles, name: str) -> HelperProcess:
+def _make_database_server(files: EngineFiles, name: str, *options: str) -> HelperProcess:
     return HelperProcess(
         f"db-{name}",
         (
             "ovsdb-server",
             str(files.database(name)),
             f"--remote=p{files.remote(name)}",
+            *options,
             *_common_options(files, name),
         ),
         _make_environment(files),

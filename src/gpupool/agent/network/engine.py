@@ -1,5 +1,7 @@
 """The engine on this machine: its daemons started, watched, and ended without a trace.
 
+The centre has the databases; a member's controller connects to them.
+
 Each daemon runs under a supervisor of its own, so it survives the agent; the next agent finds it
 again. A daemon that ended is started again: the others wait for it, and what was forwarded goes on.
 """
@@ -11,30 +13,40 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Callable
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
 
 from gpupool.agent.jobs.helpers import HelperProcesses
+from gpupool.agent.network.centre import Centre
+from gpupool.agent.network.certificate_files import write_certificate
 from gpupool.agent.network.daemons import (
+    TUNNEL_BRIDGE,
     find_datapath,
     find_missing_programs,
     list_create_commands,
-    list_database_servers,
     list_workers,
     locate_engine,
+    make_switch_database,
     make_switch_settings,
+    read_version,
 )
 from gpupool.agent.network.job_networks import JobNetworks
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
 from gpupool.agent.network.proxies import Proxies, end_proxies
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
+from gpupool.agent.network.tunnel import INNER as TUNNEL_INNER
+from gpupool.agent.network.tunnel import Tunnel
+from gpupool.agent.network.tunnel_address import find_source_address
 from gpupool.agent.network.uplink import INNER, Uplink
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import make_directory_durably
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
+from gpupool.network.ovn.control import is_controller_connected
 from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
 
 #: What the helpers' records name as their user.
@@ -52,20 +64,30 @@ class NetworkEngine:
     """The daemons of one machine, and the thread that starts and watches them."""
 
     def __init__(
-        self, agent_dir: Path, owner_uid: int, report: Callable[[NetworkEngineReport], None]
+        self,
+        agent_dir: Path,
+        owner_uid: int,
+        report: Callable[[NetworkEngineReport], None],
+        tunnel_address: str = "",
     ) -> None:
         """Make the engine; nothing runs yet.
 
         Args:
             agent_dir: the agent's state directory.
             report: queues a report for the server; never blocks.
+            tunnel_address: which address of the machine its tunnels have; empty: that of its
+                default route.
         """
         root = agent_dir / "network"
         self._files = locate_engine(root)
         self._root = root
+        self._owner_uid = owner_uid
+        self._tunnel_address = tunnel_address
         self._helpers = _make_helpers(root, owner_uid)
         self._networks = JobNetworks(self._files)
         self._proxies = Proxies(self._files, self._helpers, self._networks)
+        self._centre = Centre(self._files, root, self._helpers)
+        self._tunnel = Tunnel(self._files, root)
         self._report = report
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
@@ -126,22 +148,18 @@ class NetworkEngine:
     def _start(self, work: NetworkEngineWork) -> NetworkEngineReport:
         """Start what does not run, and say how it is. Idempotent."""
         done = self._last
-        if done is not None and done.state == "ready":
-            return self._add_proxies(self._watch(done), work)
+        if done is not None and done.tunnel == self._find_tunnel_address(work) and done.datapath:
+            return self._add_proxies(self._watch(work, done), work)
         try:
             self._check_machine()
-            self._create_databases()
-            uplink, reason = self._start_daemons(work)
+            write_certificate(self._files, work.certificate)
+            self._create_databases(work)
+            return self._add_proxies(self._start_daemons(work), work)
         except NetworkingUnavailable as error:
             hint = f"; {error.hint}" if error.hint else ""
             return NetworkEngineReport(state="failed", reason=f"{error.message}{hint}"[:400])
         except (SupervisorError, OSError) as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
-        northbound = self._files.remote("northbound")
-        ready = NetworkEngineReport(
-            state="ready", reason=reason[:400], northbound=northbound, uplink=uplink
-        )
-        return self._add_proxies(ready, work)
 
     def _add_proxies(
         self, report: NetworkEngineReport, work: NetworkEngineWork
@@ -158,6 +176,10 @@ class NetworkEngine:
         )
 
     def _check_machine(self) -> None:
+        if self._owner_uid != 0:
+            raise NetworkingUnavailable(
+                f"networks need an agent of root; this one runs as uid {self._owner_uid}"
+            )
         missing = find_missing_programs()
         if missing:
             packages = " ".join(sorted(set(missing.values())))
@@ -166,11 +188,12 @@ class NetworkEngine:
                 hint=f"apt-get install --no-install-recommends {packages}",
             )
 
-    def _create_databases(self) -> None:
+    def _create_databases(self, work: NetworkEngineWork) -> None:
         make_directory_durably(self._files.data, mode=0o700)
         self._files.run.mkdir(mode=0o700, exist_ok=True)
         create_namespace(self._files.namespace)
-        for file, command in list_create_commands(self._files).items():
+        is_centre = work.role == "centre"
+        for file, command in list_create_commands(self._files, is_centre=is_centre).items():
             if file.exists():
                 continue
             # Made under another name first: a database that was cut short would never open.
@@ -180,30 +203,119 @@ class NetworkEngine:
             subprocess.run(arguments, check=True, capture_output=True, timeout=_START_SECONDS)
             temporary.rename(file)
 
-    def _watch(self, done: NetworkEngineReport) -> NetworkEngineReport:
+    def _watch(self, work: NetworkEngineWork, done: NetworkEngineReport) -> NetworkEngineReport:
         """Start daemons that have ended; their settings are in their databases."""
         try:
-            helpers = (*list_database_servers(self._files), *list_workers(self._files))
-            self._helpers.start(_USER, helpers)
+            self._start_processes(work)
+            self._tunnel.restore()
         except (SupervisorError, OSError) as error:
-            return NetworkEngineReport(state="failed", reason=str(error)[:400])
+            return done.model_copy(update={"state": "failed", "reason": str(error)[:400]})
+        if work.role == "member":
+            return done.model_copy(update=self._describe_connection(work))
         return done
 
-    def _start_daemons(self, work: NetworkEngineWork) -> tuple[str, str]:
-        """Start the daemons; return the prefix of the uplink, and why there is none."""
-        self._helpers.start(_USER, list_database_servers(self._files))
+    def _start_processes(self, work: NetworkEngineWork) -> None:
+        self._helpers.start(_USER, (make_switch_database(self._files),))
+        if work.role == "centre":
+            self._centre.start()
+        self._helpers.start(_USER, list_workers(self._files))
+
+    def _start_daemons(self, work: NetworkEngineWork) -> NetworkEngineReport:
+        """Start the daemons, connect them, and say how they are."""
+        address = self._find_tunnel_address(work)
+        if work.role == "member":
+            self._centre.remove()
+        datapath = find_datapath()
+        settings = make_switch_settings(
+            self._files,
+            datapath,
+            chassis=work.chassis,
+            southbound=work.southbound,
+            tunnel=address,
+        )
+        self._helpers.start(_USER, (make_switch_database(self._files),))
         ports = open_ports(self._files)
         try:
-            ports.write_settings(make_switch_settings(self._files, find_datapath()))
-            self._helpers.start(_USER, list_workers(self._files))
+            ports.write_settings(settings)
+            self._start_processes(work)
             if not ports.wait_for_bridge(_START_SECONDS):
                 raise NetworkingUnavailable(
                     f"the switch did not make its bridge within {_START_SECONDS:g} s",
                     hint=f"see the logs below {self._root / 'daemons'}",
                 )
-            return self._set_up_uplink(ports, work) if work.uplink else self._remove_uplink(ports)
+            uplink, reason = (
+                self._set_up_uplink(ports, work) if work.uplink else self._remove_uplink(ports)
+            )
+            # After the uplink, whose end stops the machine's forwarding as a whole.
+            mtu = self._set_up_tunnel(ports, work, address)
         finally:
             ports.close()
+        report = NetworkEngineReport(
+            state="ready",
+            reason=reason[:400],
+            uplink=uplink,
+            tunnel=address,
+            mtu=mtu,
+            datapath=datapath,
+            version=read_version(),
+        )
+        if work.role == "member":
+            return self._wait_for_centre(work, report)
+        places = {"northbound": self._files.remote("northbound")}
+        if address:
+            remotes = self._centre.listen(address, work)
+            places["northbound_tls"] = remotes["northbound"]
+            places["southbound"] = remotes["southbound"]
+        else:
+            self._centre.close(work)
+        return report.model_copy(update=places)
+
+    def _find_tunnel_address(self, work: NetworkEngineWork) -> str:
+        """Return the address of tunnels; empty where the pool has one machine."""
+        if work.certificate is None:
+            return ""
+        return self._tunnel_address or find_source_address()
+
+    def _set_up_tunnel(self, ports: SwitchPorts, work: NetworkEngineWork, address: str) -> int:
+        """Lay the cable for tunnels, or remove it; return the largest packet of a network."""
+        if work.certificate is None:
+            ports.remove_bridge(TUNNEL_BRIDGE)
+            self._tunnel.remove()
+            return 0
+        try:
+            named = IPv4Address(address)
+        except ValueError as error:
+            raise NetworkingUnavailable(
+                f"no IPv4 address for tunnels: {address!r}",
+                hint="set GPUPOOL_TUNNEL_ADDRESS of this machine's agent",
+            ) from error
+        mtu = self._tunnel.set_up(named, work.mtu)
+        ports.add_bridge(TUNNEL_BRIDGE, TUNNEL_INNER, find_datapath())
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._tunnel.restore():
+            if time.monotonic() >= deadline:
+                raise NetworkingUnavailable(f"the switch did not make {TUNNEL_BRIDGE}")
+            time.sleep(0.05)
+        return mtu
+
+    def _wait_for_centre(
+        self, work: NetworkEngineWork, report: NetworkEngineReport
+    ) -> NetworkEngineReport:
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            found = report.model_copy(update=self._describe_connection(work))
+            if found.state == "ready" or time.monotonic() >= deadline:
+                return found
+            time.sleep(0.1)
+
+    def _describe_connection(self, work: NetworkEngineWork) -> dict[str, str]:
+        if is_controller_connected(self._files.run):
+            return {"state": "ready", "reason": ""}
+        return {
+            "state": "starting",
+            "reason": f"not connected to the centre at {work.southbound}: traffic goes on, changes "
+            "wait",
+        }
 
     def _set_up_uplink(self, ports: SwitchPorts, work: NetworkEngineWork) -> tuple[str, str]:
         try:
@@ -244,7 +356,9 @@ def end_engine(root: Path, helpers: HelperProcesses) -> None:
     for port in namespaces.list_ports():
         namespaces.remove(port)
     end_proxies(files, helpers)
+    Centre(files, root, helpers).remove()
     helpers.release(_USER)
+    Tunnel(files, root).remove()
     Uplink(files, root).remove()
     # With the interfaces that a switch in user space leaves when it ends.
     remove_namespace(files.namespace)

@@ -12,10 +12,12 @@ from gpupool.allocations.cache.card_offers import PublishedOffers
 from gpupool.base.units import WHOLE
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.catalogue import vendor_of
+from gpupool.model.claim import NETWORK_LABEL
 from gpupool.model.device import DeviceHealth, DeviceState
 from gpupool.model.numa import read_host_capacity, read_numa_nodes, read_numa_parts
 from gpupool.model.partition import read_occupied_slots, read_profiles
 from gpupool.model.topology import Topology, read_topology
+from gpupool.network.machines.tables import network_machines
 from gpupool.scheduling import (
     CARD_STATUS,
     CardStatus,
@@ -39,8 +41,10 @@ _ROWS = (
         nodes.c.used_host_bytes,
         nodes.c.used_numa,
         nodes.c.generation.label("node_generation"),
+        network_machines.c.state.label("network_state"),
     )
     .join(nodes, nodes.c.id == devices.c.node_id)
+    .outerjoin(network_machines, network_machines.c.agent == nodes.c.agent)
     # Nodes of a Kubernetes cluster are placed on by the cluster's own controller.
     .where(nodes.c.cluster_generation.is_(None))
     .order_by(nodes.c.id, devices.c.idx)
@@ -60,7 +64,7 @@ def build_card_columns(rows: Sequence[Any]) -> CardTable:
     kind_at = {kind: n for n, kind in enumerate(kinds)}
     node_rows = tuple({row.node: row for row in rows}.values())
     node_at = {row.node: n for n, row in enumerate(node_rows)}
-    node_labels = tuple(row.labels for row in node_rows)
+    node_labels = tuple(map(_read_labels, node_rows))
 
     def build_column(value: Callable[[Any], int]) -> Ints:
         return np.fromiter(map(value, rows), dtype=np.int64, count=len(rows))
@@ -84,6 +88,15 @@ def build_card_columns(rows: Sequence[Any]) -> CardTable:
         layouts=_read_layouts(rows),
         offers=PublishedOffers(rows),
     )
+
+
+def _read_labels(row: Any) -> Mapping[str, str]:
+    """Return the labels of a node, and the one that says that jobs can join networks there."""
+    if row.network_state != "ready":
+        labels: Mapping[str, str] = row.labels
+        return labels
+    key, value = NETWORK_LABEL
+    return {**row.labels, key: value}
 
 
 def _build_numa_columns(

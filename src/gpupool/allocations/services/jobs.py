@@ -19,6 +19,7 @@ from gpupool.allocations.stop import StopService, check_ownership
 from gpupool.allocations.submission import validate
 from gpupool.allocations.submission.create import SubmissionWriter
 from gpupool.allocations.submission.idle_choice import reserve_moved_memory
+from gpupool.allocations.submission.network_join import is_network_wanted
 from gpupool.allocations.views import job as job_view
 from gpupool.allocations.views import list as job_lookup
 from gpupool.allocations.views.explain import explain_job
@@ -75,10 +76,13 @@ class JobService:
         """
         with self._store.read() as connection:
             tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
+            in_network = is_network_wanted(connection, tenant.id, body.launch)
         self._placer.refresh_cache()
         now_ns = self._store.clock.now_ns()
         body = reserve_moved_memory(body, self._idle_suspension.rules)
-        submission = validate.check_submission(body, principal, tenant, run_as, self._cache, now_ns)
+        submission = validate.check_submission(
+            body, principal, tenant, run_as, self._cache, now_ns, in_network=in_network
+        )
         answer = self._writer.create_submission(submission, principal, wait=body.wait)
         if body.attached:
             self._leases.renew_lease(submission.public_ids[0])
@@ -97,10 +101,13 @@ class JobService:
         """
         with self._store.read() as connection:
             tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
+            in_network = is_network_wanted(connection, tenant.id, body.launch)
         self._placer.refresh_cache()
         now_ns = self._store.clock.now_ns()
         body = reserve_moved_memory(body, self._idle_suspension.rules)
-        submission = validate.check_submission(body, principal, tenant, run_as, self._cache, now_ns)
+        submission = validate.check_submission(
+            body, principal, tenant, run_as, self._cache, now_ns, in_network=in_network
+        )
         plan = plan_mechanism(self._cache.build_snapshot(), submission.shape, submission.tenant)
         return PlannedOut(share=str(submission.shape), count=submission.size, **dict(plan))
 

@@ -15,6 +15,7 @@ from gpupool.model.job import LIVE
 from gpupool.network.engine_service import require_ready
 from gpupool.network.ports import NO_NETWORK, count_addresses, find_default, find_network_id
 from gpupool.network.security.membership import find_group_ids
+from gpupool.wire.submissions import LaunchIn
 
 _LIVE_STATES = [str(state) for state in sorted(LIVE)]
 
@@ -47,6 +48,22 @@ def count_group_submissions(connection: sa.Connection, network_id: int) -> Count
     return found
 
 
+def is_network_wanted(connection: sa.Connection, tenant_id: int, launch: LaunchIn) -> bool:
+    """Whether jobs of a tenant with that launch join a network, named or by default.
+
+    Raises:
+        UnknownNetwork: the tenant has no such network.
+        NetworkingUnavailable: networking is off, or its engine cannot work.
+    """
+    named = None if launch.network is None else launch.network.model_dump()
+    wanted = _choose_wanted(connection, tenant_id, {"network": named, "vm": launch.vm})
+    if wanted is None:
+        return False
+    find_network_id(connection, tenant_id, wanted["name"])
+    require_ready(connection)
+    return True
+
+
 def find_network_columns(connection: sa.Connection, submission: Submission) -> dict[str, Any]:
     """Find the network of a submission, as columns of its claims; none without one.
 
@@ -58,7 +75,7 @@ def find_network_columns(connection: sa.Connection, submission: Submission) -> d
         NetworkingUnavailable: networking is off, or its engine cannot work.
         SubnetFull: there are fewer addresses than jobs.
     """
-    wanted = _find_wanted(connection, submission)
+    wanted = _choose_wanted(connection, submission.tenant_id, submission.launch)
     if wanted is None:
         return {}
     network_id = find_network_id(connection, submission.tenant_id, wanted["name"])
@@ -78,13 +95,15 @@ def find_network_columns(connection: sa.Connection, submission: Submission) -> d
     return {"network_id": network_id, "security_groups": groups or None}
 
 
-def _find_wanted(connection: sa.Connection, submission: Submission) -> Mapping[str, Any] | None:
-    """Return what a submission names, or else its tenant's default network."""
-    named: Mapping[str, Any] | None = submission.launch.get("network")
+def _choose_wanted(
+    connection: sa.Connection, tenant_id: int, launch: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Return what a launch names, or else its tenant's default network."""
+    named: Mapping[str, Any] | None = launch.get("network")
     if named:
         return None if named["name"] == NO_NETWORK else named
     # A VM joins no network yet; its own one reaches no job.
-    if submission.launch.get("vm"):
+    if launch.get("vm"):
         return None
-    default = find_default(connection, submission.tenant_id)
+    default = find_default(connection, tenant_id)
     return None if default is None else {"name": default}

@@ -19,7 +19,7 @@ from gpupool.allocations.submission.network_join import find_network_columns
 from gpupool.allocations.submission.submission import Submission, SubmissionPart
 from gpupool.base.errors import NameTaken
 from gpupool.base.ids import new_id
-from gpupool.model.claim import ANY_CARD, Shape
+from gpupool.model.claim import ANY_CARD, NETWORK_LABEL, Shape
 from gpupool.model.gang import Gang
 from gpupool.model.job import LIVE, JobState
 from gpupool.store.database import WriteTransaction
@@ -226,6 +226,8 @@ def _describe_shape(shape: Shape) -> dict[str, Any]:
     if shape.selector == ANY_CARD:
         del fields["selector"]
     fields["needs"] = shape.needs.write()
+    # Replayed pools have no networks.
+    fields["labels"] = [label for label in shape.labels if label != NETWORK_LABEL]
     del fields["names_sharing"]  # the log says what was asked for, not how
     # A claim without a card has 0 for these.
     always = ("gpu_milli", "count")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,7 @@ from gpupool.base.errors import (
     VmRejection,
 )
 from gpupool.base.ids import check_name, new_id
-from gpupool.model.claim import PRIORITIES, Rejection, RejectionReason, Shape
+from gpupool.model.claim import NETWORK_LABEL, PRIORITIES, Rejection, RejectionReason, Shape
 from gpupool.model.container import ContainerPolicy
 from gpupool.model.gang import Gang, GangGroup
 from gpupool.model.isolation.claim_needs import IsolationKind
@@ -76,6 +77,8 @@ def check_submission(
     run_as: RunAs | None,
     cache: LedgerCache,
     now_ns: int,
+    *,
+    in_network: bool = False,
 ) -> Submission:
     """Check the request and build the submission. Writes nothing.
 
@@ -86,12 +89,15 @@ def check_submission(
         run_as: The local user that starts the command; None for the agent's own.
         cache: The cache of the ledger.
         now_ns: The ledger's time.
+        in_network: Whether its jobs join a network, so that they run where its engine is ready.
 
     Raises:
         GpupoolError: The rejection with its numbers.
     """
     view = cache.build_snapshot()
     check_part = make_part_check(body, view, tenant.name, run_as)
+    if in_network:
+        check_part = partial(_require_engine, check_part)
     shape = check_part(body.shape)
     group, parts = _build_parts(body, shape, check_part)
     check_level(shape, view.cards)
@@ -134,6 +140,12 @@ def check_submission(
     )
     _check_reach(checked, view, now_ns)
     return checked
+
+
+def _require_engine(check: Callable[[ShapeIn], Shape], asked: ShapeIn) -> Shape:
+    """Check a part of a claim whose jobs run only on nodes with an engine of networks."""
+    shape = check(asked)
+    return replace(shape, labels=tuple(sorted((*shape.labels, NETWORK_LABEL))))
 
 
 def _check_reach(submission: Submission, view: Snapshot, now_ns: int) -> None:

@@ -41,7 +41,7 @@ def register(parser: CommandParser) -> None:
     parser.about = """
     A network is a virtual private cloud (VPC) of one tenant: its jobs reach each other there, by address and by name,
     and nothing else. Networks of two tenants may have the same addresses. A job joins with --network NAME.
-    An admin enables the engine once (OVN, on the machine of the pool); a tenant-admin creates networks.
+    An admin enables the engine once (OVN, on the machines of the pool); a tenant-admin creates networks.
     """
     parser.examples = [
         "gpupool network enable",
@@ -65,11 +65,17 @@ def register(parser: CommandParser) -> None:
 
 
 def _register_engine(parser: CommandParser) -> None:
-    enable = parser.add_verb("enable", "start the engine on the machine of the pool (admins)")
+    enable = parser.add_verb("enable", "start the engine on the machines of the pool (admins)")
     enable.add_argument(
         "--forward-ports",
         metavar="FIRST-LAST",
         help="ports of the machine that tenants may forward to their jobs (default: none)",
+    )
+    enable.add_argument(
+        "--node",
+        metavar="NODE",
+        help="the machine that has the databases and the gateways (default: as before, or the "
+        "first of the pool)",
     )
     add_output(enable, OBJECT_FORMATS)
     disable = parser.add_verb("disable", "end the engine and remove all of it (admins)")
@@ -125,7 +131,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _enable_engine(options: argparse.Namespace, context: CommandContext) -> int:
-    body = {"forward_ports": options.forward_ports}
+    body = {"forward_ports": options.forward_ports, "node": options.node}
     engine = context.api.request("PUT", "network-engine", body)
     engine = _follow_engine(context, engine, {"starting"})
     _print_engine(engine, options.output)
@@ -171,12 +177,14 @@ def _print_engine(engine: dict[str, Any], output: str) -> None:
     facts: list[tuple[str, object]] = [
         ("engine", engine["state"]),
         ("reason", engine["reason"] or None),
-        ("machine", engine["node"]),
+        ("centre", engine["node"]),
         ("networks", engine["networks"]),
         ("jobs in them", engine["jobs"]),
         ("ports for tenants", engine["forward_ports"] or None),
     ]
     sys.stdout.write(format_pairs([fact for fact in facts if fact[1] is not None]) + "\n")
+    if engine["machines"]:
+        sys.stdout.write("\n" + format_table(engine["machines"], MACHINE_COLUMNS) + "\n")
 
 
 def _create_network(options: argparse.Namespace, context: CommandContext) -> int:
@@ -302,6 +310,16 @@ PORT_COLUMNS = (
     TableColumn("ADDRESS", lambda row: row["address"]),
     TableColumn("SUBNET", lambda row: row["subnet"]),
     TableColumn("MAC", lambda row: row["mac"]),
+)
+MACHINE_COLUMNS = (
+    TableColumn("NODE", lambda row: row["node"]),
+    TableColumn("ROLE", lambda row: row["role"]),
+    TableColumn("STATE", lambda row: row["state"]),
+    TableColumn("TUNNEL", lambda row: row["tunnel_address"] or "-"),
+    TableColumn("MTU", lambda row: row["mtu"] or "-", right=True),
+    TableColumn("DATAPATH", lambda row: row["datapath"] or "-"),
+    TableColumn("OVN", lambda row: row["version"] or "-"),
+    TableColumn("REASON", lambda row: row["reason"] or "-"),
 )
 _VERBS = {
     "enable": _enable_engine,

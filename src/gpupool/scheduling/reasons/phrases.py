@@ -55,7 +55,7 @@ def format_cores(cpu_milli: int) -> str:
 
 def format_labels(shape: Shape) -> str:
     """Return the labels of the shape: `zone=a and disk=nvme`."""
-    return " and ".join(f"{key}={value}" for key, value in shape.labels)
+    return " and ".join(f"{key}={value}" if value else key for key, value in shape.labels)
 
 
 def quote_name(name: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpupool.base.units import MIB, format_gpu, format_mib
 from gpupool.model.catalogue import nearest_model
-from gpupool.model.claim import Rejection, RejectionReason
+from gpupool.model.claim import NETWORK_LABEL, Rejection, RejectionReason
 from gpupool.scheduling.filtering.feasibility import CODE, FITS, ORDER, ClaimFit, list_model_vendors
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.filtering.isolation import list_offered_cards
@@ -127,7 +127,12 @@ def _explain_no_card(
             *messages.describe_all_partitioned(fit.shape, in_partitions),
         )
     if (fit.wanted == CODE[RejectionReason.LABELS]).any():
-        hint = "gpupool gpus -o wide shows each node's labels"
+        is_network = NETWORK_LABEL in fit.shape.labels
+        hint = (
+            "gpupool network status shows the engine of each node"
+            if is_network
+            else "gpupool gpus -o wide shows each node's labels"
+        )
         return _build_rejection(
             fit, free, RejectionReason.LABELS, messages.describe_no_labels(fit.shape), hint
         )

@@ -76,6 +76,9 @@ class NotingLayer:
         self.verbs.append("prepare")
         return replace(prepared, env={**prepared.env, "LAYER": "on"})
 
+    def is_recorded(self, allocation: str, state_dir: Path) -> bool:
+        return "prepare" in self.verbs and "unprepare" not in self.verbs
+
     def resize(self, view: AllocationView, state_dir: Path) -> None:
         self.verbs.append("resize")
 

@@ -1,0 +1,199 @@
+"""The machines of the engine: admitted, given certificates and work, and described.
+
+Runs in the transactions of `engine_service`. The engine's own row says which agent is the centre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from gpupool.network.gateway_rows import CHASSIS
+from gpupool.network.machines.certificates import (
+    Authority,
+    choose_issuer,
+    is_successor_due,
+    issue_certificate,
+    join_trusted,
+    make_authority,
+)
+from gpupool.network.machines.tables import network_authorities, network_machines
+from gpupool.network.tables import networks
+from gpupool.store.database import WriteTransaction
+from gpupool.wire.networks import EngineCertificate, NetworkEngineReport, NetworkMachineOut
+
+#: What a report says of its machine, as columns of the same names.
+_REPORTED: Final = (
+    "state",
+    "reason",
+    "tunnel",
+    "mtu",
+    "datapath",
+    "version",
+    "northbound",
+    "southbound",
+)
+
+
+def admit_machines(write: WriteTransaction, agents: Iterable[str]) -> bool:
+    """Make agents part of the engine; whether some were not before."""
+    known = {row.agent for row in read_machines(write.connection)}
+    new = [agent for agent in agents if agent not in known]
+    for agent in new:
+        empty = dict.fromkeys((*_REPORTED, "certificate", "private_key", "trusted"), "")
+        values = empty | {"state": "starting", "mtu": 0, "renew_ns": 0, "work_seq": 0}
+        write.insert(network_machines, agent=agent, **values)
+    return bool(new)
+
+
+def read_machines(connection: sa.Connection) -> Sequence[Any]:
+    """Read the rows of the machines, in the order of their admission."""
+    query = sa.select(network_machines).order_by(network_machines.c.id)
+    return connection.execute(query).all()
+
+
+def find_machine(connection: sa.Connection, agent: str) -> Any:
+    """Return the row of an agent's machine, or None."""
+    query = sa.select(network_machines).where(network_machines.c.agent == agent)
+    return connection.execute(query).one_or_none()
+
+
+def is_renewal_due(row: Any, now_ns: int) -> bool:
+    """Whether a machine that has a certificate needs the next one."""
+    return bool(row.certificate) and row.renew_ns <= now_ns
+
+
+def renew_certificates(write: WriteTransaction, pool: str) -> bool:
+    """Issue what machines lack or what is due, and make a successor of an old authority.
+
+    A pool of one machine needs none. Idempotent; returns whether something changed.
+
+    Raises:
+        NetworkingUnavailable: the library that makes certificates is missing.
+    """
+    machines = read_machines(write.connection)
+    if len(machines) < 2:
+        return False
+    authorities = _read_authorities(write.connection)
+    if is_successor_due(authorities, write.now_ns):
+        made = make_authority(pool, write.now_ns)
+        write.insert(network_authorities, **vars(made))
+        authorities.append(made)
+    issuer = choose_issuer(authorities, write.now_ns)
+    trusted = join_trusted(authorities, write.now_ns)
+    has_changed = False
+    for row in machines:
+        values = {} if row.trusted == trusted else {"trusted": trusted}
+        if row.renew_ns <= write.now_ns:
+            values |= vars(issue_certificate(issuer, row.agent, write.now_ns))
+        if values:
+            _update(write, row.agent, values)
+            has_changed = True
+    return has_changed
+
+
+def announce_machines(write: WriteTransaction, agents: Iterable[str] | None = None) -> None:
+    """Give machines their work again; by default all of them."""
+    chosen = [row.agent for row in read_machines(write.connection)] if agents is None else agents
+    for agent in chosen:
+        _update(write, agent, {"work_seq": write.touch_ledger()})
+        write.announce(("node", agent))
+
+
+def note_report(write: WriteTransaction, agent: str, report: NetworkEngineReport) -> bool:
+    """Write what an agent says of its machine; whether that is news.
+
+    A tunnel address that is another machine's makes the later machine fail.
+    """
+    row = find_machine(write.connection, agent)
+    if row is None:
+        return False
+    values = {name: getattr(report, name) for name in _REPORTED}
+    # The centre's own socket is in the engine's row.
+    values["northbound"] = report.northbound_tls
+    taken = sa.select(network_machines.c.agent).where(
+        network_machines.c.tunnel == report.tunnel,
+        network_machines.c.agent != agent,
+        network_machines.c.tunnel != "",
+    )
+    other = write.execute(taken.limit(1)).scalar()
+    if other is not None:
+        reason = f"{report.tunnel} is the tunnel address of {other} too; give each machine its own"
+        values |= {"state": "failed", "reason": f"{reason}: GPUPOOL_TUNNEL_ADDRESS", "tunnel": ""}
+    if all(getattr(row, name) == value for name, value in values.items()):
+        return False
+    _update(write, agent, values)
+    if row.state != values["state"]:
+        # The scheduler places jobs with a network where the engine is ready.
+        write.announce("fleet")
+    return True
+
+
+def forget_machine(write: WriteTransaction, agent: str) -> None:
+    """End the record of a machine; its certificate is forgotten with it. Idempotent."""
+    write.execute(network_machines.delete().where(network_machines.c.agent == agent))
+    write.announce("fleet")
+
+
+def read_certificate(row: Any) -> EngineCertificate | None:
+    """Return the certificate of a machine; None where it needs none."""
+    if not row.certificate:
+        return None
+    return EngineCertificate(
+        certificate=row.certificate, private_key=row.private_key, trusted=row.trusted
+    )
+
+
+def name_chassis(agent: str, centre: str) -> str:
+    """Return how OVN knows a machine: gateways are bound to the name of the centre."""
+    return CHASSIS if agent == centre else f"{CHASSIS}-{agent}"
+
+
+def read_largest_mtu(connection: sa.Connection) -> int:
+    """Return the largest packet of a network; 0 without networks."""
+    return connection.execute(sa.select(sa.func.max(networks.c.mtu))).scalar() or 0
+
+
+def read_least_mtu(connection: sa.Connection) -> int:
+    """Return the largest packet that every machine carries; 0 where none says."""
+    known = sa.select(sa.func.min(network_machines.c.mtu)).where(network_machines.c.mtu > 0)
+    return connection.execute(known).scalar() or 0
+
+
+def describe_machines(
+    connection: sa.Connection, centre: str, is_silent: Callable[[str], bool]
+) -> list[NetworkMachineOut]:
+    """Describe the machines, the centre first."""
+    rows = sorted(read_machines(connection), key=lambda row: (row.agent != centre, row.id))
+    found = list[NetworkMachineOut]()
+    for row in rows:
+        silent = is_silent(row.agent)
+        found.append(
+            NetworkMachineOut(
+                node=row.agent,
+                role="centre" if row.agent == centre else "member",
+                state="silent" if silent else row.state,
+                reason="its agent does not answer" if silent else row.reason,
+                tunnel_address=row.tunnel or None,
+                mtu=row.mtu or None,
+                datapath=row.datapath,
+                version=row.version,
+            )
+        )
+    return found
+
+
+def _read_authorities(connection: sa.Connection) -> list[Authority]:
+    query = sa.select(network_authorities).order_by(network_authorities.c.id)
+    return [
+        Authority(row.certificate, row.private_key, row.created_ns, row.expires_ns)
+        for row in connection.execute(query)
+    ]
+
+
+def _update(write: WriteTransaction, agent: str, values: dict[str, Any]) -> None:
+    write.execute(
+        network_machines.update().where(network_machines.c.agent == agent).values(**values)
+    )

@@ -1,0 +1,55 @@
+"""The engine of networks has several machines, and authorities of their certificates."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0033"
+down_revision = "0032"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "network_machines",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("agent", sa.String(63), nullable=False),
+        sa.Column("state", sa.String(16), nullable=False, comment="starting, ready, failed"),
+        sa.Column("reason", sa.String(400), nullable=False, comment="why it is in that state"),
+        sa.Column("tunnel", sa.String(45), nullable=False, comment="address of its tunnels"),
+        sa.Column(
+            "mtu", sa.Integer(), nullable=False, comment="largest packet of a network; 0: unknown"
+        ),
+        sa.Column("datapath", sa.String(16), nullable=False),
+        sa.Column("version", sa.String(40), nullable=False, comment="of OVN"),
+        sa.Column(
+            "northbound", sa.String(200), nullable=False, comment="over TLS; the centre's alone"
+        ),
+        sa.Column(
+            "southbound", sa.String(200), nullable=False, comment="over TLS; the centre's alone"
+        ),
+        sa.Column(
+            "certificate", sa.Text(), nullable=False, comment="PEM; empty: none was needed yet"
+        ),
+        sa.Column("private_key", sa.Text(), nullable=False, comment="PEM"),
+        sa.Column(
+            "trusted", sa.Text(), nullable=False, comment="PEM of the authorities that it trusts"
+        ),
+        sa.Column(
+            "renew_ns", sa.BigInteger(), nullable=False, comment="when its certificate is renewed"
+        ),
+        sa.Column("work_seq", sa.BigInteger(), nullable=False, comment="when it last had news"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_network_machines")),
+        sa.UniqueConstraint("agent", name=op.f("uq_network_machines_agent")),
+    )
+    op.create_table(
+        "network_authorities",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("certificate", sa.Text(), nullable=False, comment="PEM"),
+        sa.Column("private_key", sa.Text(), nullable=False, comment="PEM"),
+        sa.Column("created_ns", sa.BigInteger(), nullable=False),
+        sa.Column("expires_ns", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_network_authorities")),
+    )
