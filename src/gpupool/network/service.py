@@ -23,6 +23,7 @@ from gpupool.network.engine_service import renew_uplink, require_ready
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
+from gpupool.network.machines.service import check_mtu
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
 from gpupool.network.tables import network_ports, networks, subnets
@@ -79,6 +80,7 @@ class NetworkService:
             OverlappingSubnets: two of its subnets share addresses.
             NameTaken: the tenant has a network of that name.
             TooManyNetworks: the tenant has as many as it may.
+            BadQuantity: its packets do not fit into tunnels between the machines.
         """
         check_name(body.name, "network name")
         if body.name == NO_NETWORK:
@@ -89,6 +91,7 @@ class NetworkService:
         with self._store.write() as write:
             tenant = find_tenant(write.connection, caller, body.tenant or caller.tenant)
             _refuse_repeated(write.connection, tenant, body.name)
+            check_mtu(write.connection, body.mtu)
             network_id = write.insert(
                 networks,
                 public_id=new_id("v"),
