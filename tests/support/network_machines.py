@@ -70,6 +70,7 @@ class Machine:
         self.root.mkdir(mode=0o755, exist_ok=True)
         words = ["--url", url, "--name", self.name, "--work-dir", str(self.root)]
         words += ["--sim", self._describe_cards(), "--pool-id", pool_id]
+        words += ["--label", f"at={self.name}"]
         environ = {name: text for name, text in os.environ.items() if "GPUPOOL_" not in name}
         environ["GPUPOOL_TOKEN"] = token
         # nsenter(1) and not `ip netns exec`: the latter hides mounts that are made inside, as names

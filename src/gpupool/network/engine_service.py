@@ -8,6 +8,7 @@ machines are in `machines`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +21,7 @@ from gpupool.network.firewall.reading import read_firewall_work
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
 from gpupool.network.forwarding.reading import read_forward_work
 from gpupool.network.machines import service as machines
+from gpupool.network.ovn.credentials import show_certificate
 from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
 from gpupool.store.database import Store, WriteTransaction
@@ -101,6 +103,7 @@ class NetworkEngineService:
                     forward_ports=opened or "",
                 )
                 write.event("network.enabled", agent)
+                machines.clear_places(write)
                 self._bring_in(write, self._find_agents(write.connection))
                 machines.announce_machines(write)
                 write.announce("network-engine")
@@ -259,10 +262,22 @@ class NetworkEngineService:
         return warn(f"the engine is {engine.state}", "gpupool network status")
 
     def read_northbound(self) -> str | None:
-        """Return where the northbound database is; None while the engine is not ready."""
+        """Return where the northbound database is; None while the engine is not ready.
+
+        On this machine that is a socket. A centre elsewhere is reached over TLS, with a certificate
+        that this process shows from then on.
+        """
         with self._store.read() as connection:
             row = _read_row(connection)
-        return row.northbound if row is not None and row.state == "ready" else None
+            if row is None or row.state != "ready":
+                return None
+            centre = machines.find_machine(connection, row.agent)
+        is_here = Path(row.northbound.removeprefix("unix:")).exists()
+        if is_here or centre is None or not centre.northbound:
+            return str(row.northbound)
+        # As the centre itself: the databases trust every certificate of the pool's authorities.
+        show_certificate(centre.certificate, centre.private_key, centre.trusted)
+        return str(centre.northbound)
 
     def _describe(self, connection: sa.Connection) -> NetworkEngineOut:
         row = _read_row(connection)

@@ -24,6 +24,7 @@ from gpupool.network.engine_service import renew_work, require_ready
 from gpupool.network.firewall.tables import firewall_rules
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
+from gpupool.network.machines.service import check_mtu
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
@@ -81,6 +82,7 @@ class NetworkService:
             OverlappingSubnets: two of its subnets share addresses.
             NameTaken: the tenant has a network of that name.
             TooManyNetworks: the tenant has as many as it may.
+            BadQuantity: its packets do not fit into tunnels between the machines.
         """
         check_name(body.name, "network name")
         if body.name == NO_NETWORK:
@@ -91,6 +93,7 @@ class NetworkService:
         with self._store.write() as write:
             tenant = find_tenant(write.connection, caller, body.tenant or caller.tenant)
             _refuse_repeated(write.connection, tenant, body.name)
+            check_mtu(write.connection, body.mtu)
             network_id = write.insert(
                 networks,
                 public_id=new_id("v"),

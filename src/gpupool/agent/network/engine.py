@@ -91,6 +91,8 @@ class NetworkEngine:
         self._report = report
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
+        #: How the engine was when it had started with the work that it has now.
+        self._started: NetworkEngineReport | None = None
         self._news = threading.Condition()
         self._is_closing = False
         self._has_started = False
@@ -103,6 +105,7 @@ class NetworkEngine:
         with self._news:
             self._work = work
             self._last = None
+            self._started = None
             self._news.notify()
             # A thread starts once; this one watches on until the agent closes.
             if not self._has_started and not self._is_closing:
@@ -147,19 +150,23 @@ class NetworkEngine:
 
     def _start(self, work: NetworkEngineWork) -> NetworkEngineReport:
         """Start what does not run, and say how it is. Idempotent."""
-        done = self._last
-        if done is not None and done.tunnel == self._find_tunnel_address(work) and done.datapath:
+        done = self._started
+        if done is not None and done.tunnel == self._find_tunnel_address(work):
             return self._add_proxies(self._watch(work, done), work)
         try:
             self._check_machine()
             write_certificate(self._files, work.certificate)
             self._create_databases(work)
-            return self._add_proxies(self._start_daemons(work), work)
+            report = self._start_daemons(work)
         except NetworkingUnavailable as error:
             hint = f"; {error.hint}" if error.hint else ""
             return NetworkEngineReport(state="failed", reason=f"{error.message}{hint}"[:400])
         except (SupervisorError, OSError) as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
+        with self._news:
+            # Unless there is other work by now.
+            self._started = report if self._work is work else None
+        return self._add_proxies(report, work)
 
     def _add_proxies(
         self, report: NetworkEngineReport, work: NetworkEngineWork

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from gpupool.base.errors import BadQuantity
 from gpupool.network.gateway_rows import CHASSIS
 from gpupool.network.machines.certificates import (
     Authority,
@@ -102,6 +103,11 @@ def announce_machines(write: WriteTransaction, agents: Iterable[str] | None = No
         write.announce(("node", agent))
 
 
+def clear_places(write: WriteTransaction) -> None:
+    """Forget where databases are: members wait until their centre has reported it again."""
+    write.execute(network_machines.update().values(northbound="", southbound=""))
+
+
 def note_report(write: WriteTransaction, agent: str, report: NetworkEngineReport) -> bool:
     """Write what an agent says of its machine; whether that is news.
 
@@ -156,10 +162,16 @@ def read_largest_mtu(connection: sa.Connection) -> int:
     return connection.execute(sa.select(sa.func.max(networks.c.mtu))).scalar() or 0
 
 
-def read_least_mtu(connection: sa.Connection) -> int:
-    """Return the largest packet that every machine carries; 0 where none says."""
-    known = sa.select(sa.func.min(network_machines.c.mtu)).where(network_machines.c.mtu > 0)
-    return connection.execute(known).scalar() or 0
+def check_mtu(connection: sa.Connection, mtu: int) -> None:
+    """Raise BadQuantity for packets of a network that some machine cannot carry to the others."""
+    known = sa.select(network_machines.c.agent, network_machines.c.mtu)
+    known = known.where(network_machines.c.mtu > 0).order_by(network_machines.c.mtu).limit(1)
+    least = connection.execute(known).one_or_none()
+    if least is not None and mtu > least.mtu:
+        raise BadQuantity(
+            f"packets of {mtu} bytes do not fit: tunnels of {least.agent} carry {least.mtu}",
+            hint=f"--mtu {least.mtu}, or larger packets between the machines",
+        )
 
 
 def describe_machines(

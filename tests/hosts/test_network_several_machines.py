@@ -1,0 +1,296 @@
+"""One engine over three machines with the real OVN: this one and two in namespaces beside it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupool.agent.network.daemons import find_missing_programs, locate_engine
+from gpupool.base.clock import wall_ns
+from gpupool.network.machines.certificates import issue_certificate, make_authority
+from tests.e2e.pool_fixture import RealPool
+from tests.support.claims import claim_port, claimed
+from tests.support.network_machines import NUMBERS, Fabric, Machine, find_machine
+
+_MISSING = set(find_missing_programs().values())
+if shutil.which("nft") is None:
+    _MISSING.add("nftables")
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(bool(_MISSING), reason=f"needs {', '.join(sorted(_MISSING))}"),
+]
+
+#: Answers with its text and the number of bytes that it got.
+SERVE = """
+import socket
+server = socket.create_server(("", 7000))
+while True:
+    peer, _ = server.accept()
+    count = 0
+    while count < 200000:
+        count += len(peer.recv(65536))
+    peer.sendall({text!r} + b" %d" % count)
+    peer.close()
+"""
+#: Sends 200,000 bytes, so that packets are of full size, and exits with 0 for the right answer.
+ASK = """
+import socket, sys, time
+deadline = time.monotonic() + float(sys.argv[3])
+while True:
+    try:
+        peer = socket.create_connection((sys.argv[1], 7000), 3)
+        break
+    except OSError:
+        if time.monotonic() > deadline:
+            raise
+peer.sendall(b"x" * 200000)
+answer = peer.recv(100).decode()
+sys.exit(answer != sys.argv[2] + " 200000")
+"""
+DAEMONS = ("ovn-northd", "ovs-vswitchd", "ovn-controller", "ovsdb-server")
+
+
+class SeveralMachines:
+    """A pool on this machine, the centre, and two members beside it."""
+
+    def __init__(self, fabric: Fabric, root: Path) -> None:
+        self.fabric = fabric
+        self.pool = RealPool(root / "pool", "2xL40S")
+        self.pool.environ["GPUPOOL_TUNNEL_ADDRESS"] = fabric.address
+        self.members = [Machine(fabric, index, root) for index in (1, 2)]
+        self._port = claim_port()
+
+    def begin(self) -> None:
+        listen = f"{self.fabric.address}:{self._port}"
+        words = ("--sim", self.pool.sim, "--label", "at=sim-0", "--listen", listen)
+        self.pool.up(*words, "--insecure-http")
+        self._token = self.pool.do("token", "create").strip()
+        self.pool.do("network", "enable")
+        for member in self.members:
+            member.plug_in()
+            self.start_agent(member)
+
+    def start_agent(self, member: Machine) -> None:
+        member.start(f"http://{self.fabric.address}:{self._port}", self._token, "several")
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.pool.json("network", "status")
+        return found
+
+    def is_ready(self) -> bool:
+        status = self.status()
+        ready = [one for one in status["machines"] if one["state"] == "ready"]
+        return status["state"] == "ready" and len(ready) == 3
+
+    def submit(self, network: str, node: str, name: str, script: str, *words: str) -> None:
+        """Start a job with a whole card on one node: its name is that of the node's label."""
+        command = ("submit", "--network", network, "--gpu", "1", "--label", f"at={node}")
+        self.pool.do(*command, "--name", name, "--", sys.executable, "-c", script, *words)
+
+    def ask(
+        self, network: str, node: str, target: str, text: str, seconds: float = 10
+    ) -> tuple[str, int | None]:
+        """Ask a server from a node; how the job ended."""
+        self._asked = getattr(self, "_asked", 0) + 1
+        name = f"ask-{self._asked}"
+        self.submit(network, node, name, ASK, target, text, str(seconds))
+        job = self.pool.until_state(name, "done", "failed")
+        return job["state"], job["exit_code"]
+
+
+def list_processes(mark: str) -> list[int]:
+    """The daemons of one engine, by its mark."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if words and Path(words[0].decode()).name in DAEMONS and mark.encode() in b" ".join(words):
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[SeveralMachines]:
+    interfaces = set(os.listdir("/sys/class/net"))
+    root = Path(tempfile.mkdtemp(prefix="gpm-"))
+    root.chmod(0o755)
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, root)
+        fabric = Fabric(stack.enter_context(claimed("network-machines", NUMBERS)))
+        stack.callback(fabric.remove)
+        fabric.make()
+        made = SeveralMachines(fabric, root)
+        stack.callback(made.pool.do, "down", "--purge", "--yes", "--grace", "1s")
+        for member in made.members:
+            stack.callback(member.remove)
+        made.begin()
+        made.pool.until(made.is_ready, "three machines that are ready")
+        yield made
+        made.pool.stop_all()
+        made.pool.do("network", "disable", "--yes")
+        assert made.status()["machines"] == []
+        marks = [member.mark for member in made.members]
+        marks.append(locate_engine(made.pool.state_dir / "agent/network").mark)
+        for mark in marks:
+            assert list_processes(mark) == []
+            assert not list(Path("/run/netns").glob(f"gpupool-{mark}*"))
+        tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True)
+        assert not [mark for mark in marks if mark in tables.stdout]
+    assert set(os.listdir("/sys/class/net")) == interfaces
+
+
+GANG = """
+import os, socket, time
+rank = int(os.environ["GPUPOOL_GANG_RANK"])
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if rank == 0:
+    with socket.create_server(("", address[1])) as server:
+        for _ in range(2):
+            peer, _ = server.accept()
+            assert peer.recv(5) == b"hello"
+else:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(address, 3).sendall(b"hello")
+            break
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+"""
+
+
+def test_members_of_a_gang_on_three_machines_meet_by_name(machines: SeveralMachines) -> None:
+    machines.pool.do("network", "create", "gang", "--cidr", "10.0.0.0/24")
+    # Each member has both cards of a machine.
+    words = ("submit", "--network", "gang", "--gpu", "1", "--count", "2", "--gang", "3")
+    machines.pool.do(*words, "--name", "trio", "--", sys.executable, "-c", GANG)
+    ended = []
+    for rank in range(3):
+        ended.append(machines.pool.until_state(f"trio.{rank}", "done", "failed", "stopped"))
+    assert [job["state"] for job in ended] == ["done"] * 3
+    assert len({job["node"] for job in ended}) == 3
+
+
+def test_jobs_on_two_machines_meet_and_tenants_do_not(machines: SeveralMachines) -> None:
+    for network, node in (("a", "machine-1"), ("b", "machine-2")):
+        machines.pool.do("network", "create", network, "--cidr", "10.0.0.0/24")
+        machines.submit(network, node, f"server-{network}", SERVE.format(text=network.encode()))
+        machines.pool.until_state(f"server-{network}", "running")
+    # The same address in both networks, on two machines.
+    assert machines.pool.job("server-a")["address"] == machines.pool.job("server-b")["address"]
+    assert machines.pool.job("server-a")["node"] == "machine-1"
+    assert machines.ask("a", "machine-2", "server-a", "a") == ("done", 0)
+    assert machines.ask("b", "machine-1", "server-b", "b") == ("done", 0)
+    assert machines.ask("a", "sim-0", "10.0.0.2", "a") == ("done", 0)
+    assert machines.ask("b", "sim-0", "10.0.0.2", "b") == ("done", 0)
+
+
+def connect(port: int, address: str, context: ssl.SSLContext | None = None) -> str:
+    """What a database's port answers to a client: its databases, or the error's name."""
+    request = b'{"method":"list_dbs","params":[],"id":1}'
+    try:
+        with ExitStack() as stack:
+            peer = stack.enter_context(socket.create_connection((address, port), 3))
+            if context is not None:
+                peer = stack.enter_context(context.wrap_socket(peer))
+            peer.settimeout(3)
+            peer.sendall(request)
+            return peer.recv(1000).decode() or "closed"
+    except (OSError, ssl.SSLError) as error:
+        return type(error).__name__
+
+
+def test_databases_refuse_plain_tcp_and_foreign_authorities(
+    machines: SeveralMachines, tmp_path: Path
+) -> None:
+    own = machines.members[0].root / "agent/network/certificates"
+    assert {oct(file.stat().st_mode & 0o777) for file in own.iterdir()} == {"0o600"}
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    certificate = issue_certificate(make_authority("other", wall_ns()), "machine-1", wall_ns())
+    (foreign / "certificate.pem").write_text(certificate.certificate)
+    (foreign / "key.pem").write_text(certificate.private_key)
+    record = machines.pool.state_dir / "agent/network/ports"
+    for port in map(int, record.read_text().split()[1:]):
+        answers = dict[str, str]()
+        for name, directory in (("own", own), ("foreign", foreign)):
+            context = ssl.create_default_context(cafile=str(own / "trusted.pem"))
+            context.check_hostname = False
+            context.load_cert_chain(directory / "certificate.pem", directory / "key.pem")
+            answers[name] = connect(port, machines.fabric.address, context)
+        assert "OVN_" in answers["own"], answers
+        assert "OVN_" not in answers["foreign"], answers
+        assert "OVN_" not in connect(port, machines.fabric.address)
+        # Nor does another address of this machine have the port.
+        assert connect(port, "127.0.0.1") == "ConnectionRefusedError"
+
+
+def test_networks_with_larger_packets_than_tunnels_are_refused(machines: SeveralMachines) -> None:
+    refused = machines.pool.run("network", "create", "c", "--cidr", "10.1.0.0/24", "--mtu", "1443")
+    assert "carry 1442" in refused.stderr, refused.stderr
+
+
+def test_a_member_whose_agent_and_daemons_are_killed_comes_back(machines: SeveralMachines) -> None:
+    member = machines.members[0]
+    member.kill_agent()
+    # Jobs and traffic do not need the agent.
+    assert machines.ask("a", "machine-2", "server-a", "a") == ("done", 0)
+    killed = list_processes(member.mark)
+    assert len(killed) == 3
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    machines.start_agent(member)
+    machines.pool.until(
+        lambda: len(set(list_processes(member.mark)) - set(killed)) == 3, "three new daemons"
+    )
+    assert machines.ask("a", "machine-2", "server-a", "a", 20) == ("done", 0)
+
+
+def test_another_machine_becomes_the_centre(machines: SeveralMachines) -> None:
+    machines.pool.do("network", "enable", "--node", "machine-2")
+    machines.pool.until(machines.is_ready, "three machines that are ready")
+    status = machines.status()
+    assert status["node"] == "machine-2"
+    roles = {one["node"]: one["role"] for one in status["machines"]}
+    assert roles == {"machine-2": "centre", "sim-0": "member", "machine-1": "member"}
+    assert machines.ask("a", "sim-0", "server-a", "a", 20) == ("done", 0)
+    assert machines.ask("b", "machine-1", "server-b", "b", 20) == ("done", 0)
+    # Its databases end: traffic goes on, new jobs wait, and all of it comes back.
+    old = locate_engine(machines.pool.state_dir / "agent/network").mark
+    assert len(list_processes(old)) == 3
+    assert len(list_processes(machines.members[1].mark)) == 6
+    assert find_machine(status, "machine-2")["mtu"] == 1442
+
+
+def test_traffic_goes_on_without_a_centre(machines: SeveralMachines) -> None:
+    centre = machines.members[1]
+    centre.kill_agent()
+    for pid in list_processes(centre.mark):
+        if b"ovsdb-server" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    waiting = machines.pool.until(
+        lambda: find_machine(machines.status(), "machine-1")["state"] != "ready"
+        and find_machine(machines.status(), "machine-1"),
+        "a member that waits",
+    )
+    assert "not connected to the centre" in waiting["reason"]
+    machines.start_agent(centre)
+    machines.pool.until(machines.is_ready, "three machines that are ready")
+    assert machines.ask("b", "sim-0", "server-b", "b", 20) == ("done", 0)
