@@ -15,6 +15,8 @@ from gpupool.base.errors import NetworkingUnavailable, StillInUse
 from gpupool.base.health import CheckFinding, fail, warn, well
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
 from gpupool.network.forwarding.reading import read_forward_work
+from gpupool.network.limiting.reading import read_limit_work
+from gpupool.network.limiting.readings import replace_readings
 from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
 from gpupool.store.database import Store, WriteTransaction
@@ -141,6 +143,7 @@ class NetworkEngineService:
             want=want,
             uplink=_has_gateways(connection),
             forwards=read_forward_work(connection, read_uplink(connection)),
+            limits=read_limit_work(connection),
         )
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
@@ -158,6 +161,8 @@ class NetworkEngineService:
                 return
             if report.state == "stopped":
                 return
+            if report.limits is not None:
+                replace_readings(write, report.limits)
             values = {
                 "state": report.state,
                 "reason": report.reason,

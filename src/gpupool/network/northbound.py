@@ -7,7 +7,7 @@ options; a port a logical switch port that accepts packets of its own addresses 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network
 
 from gpupool.network.balancing.rows import BalancedPort, compile_balancer, key_balancer
@@ -18,6 +18,7 @@ from gpupool.network.gateway_rows import (
     key_router_port,
     list_nat_keys,
 )
+from gpupool.network.limiting.rows import compile_port_limit, key_port_limit
 from gpupool.network.model import (
     LINK_PREFIX,
     Network,
@@ -48,6 +49,8 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
         rows.append(_compile_switch_router_port(subnet))
         rows.append(_compile_dhcp(network, subnet))
         rows += [_compile_port(subnet, port) for port in ports]
+        for port in ports:
+            rows += compile_port_limit(port.key, name_port(port.key), port.bandwidth)
     for end in network.peerings:
         rows.append(_compile_peering_port(end))
         rows += [_compile_route(end, prefix) for prefix in end.prefixes]
@@ -169,7 +172,7 @@ def _key_route(end: PeeringEnd, prefix: IPv4Network) -> str:
     return f"{_key_end(end)}/{prefix}"
 
 
-def _compile_switch(network: Network, subnet: Subnet, ports: Iterable[Port]) -> NorthboundRow:
+def _compile_switch(network: Network, subnet: Subnet, ports: Sequence[Port]) -> NorthboundRow:
     ours = _keys("port", (port.key for port in ports))
     return NorthboundRow(
         "Logical_Switch",
@@ -179,6 +182,9 @@ def _compile_switch(network: Network, subnet: Subnet, ports: Iterable[Port]) -> 
             "ports": ours | {f"switch-router-port/{subnet.key}"},
             "dns_records": frozenset({f"dns/{network.key}"}),
             "load_balancer": frozenset(map(key_balancer, network.balancers)),
+            "qos_rules": frozenset(
+                key_port_limit(port.key) for port in ports if port.bandwidth.out_kbit is not None
+            ),
         },
     )
 

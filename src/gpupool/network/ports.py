@@ -20,6 +20,8 @@ from gpupool.network.addresses import (
     find_gateway,
     find_offset,
 )
+from gpupool.network.engine_service import renew_uplink
+from gpupool.network.limiting.reading import read_limits
 from gpupool.network.model import make_mac
 from gpupool.network.reading import make_domain
 from gpupool.network.security.membership import join_groups, leave_groups
@@ -96,6 +98,9 @@ def create_port(
         name=name,
     )
     join_groups(write, port_id, group_ids)
+    if read_limits(write.connection, [network_id]):
+        # The agent reads back the limits of the ports that it is sent.
+        renew_uplink(write)
     write.announce(("network", network_id))
 
 
@@ -104,7 +109,10 @@ def delete_ports(write: WriteTransaction, allocation_ids: Sequence[int]) -> None
     ours = network_ports.c.allocation_id.in_(allocation_ids)
     leave_groups(write, sa.select(network_ports.c.id).where(ours))
     gone = write.execute(network_ports.delete().where(ours).returning(network_ports.c.network_id))
-    write.announce(*{("network", network_id) for network_id in gone.scalars()})
+    network_ids = set(gone.scalars())
+    if network_ids and read_limits(write.connection, list(network_ids)):
+        renew_uplink(write)
+    write.announce(*(("network", network_id) for network_id in network_ids))
 
 
 def count_addresses(connection: sa.Connection, network_id: int) -> int:
@@ -128,8 +136,11 @@ def choose_probe(connection: sa.Connection, subnet_id: int, cidr: IPv4Network) -
 def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> dict[int, PortWork]:
     """Read what a node needs to attach allocations to networks, by the allocation's row id."""
     found = dict[int, PortWork]()
-    for row in connection.execute(_WORK, {"allocations": list(allocation_ids)}):
+    rows = connection.execute(_WORK, {"allocations": list(allocation_ids)}).all()
+    limits = read_limits(connection, [row.network_id for row in rows])
+    for row in rows:
         cidr = IPv4Network(row.cidr)
+        bandwidth = limits[row.network_id].find_port(row.name)
         found[row.allocation_id] = PortWork(
             id=row.public_id,
             network=row.network,
@@ -141,6 +152,8 @@ def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> 
             domain=make_domain(row.network_name),
             dns_name=row.name,
             has_gateway=row.has_gateway,
+            in_kbit=bandwidth.in_kbit,
+            out_kbit=bandwidth.out_kbit,
         )
     return found
 

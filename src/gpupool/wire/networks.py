@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from gpupool.wire.common import Name, WireModel
+from gpupool.wire.limits import LimitReading, LimitWork
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
 
@@ -148,6 +149,7 @@ class NetworkEngineWork(WireModel):
     want: Literal["run", "stop"]
     uplink: bool = Field(False, description="some network has a gateway")
     forwards: list[ForwardWork] = Field(default_factory=list)
+    limits: list[LimitWork] = Field(default_factory=list)
 
 
 class NetworkEngineReport(WireModel):
@@ -157,6 +159,9 @@ class NetworkEngineReport(WireModel):
     reason: str = Field("", max_length=400)
     northbound: str = Field("", max_length=200)
     uplink: str = Field("", max_length=18, description="its prefix, where one is set up")
+    limits: list[LimitReading] | None = Field(
+        None, max_length=100_000, description="every limit that it has; null: no news"
+    )
 
 
 class PortWork(WireModel):
@@ -172,3 +177,5 @@ class PortWork(WireModel):
     domain: str
     dns_name: str
     has_gateway: bool = Field(False, description="it reaches the machine's name servers")
+    in_kbit: int | None = Field(None, description="bandwidth towards it; null: no limit")
+    out_kbit: int | None = None

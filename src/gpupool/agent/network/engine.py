@@ -27,6 +27,7 @@ from gpupool.agent.network.daemons import (
     locate_engine,
     make_switch_settings,
 )
+from gpupool.agent.network.limit_watch import LimitWatch
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
 from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.agent.network.uplink import INNER, Uplink
@@ -63,6 +64,7 @@ class NetworkEngine:
         self._root = root
         self._helpers = _make_helpers(root, owner_uid)
         self._report = report
+        self._limits = LimitWatch(self._files)
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
         self._news = threading.Condition()
@@ -118,7 +120,7 @@ class NetworkEngine:
         """Start what does not run, and say how it is. Idempotent."""
         done = self._last
         if done is not None and done.state == "ready":
-            return self._watch(done)
+            return self._watch(done, work)
         try:
             self._check_machine()
             self._create_databases()
@@ -130,7 +132,11 @@ class NetworkEngine:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
         northbound = self._files.remote("northbound")
         return NetworkEngineReport(
-            state="ready", reason=reason[:400], northbound=northbound, uplink=uplink
+            state="ready",
+            reason=reason[:400],
+            northbound=northbound,
+            uplink=uplink,
+            limits=self._limits.apply(work.limits),
         )
 
     def _check_machine(self) -> None:
@@ -156,14 +162,16 @@ class NetworkEngine:
             subprocess.run(arguments, check=True, capture_output=True, timeout=_START_SECONDS)
             temporary.rename(file)
 
-    def _watch(self, done: NetworkEngineReport) -> NetworkEngineReport:
+    def _watch(self, done: NetworkEngineReport, work: NetworkEngineWork) -> NetworkEngineReport:
         """Start daemons that have ended; their settings are in their databases."""
         try:
             helpers = (*list_database_servers(self._files), *list_workers(self._files))
             self._helpers.start(_USER, helpers)
         except (SupervisorError, OSError) as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
-        return done
+        if not self._limits.is_due():
+            return done
+        return done.model_copy(update={"limits": self._limits.apply(work.limits)})
 
     def _start_daemons(self, work: NetworkEngineWork) -> tuple[str, str]:
         """Start the daemons; return the prefix of the uplink, and why there is none."""

@@ -14,6 +14,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,10 @@ from gpupool.base.errors import NetworkingUnavailable
 from gpupool.wire.networks import PortWork
 
 _CLONE_NEWNET: Final = 0x40000000
+#: Of mount(2).
+_MS_BIND: Final = 0x1000
+_MS_REC: Final = 0x4000
+_MS_SHARED: Final = 0x100000
 #: ethtool's request ETHTOOL_STXCSUM, sent by SIOCETHTOOL (linux/ethtool.h, linux/sockios.h).
 _SET_TX_CHECKSUM: Final = 0x17
 _SIOCETHTOOL: Final = 0x8946
@@ -63,7 +68,7 @@ class JobNamespaces:
         Idempotent; undoes first what a killed agent left half made.
         """
         library = import_pyroute2()
-        network = JobNetwork(self._locate(work.id), name_interface(work.id))
+        network = JobNetwork(self.locate(work.id), name_interface(work.id))
         if self._is_complete(library, network, work):
             return network
         self.remove(work.id)
@@ -87,7 +92,7 @@ class JobNamespaces:
             with enter_namespace(self._switch), import_pyroute2().IPRoute() as switch:
                 for index in switch.link_lookup(ifname=name_interface(port)):
                     switch.link("del", index=index)
-        remove_namespace(self._locate(port))
+        remove_namespace(self.locate(port))
 
     def list_ports(self) -> list[str]:
         """List the ports that have a namespace."""
@@ -97,7 +102,8 @@ class JobNamespaces:
         ours = (name for name in names if name.startswith(self._prefix))
         return sorted(name.removeprefix(self._prefix) for name in ours)
 
-    def _locate(self, port: str) -> Path:
+    def locate(self, port: str) -> Path:
+        """Return the path of the namespace of a port, whether it is there or not."""
         return NAMESPACES / f"{self._prefix}{port}"
 
     def _is_complete(self, library: Any, network: JobNetwork, work: PortWork) -> bool:
@@ -116,7 +122,31 @@ class JobNamespaces:
 def create_namespace(path: Path) -> None:
     """Make a network namespace of that name. Idempotent."""
     if not path.exists():
-        import_pyroute2().netns.create(path.name)
+        # A thread of its own, for it stays in the new namespace. pyroute2 forks for it: a child of
+        # a process with threads can wait forever for a lock that one of them had.
+        with ThreadPoolExecutor(1) as executor:
+            executor.submit(_make_namespace, path).result()
+
+
+def _make_namespace(path: Path) -> None:
+    """Put this thread into a new namespace, and bind it to a name as iproute2 does."""
+    library = ctypes.CDLL(None, use_errno=True)
+    path.parent.mkdir(exist_ok=True)
+    folder = str(path.parent).encode()
+    # Shared, so that names reach the mount namespaces of other programs (ip-netns(8)).
+    if library.mount(b"", folder, b"none", _MS_SHARED | _MS_REC, None) != 0:
+        _check_call(library.mount(folder, folder, b"none", _MS_BIND | _MS_REC, None), path)
+        _check_call(library.mount(b"", folder, b"none", _MS_SHARED | _MS_REC, None), path)
+    path.touch(mode=0, exist_ok=False)
+    _check_call(library.unshare(_CLONE_NEWNET), path)
+    here = b"/proc/thread-self/ns/net"
+    _check_call(library.mount(here, str(path).encode(), b"none", _MS_BIND, None), path)
+
+
+def _check_call(result: int, path: Path) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot make a network namespace: {os.strerror(number)}", str(path))
 
 
 def remove_namespace(path: Path) -> None:
