@@ -42,6 +42,7 @@ from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.firewall.service import FirewallService
 from gpupool.network.forwarding.service import PortForwardService
+from gpupool.network.limiting.service import BandwidthLimitService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
 from gpupool.network.security.service import SecurityGroupService
@@ -106,6 +107,7 @@ class Allocations:
         self.http_balancers = ProxyService(store, self.networks.find_network, proxies)
         self.port_forwards = PortForwardService(store, self.networks.find_network)
         self.firewall = FirewallService(store, self.networks.find_network)
+        self.bandwidth_limits = BandwidthLimitService(store, self.networks.find_network)
         self.agents = AgentService(
             store,
             fleet,

@@ -9,7 +9,7 @@ where an unusual text needs them.
 
 from __future__ import annotations
 
-from gpupool.base.errors import BadDuration, BadFraction, BadQuantity
+from gpupool.base.errors import BadBandwidth, BadDuration, BadFraction, BadQuantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,6 +117,35 @@ def _decimal(text: str) -> Decimal | None:
     except InvalidOperation:
         return None
     return value if value.is_finite() else None
+
+
+def parse_bandwidth(text: str) -> int:
+    """Parse bits per second like `20M`, `1.5G` or `300Mbit`, in kbit/s.
+
+    Raises:
+        BadBandwidth: The text is no bandwidth, or below 1M or above 100G.
+
+    >>> parse_bandwidth("20M"), parse_bandwidth("1.5G"), parse_bandwidth("300Mbit")
+    (20000, 1500000, 300000)
+    """
+    import re
+
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([MG])(?:bit(?:/s)?)?", text.strip())
+    if found is None:
+        raise BadBandwidth(
+            f"{text[:40]!r} is no bandwidth", hint="write bits per second like 20M or 1.5G"
+        )
+    number = _decimal(found[1])
+    assert number is not None
+    kbit = int(number * (1000 if found[2] == "M" else 1_000_000))
+    if not 1000 <= kbit <= 100_000_000:
+        raise BadBandwidth(f"{text[:40]} is not from 1M to 100G", hint="write it like 20M or 1.5G")
+    return kbit
+
+
+def format_bandwidth(kbit: int) -> str:
+    """Format kbit/s as Mbit/s: `20 Mbit/s`, `1.5 Mbit/s`."""
+    return f"{kbit / 1000:.10g} Mbit/s"
 
 
 def parse_gpu(text: str) -> tuple[int, int | None]:

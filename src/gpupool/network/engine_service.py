@@ -20,6 +20,8 @@ from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.firewall.reading import read_firewall_work
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
 from gpupool.network.forwarding.reading import read_forward_work
+from gpupool.network.limiting.reading import read_limit_work
+from gpupool.network.limiting.readings import merge_readings
 from gpupool.network.machines import service as machines
 from gpupool.network.ovn.credentials import show_certificate
 from gpupool.network.reading import read_uplink
@@ -195,6 +197,7 @@ class NetworkEngineService:
             "chassis": machines.name_chassis(agent, row.agent),
             "certificate": machines.read_certificate(machine),
             "mtu": machines.read_largest_mtu(connection),
+            "limits": read_limit_work(connection, gateways=agent == row.agent),
         }
         if agent != row.agent:
             centre = machines.find_machine(connection, row.agent)
@@ -225,6 +228,8 @@ class NetworkEngineService:
                 return
             if report.state == "stopped":
                 return
+            if report.limits is not None:
+                merge_readings(write, report.limits)
             before = machines.find_machine(write.connection, agent)
             if machines.note_report(write, agent, report):
                 data = {"reason": report.reason}
@@ -324,6 +329,12 @@ def renew_work(write: WriteTransaction) -> None:
     row = _read_row(write.connection)
     if row is not None:
         machines.announce_machines(write, [row.agent])
+
+
+def renew_machines(write: WriteTransaction) -> None:
+    """Give the agents of all machines of the engine their work again. In the caller's transaction."""
+    if _read_row(write.connection) is not None:
+        machines.announce_machines(write)
 
 
 def read_open_ports(connection: sa.Connection) -> range:

@@ -6,6 +6,7 @@ chassis serves, a default route, and source NAT for each subnet.
 
 from __future__ import annotations
 
+from gpupool.network.limiting.rows import compile_gateway_limit
 from gpupool.network.model import Gateway, Network, make_mac
 from gpupool.network.rows import NorthboundRow, Value
 
@@ -19,7 +20,9 @@ def compile_gateway(network: Network, gateway: Gateway) -> tuple[NorthboundRow, 
     """Compile a gateway to its rows, without the router that refers to them."""
     key = network.key
     port = f"gpupool-uplink-{key}"
+    limits = compile_gateway_limit(key, name_cable(key), gateway.bandwidth)
     rows = [
+        *limits,
         NorthboundRow(
             "Logical_Switch",
             f"uplink-switch/{key}",
@@ -28,11 +31,12 @@ def compile_gateway(network: Network, gateway: Gateway) -> tuple[NorthboundRow, 
                 "ports": frozenset({f"uplink-port/{key}", f"uplink-cable/{key}"}),
                 "dns_records": frozenset(),
                 "load_balancer": frozenset(),
+                "qos_rules": frozenset(row.key for row in limits),
             },
         ),
         _make_switch_port(
             f"uplink-cable/{key}",
-            f"{port}-cable",
+            name_cable(key),
             "localnet",
             "unknown",
             {"network_name": PHYSICAL_NETWORK},
@@ -75,6 +79,11 @@ def compile_gateway(network: Network, gateway: Gateway) -> tuple[NorthboundRow, 
             )
         )
     return tuple(rows)
+
+
+def name_cable(network: str) -> str:
+    """Return the name of the logical switch port that leads to the machine."""
+    return f"gpupool-uplink-{network}-cable"
 
 
 def key_router_port(network: Network) -> str:

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 from gpupool.network.balancing.model import LoadBalancer
 from gpupool.network.forwarding.model import PortForward
+from gpupool.network.limiting.model import UNLIMITED, Bandwidth
 from gpupool.network.security.model import SecurityGroup
 
 #: MTU inside a network whose packets are carried by Geneve over Ethernet with an MTU of 1500: OVN
@@ -48,6 +49,7 @@ class Port:
         subnet: public id of the subnet.
         name: its DNS name in the network, without the domain.
         groups: public ids of its security groups.
+        bandwidth: what it may have at most.
     """
 
     id: int
@@ -56,6 +58,7 @@ class Port:
     address: IPv4Address
     name: str
     groups: tuple[str, ...] = ()
+    bandwidth: Bandwidth = UNLIMITED
 
     @property
     def mac(self) -> str:
@@ -103,11 +106,13 @@ class Gateway:
         address: of the network's router on the uplink; its packets have it outside.
         uplink: prefix of the uplink.
         next_hop: the machine's address on the uplink.
+        bandwidth: what it may have at most.
     """
 
     address: IPv4Address
     uplink: IPv4Network
     next_hop: IPv4Address
+    bandwidth: Bandwidth = UNLIMITED
 
 
 @dataclass(frozen=True)

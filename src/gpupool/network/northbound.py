@@ -19,6 +19,7 @@ from gpupool.network.gateway_rows import (
     key_router_port,
     list_nat_keys,
 )
+from gpupool.network.limiting.rows import compile_port_limit, key_port_limit
 from gpupool.network.model import (
     LINK_PREFIX,
     Network,
@@ -53,6 +54,8 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
         rows.append(_compile_dhcp(network, subnet))
         rows += [_compile_port(subnet, port, port.mac) for port in ports]
         rows += [_compile_port(subnet, one, make_proxy_mac(one.number)) for one in here]
+        for port in ports:
+            rows += compile_port_limit(port.key, name_port(port.key), port.bandwidth)
     for end in network.peerings:
         rows.append(_compile_peering_port(end))
         rows += [_compile_route(end, prefix) for prefix in end.prefixes]
@@ -188,6 +191,11 @@ def _compile_switch(
             "ports": ours | {f"switch-router-port/{subnet.key}"},
             "dns_records": frozenset({f"dns/{network.key}"}),
             "load_balancer": frozenset(map(key_balancer, network.balancers)),
+            "qos_rules": frozenset(
+                key_port_limit(port.key)
+                for port in ports
+                if isinstance(port, Port) and port.bandwidth.out_kbit is not None
+            ),
         },
     )
 

@@ -22,7 +22,8 @@ from gpupool.network.addresses import (
 )
 from gpupool.network.balancing.proxy_reading import has_proxies
 from gpupool.network.balancing.proxy_tables import http_balancers
-from gpupool.network.engine_service import renew_work
+from gpupool.network.engine_service import renew_machines, renew_work
+from gpupool.network.limiting.reading import read_limits
 from gpupool.network.model import make_mac
 from gpupool.network.reading import make_domain
 from gpupool.network.security.membership import join_groups, leave_groups
@@ -131,6 +132,9 @@ def _announce_change(write: WriteTransaction, network_ids: Sequence[int]) -> Non
     write.announce(*(("network", network_id) for network_id in network_ids))
     if any(has_proxies(write.connection, network_id) for network_id in network_ids):
         renew_work(write)
+    if network_ids and read_limits(write.connection, network_ids):
+        # The agents read back the limits of the ports that they are sent.
+        renew_machines(write)
 
 
 def count_addresses(connection: sa.Connection, network_id: int) -> int:
@@ -155,8 +159,11 @@ def choose_probe(connection: sa.Connection, subnet_id: int, cidr: IPv4Network) -
 def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> dict[int, PortWork]:
     """Read what a node needs to attach allocations to networks, by the allocation's row id."""
     found = dict[int, PortWork]()
-    for row in connection.execute(_WORK, {"allocations": list(allocation_ids)}):
+    rows = connection.execute(_WORK, {"allocations": list(allocation_ids)}).all()
+    limits = read_limits(connection, [row.network_id for row in rows])
+    for row in rows:
         cidr = IPv4Network(row.cidr)
+        bandwidth = limits[row.network_id].find_port(row.name)
         found[row.allocation_id] = PortWork(
             id=row.public_id,
             network=row.network,
@@ -168,6 +175,8 @@ def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> 
             domain=make_domain(row.network_name),
             dns_name=row.name,
             has_gateway=row.has_gateway,
+            in_kbit=bandwidth.in_kbit,
+            out_kbit=bandwidth.out_kbit,
         )
     return found
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
@@ -12,7 +13,9 @@ import sqlalchemy as sa
 from gpupool.network.addresses import find_gateway
 from gpupool.network.balancing.reading import read_balancers
 from gpupool.network.forwarding.reading import read_forwards
-from gpupool.network.model import Network, PeeringEnd, Port, Subnet, make_gateway
+from gpupool.network.limiting.model import NetworkLimits
+from gpupool.network.limiting.reading import read_limits
+from gpupool.network.model import Gateway, Network, PeeringEnd, Port, Subnet, make_gateway
 from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
     network_engine,
@@ -54,7 +57,8 @@ def read_networks(
     rows = connection.execute(query).all()
     ids = [row.id for row in rows]
     parts = _read_subnets(connection, None if keys is None else ids)
-    ports = _read_ports(connection, None if keys is None else ids)
+    limits = read_limits(connection, None if keys is None else ids)
+    ports = _read_ports(connection, None if keys is None else ids, limits)
     ends = _read_peerings(connection, rows)
     groups = read_groups(connection, None if keys is None else ids)
     balancers = read_balancers(connection, None if keys is None else ids)
@@ -71,12 +75,18 @@ def read_networks(
             tuple(ports[row.id]),
             tuple(ends[row.id]),
             row.id,
-            make_gateway(row.id, uplink) if row.has_gateway and uplink is not None else None,
+            _make_gateway(row, uplink, limits[row.id]),
             tuple(groups[row.id]),
             tuple(balancers[row.id]),
             tuple(forwards[row.id]),
         )
     return found
+
+
+def _make_gateway(row: Row, uplink: IPv4Network | None, limits: NetworkLimits) -> Gateway | None:
+    if not row.has_gateway or uplink is None:
+        return None
+    return replace(make_gateway(row.id, uplink), bandwidth=limits.find_gateway())
 
 
 def read_uplink(connection: sa.Connection) -> IPv4Network | None:
@@ -110,7 +120,9 @@ def _read_subnets(
 
 
 def _read_ports(
-    connection: sa.Connection, network_ids: Sequence[int] | None
+    connection: sa.Connection,
+    network_ids: Sequence[int] | None,
+    limits: Mapping[int, NetworkLimits],
 ) -> dict[int, list[Port]]:
     query = (
         sa.select(network_ports, subnets.c.public_id.label("subnet"))
@@ -129,6 +141,7 @@ def _read_ports(
             IPv4Address(row.address),
             row.name,
             tuple(key for key, _ in members[row.id]),
+            limits[row.network_id].find_port(row.name),
         )
         found[row.network_id].append(port)
     return found

@@ -25,6 +25,7 @@ from gpupool.metering.routes import router as metering_router
 from gpupool.network.balancing.routes import router as balancing_router
 from gpupool.network.firewall.routes import router as firewall_router
 from gpupool.network.forwarding.routes import router as forwarding_router
+from gpupool.network.limiting.routes import router as limiting_router
 from gpupool.network.routes import router as network_router
 from gpupool.network.security.routes import router as security_router
 from gpupool.server import routes
@@ -69,6 +70,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(balancing_router),
     RouterMount(forwarding_router),
     RouterMount(firewall_router),
+    RouterMount(limiting_router),
     RouterMount(cluster_router),
     RouterMount(planning_router),
     RouterMount(reservation_router),

@@ -89,6 +89,7 @@ def compose_services(
         allocations.http_balancers,
         allocations.port_forwards,
         allocations.firewall,
+        allocations.bandwidth_limits,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

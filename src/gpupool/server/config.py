@@ -15,6 +15,7 @@ from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.firewall.service import FirewallService
 from gpupool.network.forwarding.service import PortForwardService
+from gpupool.network.limiting.service import BandwidthLimitService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
 from gpupool.network.reconciler import NetworkReconciler
@@ -59,6 +60,7 @@ class ServiceSet:
     http_balancers: ProxyService
     port_forwards: PortForwardService
     firewall: FirewallService
+    bandwidth_limits: BandwidthLimitService
     network_engine: NetworkEngineService
     network_reconciler: NetworkReconciler
     logs: JobLogs | None = None

@@ -12,6 +12,7 @@ from gpupool.network.balancing import proxy_tables as _proxies
 from gpupool.network.balancing import tables as _balancing
 from gpupool.network.firewall import tables as _firewall
 from gpupool.network.forwarding import tables as _forwarding
+from gpupool.network.limiting import tables as _limiting
 from gpupool.network.machines import tables as _machines
 from gpupool.network.security import tables as _security
 from gpupool.store.tables import metadata
@@ -26,6 +27,7 @@ ROOMS = (
     _proxies,
     _forwarding,
     _firewall,
+    _limiting,
     _fleet,
     _metering,
     _allocations,

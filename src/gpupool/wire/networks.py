@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gpupool.wire.common import Name, WireModel
 from gpupool.wire.firewall import FirewallWork
+from gpupool.wire.limits import LimitReading, LimitWork
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
 MachineState = Literal["starting", "ready", "failed", "silent"]
@@ -180,6 +181,8 @@ class PortWork(WireModel):
     domain: str
     dns_name: str
     has_gateway: bool = Field(False, description="it reaches the machine's name servers")
+    in_kbit: int | None = Field(None, description="bandwidth towards it; null: no limit")
+    out_kbit: int | None = None
 
 
 class ProxyServerWork(WireModel):
@@ -248,6 +251,7 @@ class NetworkEngineWork(WireModel):
     forwards: list[ForwardWork] = Field(default_factory=list)
     firewall: list[FirewallWork] = Field(default_factory=list)
     proxies: list[ProxyWork] = Field(default_factory=list)
+    limits: list[LimitWork] = Field(default_factory=list)
 
 
 class NetworkEngineReport(WireModel):
@@ -267,3 +271,8 @@ class NetworkEngineReport(WireModel):
     missing_proxy: str = Field(
         "", max_length=80, description="the program that its machine lacks for load balancers"
     )
+    limits: list[LimitReading] | None = Field(
+        None, max_length=100_000, description="every limit that it has; null: no news"
+    )
+    in_kbit: int | None = Field(None, description="bandwidth towards it; null: no limit")
+    out_kbit: int | None = None

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpupool.base.errors import BadDuration, BadFraction, BadQuantity
+from gpupool.base.errors import BadBandwidth, BadDuration, BadFraction, BadQuantity
 from gpupool.base.units import (
     GIB,
     MIB,
+    format_bandwidth,
     format_duration,
     format_gpu,
     format_share,
+    parse_bandwidth,
     parse_duration,
     parse_gpu,
     parse_memory,
@@ -119,3 +121,22 @@ def test_since_understands_ages_months_and_iso_times() -> None:
 )
 def test_durations_read_like_a_clock(seconds: int, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "kbit"),
+    [("20M", 20_000), ("1.5G", 1_500_000), (" 300Mbit/s ", 300_000), ("100G", 100_000_000)],
+)
+def test_bandwidth_is_bits_per_second(text: str, kbit: int) -> None:
+    assert parse_bandwidth(text) == kbit
+
+
+@pytest.mark.parametrize("text", ["20", "20k", "20MB", "0.5M", "101G", "-1M", "", "1e3M", "nanM"])
+def test_what_is_no_bandwidth_is_refused(text: str) -> None:
+    with pytest.raises(BadBandwidth):
+        parse_bandwidth(text)
+
+
+def test_bandwidth_is_shown_in_mbit() -> None:
+    shown = [format_bandwidth(kbit) for kbit in (20_000, 1500, 100_000_000)]
+    assert shown == ["20 Mbit/s", "1.5 Mbit/s", "100000 Mbit/s"]

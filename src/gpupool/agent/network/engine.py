@@ -34,6 +34,7 @@ from gpupool.agent.network.daemons import (
     read_version,
 )
 from gpupool.agent.network.job_networks import JobNetworks
+from gpupool.agent.network.limit_watch import LimitWatch
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
 from gpupool.agent.network.proxies import Proxies, end_proxies
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
@@ -47,6 +48,7 @@ from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.network.ovn.control import is_controller_connected
+from gpupool.wire.limits import LimitReading
 from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
 
 #: What the helpers' records name as their user.
@@ -89,6 +91,9 @@ class NetworkEngine:
         self._centre = Centre(self._files, root, self._helpers)
         self._tunnel = Tunnel(self._files, root)
         self._report = report
+        self._limits = LimitWatch(self._files)
+        #: What was read back of limits at the last look.
+        self._readings: list[LimitReading] | None = None
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
         #: How the engine was when it had started with the work that it has now.
@@ -126,7 +131,8 @@ class NetworkEngine:
     def _run(self) -> None:
         while (work := self._take_work()) is not None:
             with mark_busy(6 * _START_SECONDS):
-                self._tell(self._stop() if work.want == "stop" else self._start(work))
+                report = self._stop() if work.want == "stop" else self._start(work)
+            self._tell(work, report)
             self._thread.mark_well()
 
     def _take_work(self) -> NetworkEngineWork | None:
@@ -141,10 +147,12 @@ class NetworkEngine:
         work = self._work
         return _PROXY_SECONDS if work is not None and work.proxies else _LOOK_SECONDS
 
-    def _tell(self, report: NetworkEngineReport) -> None:
+    def _tell(self, work: NetworkEngineWork, report: NetworkEngineReport) -> None:
         with self._news:
             is_news = report != self._last
-            self._last = report
+            # News that came meanwhile are still to be done: the report is not about them.
+            if self._work is work:
+                self._last = report
         if is_news:
             self._report(report)
 
@@ -152,7 +160,7 @@ class NetworkEngine:
         """Start what does not run, and say how it is. Idempotent."""
         done = self._started
         if done is not None and done.tunnel == self._find_tunnel_address(work):
-            return self._add_proxies(self._watch(work, done), work)
+            return self._add_parts(self._watch(work, done), work)
         try:
             self._check_machine()
             write_certificate(self._files, work.certificate)
@@ -166,19 +174,25 @@ class NetworkEngine:
         with self._news:
             # Unless there is other work by now.
             self._started = report if self._work is work else None
-        return self._add_proxies(report, work)
+        return self._add_parts(report, work, is_news=True)
 
-    def _add_proxies(
-        self, report: NetworkEngineReport, work: NetworkEngineWork
+    def _add_parts(
+        self, report: NetworkEngineReport, work: NetworkEngineWork, *, is_news: bool = False
     ) -> NetworkEngineReport:
-        """Run the proxies that are wanted, and say how they are. A dead one is restarted."""
+        """Run the proxies and enforce the limits that are wanted, and say how they are.
+
+        A dead proxy is restarted, a limit that the switch has lost is set again.
+        """
         if report.state != "ready":
             return report
         self._proxies.apply(work.proxies)
+        if is_news or self._limits.is_due():
+            self._readings = self._limits.apply(work.limits)
         return report.model_copy(
             update={
                 "proxies": self._proxies.read_reports(work.proxies),
                 "missing_proxy": self._proxies.missing_program,
+                "limits": self._readings,
             }
         )
 

@@ -10,12 +10,14 @@ from typing import Final
 
 from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.namespaces import JobNamespaces, JobNetwork, name_interface
+from gpupool.agent.network.port_limits import PortLimits
 from gpupool.agent.network.proxy_drains import ProxyDrains, is_proxy
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.uplink import read_name_servers
 from gpupool.agent.supervisor.client import BindMount, JobSpec
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.northbound import name_port
+from gpupool.wire.limits import LimitWork
 from gpupool.wire.networks import PortWork
 
 #: Seconds in which the engine has to have a new port in force.
@@ -31,6 +33,7 @@ class JobNetworks:
         self._files = files
         self._namespaces = JobNamespaces(files)
         self.drains = ProxyDrains(files)
+        self._limits = PortLimits(files)
         self._lock = threading.Lock()
         self._ports: SwitchPorts | None = None
 
@@ -58,6 +61,8 @@ class JobNetworks:
         ports = self._open()
         try:
             ports.add(network.interface, name_port(work.id), _PORT_SECONDS)
+            # Before its first packet; the engine reads it back, and does it again where it is lost.
+            self._limits.shape_port(ports, _make_limit(work))
         except NetworkingUnavailable:
             # The switch's database may have been started again at the same place.
             self._forget(ports)
@@ -98,6 +103,10 @@ class JobNetworks:
             if self._ports is ports:
                 self._ports.close()
                 self._ports = None
+
+
+def _make_limit(work: PortWork) -> LimitWork:
+    return LimitWork(key=work.id, subject="port", in_kbit=work.in_kbit, out_kbit=work.out_kbit)
 
 
 def make_resolv_conf(work: PortWork) -> str:

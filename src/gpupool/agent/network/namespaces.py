@@ -23,6 +23,10 @@ from gpupool.base.errors import NetworkingUnavailable
 from gpupool.wire.networks import PortWork
 
 _CLONE_NEWNET: Final = 0x40000000
+#: Of mount(2).
+_MS_BIND: Final = 0x1000
+_MS_REC: Final = 0x4000
+_MS_SHARED: Final = 0x100000
 #: ethtool's request ETHTOOL_STXCSUM, sent by SIOCETHTOOL (linux/ethtool.h, linux/sockios.h).
 _SET_TX_CHECKSUM: Final = 0x17
 _SIOCETHTOOL: Final = 0x8946
@@ -63,7 +67,7 @@ class JobNamespaces:
         Idempotent; undoes first what a killed agent left half made.
         """
         library = import_pyroute2()
-        network = JobNetwork(self._locate(work.id), name_interface(work.id))
+        network = JobNetwork(self.locate(work.id), name_interface(work.id))
         if self._is_complete(library, network, work):
             return network
         self._clear(work.id)
@@ -86,7 +90,7 @@ class JobNamespaces:
         """
         # Removing the cable here would wait for the kernel, 13 ms and more, before the job's end is
         # reported.
-        remove_namespace(self._locate(port))
+        remove_namespace(self.locate(port))
 
     def _clear(self, port: str) -> None:
         """Remove the namespace of a port and its cable at once. Idempotent."""
@@ -94,7 +98,7 @@ class JobNamespaces:
             with enter_namespace(self._switch), import_pyroute2().IPRoute() as switch:
                 for index in switch.link_lookup(ifname=name_interface(port)):
                     switch.link("del", index=index)
-        remove_namespace(self._locate(port))
+        remove_namespace(self.locate(port))
 
     def list_ports(self) -> list[str]:
         """List the ports that have a namespace."""
@@ -104,7 +108,8 @@ class JobNamespaces:
         ours = (name for name in names if name.startswith(self._prefix))
         return sorted(name.removeprefix(self._prefix) for name in ours)
 
-    def _locate(self, port: str) -> Path:
+    def locate(self, port: str) -> Path:
+        """Return the path of the namespace of a port, whether it is there or not."""
         return NAMESPACES / f"{self._prefix}{port}"
 
     def _is_complete(self, library: Any, network: JobNetwork, work: PortWork) -> bool:

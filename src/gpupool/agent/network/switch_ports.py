@@ -7,14 +7,16 @@ import time
 from typing import Any, Final
 
 from gpupool.agent.network.daemons import BRIDGE, UPLINK_BRIDGE, EngineFiles
+from gpupool.agent.network.shaping import find_shaped_bytes
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.ovn.session import OvsdbSession
 
 _TABLES: Final = {
     "Open_vSwitch": ("bridges", "external_ids", "next_cfg", "cur_cfg"),
     "Bridge": ("name", "ports", "datapath_type", "fail_mode"),
-    "Port": ("name", "interfaces", "external_ids"),
-    "Interface": ("name", "type", "external_ids", "error"),
+    "Port": ("name", "interfaces", "external_ids", "qos"),
+    "Interface": ("name", "type", "external_ids", "error", "ofport"),
+    "QoS": ("type", "other_config", "external_ids"),
 }
 #: Marks our ports, and names the port of the pool that each one is.
 OWNER: Final = "gpupool-port"
@@ -153,10 +155,52 @@ class SwitchPorts:
             if bridge is not None:
                 bridge.delvalue("ports", row)
             row.delete()
+            # A row of its own right: it would stay behind.
+            shape = self._find_shape(interface)
+            if shape is not None:
+                shape.delete()
 
         with self._lock:
             self._session.refresh()
             self._session.commit(write)
+
+    def shape(self, interface: str, limit_kbit: int | None) -> None:
+        """Shape what the switch sends to a port; None: no longer. Idempotent.
+
+        Rows of the table that ovn-controller or others made are left alone.
+        """
+        wanted = None if limit_kbit is None else str(8 * find_shaped_bytes(limit_kbit))
+
+        def write(transaction: Any) -> None:
+            port = self._find("Port", interface)
+            shape = self._find_shape(interface)
+            if port is None or (shape is None and wanted is None):
+                return
+            if wanted is None:
+                port.delvalue("qos", shape)
+                shape.delete()
+                return
+            settings = {"max-rate": wanted}
+            if shape is None:
+                shape = transaction.insert(self._session.get_table("QoS"))
+                shape.type = "linux-htb"
+                shape.external_ids = {OWNER: interface}
+                shape.other_config = settings
+                port.qos = [shape]
+            elif shape.other_config != settings or port.qos != [shape]:
+                shape.other_config = settings
+                port.qos = [shape]
+
+        with self._lock:
+            self._session.refresh()
+            self._session.commit(write)
+
+    def find_number(self, interface: str) -> int | None:
+        """Find the OpenFlow number of an interface; None: the switch has no such interface."""
+        with self._lock:
+            self._session.refresh()
+            row = self._find("Interface", interface)
+            return int(row.ofport[0]) if row is not None and row.ofport else None
 
     def list_interfaces(self) -> list[str]:
         """List the interfaces that are plugged in as ports of the pool."""
@@ -164,6 +208,10 @@ class SwitchPorts:
             self._session.refresh()
             rows = self._session.get_rows("Port").values()
             return sorted(row.name for row in rows if OWNER in row.external_ids)
+
+    def _find_shape(self, interface: str) -> Any:
+        rows = self._session.get_rows("QoS").values()
+        return next((row for row in rows if row.external_ids.get(OWNER) == interface), None)
 
     def _find_root(self) -> Any:
         return next(iter(self._session.get_rows("Open_vSwitch").values()), None)

@@ -50,6 +50,8 @@ from gpupool.base.errors.failures import (
 )
 from gpupool.base.errors.networks import (
     BadAddress,
+    BadBandwidth,
+    BandwidthAboveCap,
     NetworkingUnavailable,
     OverlappingSubnets,
     SubnetFull,
@@ -132,6 +134,7 @@ __all__ = [
     "ApiServerRejection",
     "BackupUnusable",
     "BadAddress",
+    "BadBandwidth",
     "BadDuration",
     "BadFraction",
     "BadImage",
@@ -142,6 +145,7 @@ __all__ = [
     "BadOption",
     "BadQuantity",
     "BadTrace",
+    "BandwidthAboveCap",
     "BeyondQuota",
     "BodyTooLarge",
     "CardNotReady",

@@ -9,6 +9,10 @@ class BadAddress(BadInput, code="GP-1060", title="Bad address or prefix"):
     """Bad address or prefix."""
 
 
+class BadBandwidth(BadInput, code="GP-1062", title="Bad bandwidth"):
+    """Bad bandwidth."""
+
+
 class OverlappingSubnets(RequestRejection, code="GP-2080", title="Overlapping subnets"):
     """`details` has the `clashing` prefixes."""
 
@@ -29,3 +33,7 @@ class TooManyNetworks(RequestRejection, code="GP-2084", title="Too many networks
 
 class UnknownNetwork(NotFound, code="GP-3020", title="Unknown network"):
     """Unknown network."""
+
+
+class BandwidthAboveCap(RequestRejection, code="GP-2102", title="More bandwidth than allowed"):
+    """`details` has the `limit` in kbit/s."""

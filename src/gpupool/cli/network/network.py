@@ -16,6 +16,7 @@ from gpupool.cli.network.firewall import FIREWALL_VERBS, register_firewall
 from gpupool.cli.network.forwards import FORWARD_VERBS, register_forwards
 from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
 from gpupool.cli.network.groups import GROUP_VERBS, register_groups
+from gpupool.cli.network.limits import LIMIT_VERBS, register_limits
 from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
 from gpupool.cli.network.proxies import PROXY_VERBS, register_proxies
 from gpupool.cli.network.why import register_why, show_reach
@@ -61,6 +62,7 @@ def register(parser: CommandParser) -> None:
     register_default(parser)
     register_forwards(parser)
     register_firewall(parser)
+    register_limits(parser)
     register_why(parser)
 
 
@@ -339,5 +341,6 @@ _VERBS = {
     "default": set_default,
     **FORWARD_VERBS,
     **FIREWALL_VERBS,
+    **LIMIT_VERBS,
     "why": show_reach,
 }

@@ -32,13 +32,14 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "Load_Balancer": ("name", "protocol", "vips", "ip_port_mappings", "options"),
     "Load_Balancer_Health_Check": ("vip", "options"),
     "ACL": ("direction", "priority", "match", "action"),
+    "QoS": ("direction", "priority", "match", "bandwidth"),
     "NAT": ("type", "external_ip", "logical_ip"),
 }
 #: By table, the columns that refer to other rows.
 _REFERENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "Logical_Router": ("ports", "static_routes", "nat", "load_balancer"),
     "Logical_Router_Port": ("gateway_chassis",),
-    "Logical_Switch": ("ports", "dns_records", "load_balancer"),
+    "Logical_Switch": ("ports", "dns_records", "load_balancer", "qos_rules"),
     "Load_Balancer": ("health_check",),
     "Logical_Switch_Port": ("dhcpv4_options",),
     "Port_Group": ("ports", "acls"),
