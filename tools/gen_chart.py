@@ -19,6 +19,7 @@ from gpupool.kubernetes.manifests import crds, install
 CHART = ROOT / "deploy" / "helm" / "gpupool"
 VALUES = "values.schema.json"
 NAMESPACE = "THE-NAMESPACE-OF-THE-RELEASE"
+KUBE_OVN = "THE-NAMESPACE-OF-KUBE-OVN"
 MADE = "# Made by `make docs` from gpupool/kubernetes/manifests/install.py; change that instead.\n"
 
 
@@ -28,6 +29,7 @@ def files() -> dict[str, str]:
     parts = {
         "files/objects.yaml": objects,
         "files/native.yaml": install.native(NAMESPACE),
+        "files/kube-ovn.yaml": install.kube_ovn(NAMESPACE, KUBE_OVN),
         "files/webhook.yaml": [install.webhook(NAMESPACE)],
     }
     made = {name: MADE + yaml.safe_dump_all(made, sort_keys=False) for name, made in parts.items()}

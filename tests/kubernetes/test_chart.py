@@ -62,6 +62,20 @@ def test_helm_finds_nothing_wrong(helm: str) -> None:
     assert "0 chart(s) failed" in ran(helm, "lint", "--strict", str(CHART))
 
 
+def test_networks_of_tenants_are_switched_on_by_one_value(helm: str) -> None:
+    """Rights, the policy and the controller's option come together."""
+    enabled = ("--set", "kubeOvn.enabled=true", "--set", "kubeOvn.namespace=networks")
+    chart = {named(made): made for made in rendered(helm, *enabled)}
+    wanted = install.kube_ovn(SPACE, "networks")
+    assert set(chart) - {named(made) for made in rendered(helm)} == {named(made) for made in wanted}
+    for made in wanted:
+        assert chart[named(made)] == made
+    template = chart[("Deployment", install.CONTROLLER)]["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    options = build_parser("").parse_args([*container["args"]])
+    assert options.kube_ovn_namespace == "networks"
+
+
 def test_who_watches_honours_the_labels_of_tenants(helm: str) -> None:
     enabled = (
         "--set",

@@ -1,7 +1,7 @@
 """As much of kubectl as the docs' pages type: `kubectl gpupool …` runs the plugin, the rest asks
 the API server.
 
-    apply -f FILE | delete -f FILE | get KIND [NAME] | patch KIND NAME --type merge -p JSON
+    apply -f FILE | delete -f FILE | get KIND [NAME] | describe KIND NAME | patch KIND NAME --type merge -p JSON
 
 Kinds are looked up as kubectl does it, by what the server says it has.
 """
@@ -32,10 +32,12 @@ def main(words: Sequence[str]) -> int:
     for verb in ("apply", "delete"):
         verbs.add_parser(verb).add_argument("-f", dest="file", type=Path, required=True)
     get = verbs.add_parser("get")
+    describe = verbs.add_parser("describe")
     patch = verbs.add_parser("patch")
-    for one in (get, patch):
+    for one in (get, describe, patch):
         one.add_argument("kind")
     get.add_argument("name", nargs="?", default="")
+    describe.add_argument("name")
     patch.add_argument("name")
     patch.add_argument("--type", choices=("merge",), required=True)
     patch.add_argument("-p", dest="body", required=True)
@@ -53,6 +55,9 @@ async def _do(asked: argparse.Namespace) -> int:
             await api.patch(f"{path}/{asked.name}", yaml.safe_load(asked.body))
             return 0
         found = await api.get(f"{path}/{asked.name}".rstrip("/"))
+        if asked.verb == "describe":
+            sys.stdout.write(yaml.safe_dump(found, sort_keys=False))
+            return 0
         for one in found.get("items", [found]):
             sys.stdout.write(f"{one['metadata']['name']}\n")
         return 0

@@ -98,6 +98,8 @@ def _install(options: argparse.Namespace) -> int:
     made = install.objects(options.namespace) + (
         install.native(options.namespace) if options.native_policy else []
     )
+    if options.kube_ovn_namespace:
+        made += install.kube_ovn(options.namespace, options.kube_ovn_namespace)
     sys.stdout.write(yaml.safe_dump_all(made, sort_keys=False))
     return 0
 
@@ -155,7 +157,10 @@ async def _controller(options: argparse.Namespace, environ: Mapping[str, str]) -
         while True:
 
             async def lead() -> None:
-                await _lead(PoolController(api, time.time_ns, settings, journal), health)
+                controller = PoolController(
+                    api, time.time_ns, settings, journal, options.kube_ovn_namespace
+                )
+                await _lead(controller, health)
 
             if options.alone:
                 await lead()

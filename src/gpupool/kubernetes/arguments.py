@@ -45,7 +45,16 @@ def _add_controller(parts: _Parts) -> None:
     controller.add_argument(
         "--metered", action="store_true", help="keep what was held until the meter has told it"
     )
+    _add_kube_ovn(controller)
     _add_settings(controller)
+
+
+def _add_kube_ovn(part: argparse.ArgumentParser) -> None:
+    part.add_argument(
+        "--kube-ovn-namespace",
+        metavar="NAMESPACE",
+        help="where Kube-OVN runs, e.g. kube-system; without it Tenants get no networks",
+    )
 
 
 def _add_webhook(parts: _Parts) -> None:
@@ -127,3 +136,4 @@ def _add_install(parts: _Parts) -> None:
         action="store_true",
         help="and what admits plain native pods inside the API server; needs Kubernetes 1.36",
     )
+    _add_kube_ovn(prints)

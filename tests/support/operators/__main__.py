@@ -3,13 +3,19 @@
 import sys
 
 from tests.support.cluster.directory import ClusterError
+from tests.support.operators import kube_ovn
 from tests.support.operators.programs import OPERATORS
+
+
+def report(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def main() -> int:
     try:
         for operator in OPERATORS:
-            operator.build(lambda line: print(line, file=sys.stderr))
+            operator.build(report)
+        kube_ovn.build(report)
     except ClusterError as refusal:
         print(f"operators: {refusal}", file=sys.stderr)
         return 1

@@ -37,6 +37,7 @@ from gpupool.kubernetes.eviction.failed_cards import FailedCards
 from gpupool.kubernetes.eviction.pod_removal import PodRemoval
 from gpupool.kubernetes.eviction.unschedulable_pods import UnschedulablePods
 from gpupool.kubernetes.ledger.journal import IntervalJournal
+from gpupool.kubernetes.networks.reconciler import TenantNetworks
 from gpupool.kubernetes.reporting.counters import ControllerCounters
 from gpupool.kubernetes.reporting.events import EventWriter
 from gpupool.kubernetes.resources import gang
@@ -79,6 +80,7 @@ class PoolController:
         now_ns: Callable[[], int],
         settings: Settings | None = None,
         journal: IntervalJournal | None = None,
+        kube_ovn_namespace: str | None = None,
     ) -> None:
         """
         Args:
@@ -86,6 +88,7 @@ class PoolController:
             settings: used where the PoolSettings object says nothing.
             journal: where closed intervals are kept until the meter has reported them; None where
                 nothing is metered.
+            kube_ovn_namespace: where Kube-OVN runs; None where Tenants get no networks.
         """
         self.api = api
         self._now_ns = now_ns
@@ -99,6 +102,9 @@ class PoolController:
         self.reservations = ReservationRegistry(time.monotonic)
         self.starts = StartRecords(self.cluster)
         self._trigger = ReconcileTrigger()
+        self.networks = TenantNetworks(
+            api, self.tenants, kube_ovn_namespace, self._trigger.request_now
+        )
         self.intake = ChangeIntake(
             api,
             self.cluster,
@@ -182,7 +188,7 @@ class PoolController:
         """Create what reports on tenants, reservations and settings."""
         api = self.api
         now_ns = self._now_ns
-        self._tenant_status = TenantStatus(api, self.tenants, self.counts, now_ns)
+        self._tenant_status = TenantStatus(api, self.tenants, self.counts, now_ns, self.networks)
         self._reservation_status = ReservationStatus(api, self.reservations, now_ns)
         self._settings_status = SettingsStatus(
             api, self.settings, self.cluster, self.intake.lists["settings"], now_ns
@@ -212,6 +218,7 @@ class PoolController:
         yield "reasons", self.conditions.run
         yield "events", self.events.run
         yield "tenant-status", self._tenant_status.run
+        yield "tenant-networks", self.networks.run
         yield "reservation-status", self._reservation_status.run
         yield "settings-status", self._settings_status.run
 
@@ -276,6 +283,7 @@ class PoolController:
         if self.tenants.judge_tree():
             self.cluster.note_tenants(self.tenants.tree)
             self._settings_status.note_size()
+        self.networks.note_tenants()
         self.cluster.expire_handovers()
         self.cluster.expire_rejections()
         self.reservations.judge_reservations(self.cluster, self._now_ns())

@@ -33,7 +33,7 @@ def policies(controller: str, agent: str, meter: str) -> list[Object]:
     ]
     objects = []
     for policy in made:
-        objects += [policy, _binding(policy["metadata"]["name"])]
+        objects += [policy, bind_policy(policy["metadata"]["name"])]
     return objects
 
 
@@ -253,7 +253,8 @@ def _policy(
     }
 
 
-def _binding(policy: str) -> Object:
+def bind_policy(policy: str) -> Object:
+    """Return the binding of a policy to the whole cluster."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicyBinding",

@@ -21,6 +21,7 @@ from gpupool.kubernetes.manifests.openapi import (
     whole,
 )
 from gpupool.kubernetes.manifests.reservation_crd import reservation
+from gpupool.kubernetes.manifests.tenant_network_crd import tenant_network
 from gpupool.kubernetes.resources import pool_settings as settings
 from gpupool.scheduling import POLICIES
 
@@ -59,7 +60,7 @@ def tenant() -> Schema:
             " may use meanwhile, both without end where they are left out",
         },
     }
-    spec = record(parts)
+    spec = record({**parts, "network": tenant_network()})
     rules = [
         {"rule": "!has(self.parent) || size(self.parent) > 0", "message": "a parent has a name"}
     ]

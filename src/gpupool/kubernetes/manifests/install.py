@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpupool.kubernetes.manifests import native_policy
+from gpupool.kubernetes.manifests import address_policy, native_policy
 from gpupool.kubernetes.manifests.admission_policies import policies
 from gpupool.kubernetes.manifests.crds import crds
 from gpupool.kubernetes.resources.names import GROUP
@@ -24,10 +24,21 @@ CONTROLLER = "gpupool-controller"
 AGENT = "gpupool-agent"
 WEBHOOK = "gpupool-webhook"
 METER = "gpupool-meter"
+KUBE_OVN_ROLE = "gpupool-controller-kube-ovn"
 SECRET = "gpupool-webhook-certificates"
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io"
 _READ = ["get", "list", "watch"]
+_KUBE_OVN_RESOURCES = [
+    "vpcs",
+    "subnets",
+    "qos-policies",
+    "vpc-nat-gateways",
+    "iptables-eips",
+    "iptables-snat-rules",
+    "iptables-dnat-rules",
+    "switch-lb-rules",
+]
 
 
 def user_of(account: str, namespace: str = NAMESPACE) -> str:
@@ -105,6 +116,24 @@ def webhook(namespace: str = NAMESPACE, url: str = "") -> Object:
 def native(namespace: str = NAMESPACE) -> list[Object]:
     """What admits plain native pods inside the API server, where that is 1.36 or newer."""
     return native_policy.objects("kube-system", namespace)
+
+
+def kube_ovn(namespace: str = NAMESPACE, kube_ovn_namespace: str = "kube-system") -> list[Object]:
+    """What networks of Tenants need: rights on Kube-OVN's objects, and the policy on addresses."""
+    account = [
+        _rule("kubeovn.io", _KUBE_OVN_RESOURCES, ["get", "list", "create", "patch", "delete"]),
+        _rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"]),
+        _rule(
+            "admissionregistration.k8s.io",
+            ["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
+            ["get"],
+        ),
+    ]
+    _, role, binding = _account(CONTROLLER, account, namespace)
+    for made in (role, binding):
+        made["metadata"]["name"] = KUBE_OVN_ROLE
+    binding["roleRef"]["name"] = KUBE_OVN_ROLE
+    return [role, binding, *address_policy.objects(kube_ovn_namespace)]
 
 
 def _not_in(key: str, *values: str) -> Object:

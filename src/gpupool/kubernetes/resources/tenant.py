@@ -204,21 +204,39 @@ def _tree_problem(message: str, objects: Iterable[str]) -> TreeProblem:
 
 @dataclass(frozen=True)
 class TenantObject:
-    """One object as the API server has it."""
+    """One object as the API server has it.
+
+    Attributes:
+        uid: names the object for as long as it exists.
+        network: what it says of its network, unread: a fault there leaves the quotas in force.
+    """
 
     generation: int
     status: Json
     wish: TenantSpec | None = None
     problem: GpupoolError | None = None
+    uid: str = ""
+    namespaces: tuple[str, ...] = ()
+    network: Json | None = None
 
     @classmethod
     def from_json(cls, found: Json) -> TenantObject:
-        generation = found["metadata"].get("generation", 0)
-        status = found.get("status") or {}
+        spec = found.get("spec") or {}
+        wish = None
+        problem = None
         try:
-            return cls(generation, status, TenantSpec.from_json(found.get("spec") or {}))
+            wish = TenantSpec.from_json(spec)
         except GpupoolError as error:
-            return cls(generation, status, problem=error)
+            problem = error
+        return cls(
+            found["metadata"].get("generation", 0),
+            found.get("status") or {},
+            wish,
+            problem,
+            found["metadata"].get("uid", ""),
+            tuple(sorted(spec.get("namespaces") or ())),
+            spec.get("network"),
+        )
 
     @property
     def accepted_spec(self) -> TenantSpec | None:

@@ -35,6 +35,12 @@ class TenantCounter(Protocol):
     tenant_writes: int
 
 
+class NetworkConditions(Protocol):
+    def build_conditions(self, tenant: str) -> list[dict[str, Any]]:
+        """Return what a Tenant's status says of its network, without times."""
+        ...
+
+
 class TenantStatus:
     """Status writes of one leader. `now_ns` is the wall clock, in nanoseconds since the epoch."""
 
@@ -44,8 +50,10 @@ class TenantStatus:
         tenants: TenantRegistry,
         counts: TenantCounter,
         now_ns: Callable[[], int],
+        networks: NetworkConditions,
     ) -> None:
         self._api = api
+        self._networks = networks
         self._tenants = tenants
         self._counts = counts
         self._now_ns = now_ns
@@ -73,6 +81,9 @@ class TenantStatus:
     ) -> dict[str, Any]:
         refusal = self._tenants.refusal(name)
         wish = self._tenants.in_force.get(name)
+        conditions = [condition(refusal, known.status, self._now_ns())]
+        for one in self._networks.build_conditions(name):
+            conditions.append(date_condition(one, known.status, self._now_ns()))
         found: dict[str, Any] = {
             "observedGeneration": known.generation,
             "held": {
@@ -80,7 +91,7 @@ class TenantStatus:
                 MEMORY: format_amount(MEMORY, held.memory_bytes),
             },
             "waiting": waiting,
-            "conditions": [condition(refusal, known.status, self._now_ns())],
+            "conditions": conditions,
         }
         return found if wish is None else {**found, "inForce": wish.to_json()}
 

@@ -1,0 +1,127 @@
+"""What is written and deleted, whatever the cluster has, and what of others is left alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gpupool.kubernetes.networks.kube_ovn import Json, key_of
+from gpupool.kubernetes.networks.object_changes import (
+    ObjectChanges,
+    contains,
+    find_conflict,
+    plan_changes,
+)
+from tests.support.kube_ovn_networks import build_wide_network
+from tests.unit.kubernetes.networks.test_compiler import SPACES, compile_all
+
+WIDE = compile_all(("vision", build_wide_network(), SPACES))
+WANTED = {"vision": WIDE}
+
+
+def as_live(*objects: Json) -> dict[tuple[str, str], Json]:
+    live = {}
+    for one in copy.deepcopy(objects):
+        one["metadata"]["uid"] = f"uid of {one['metadata']['name']}"
+        live[key_of(one)] = one
+    return live
+
+
+def plan(live: dict[tuple[str, str], Json], *unchanged: str) -> ObjectChanges:
+    return plan_changes({} if unchanged else WANTED, live, unchanged)
+
+
+def kinds(objects: tuple[Json, ...]) -> list[str]:
+    return list(dict.fromkeys(one["kind"] for one in objects))
+
+
+def test_all_is_created_in_an_order_in_which_each_finds_what_it_names() -> None:
+    changes = plan({})
+    assert len(changes.applied) == len(WIDE)
+    assert kinds(changes.applied)[:2] == ["Vpc", "Subnet"]
+    order = kinds(changes.applied)
+    assert order.index("QoSPolicy") < order.index("IptablesEIP") < order.index("IptablesSnatRule")
+
+
+def test_nothing_is_written_twice() -> None:
+    assert plan(as_live(*WIDE)) == ObjectChanges((), ())
+
+
+def test_what_kube_ovn_adds_is_no_difference() -> None:
+    live = as_live(*WIDE)
+    vpc = live[("Vpc", "gp-vision")]
+    vpc["spec"]["enableBfd"] = True
+    vpc["spec"]["staticRoutes"][0]["ecmpMode"] = ""
+    subnet = live[("Subnet", "gp-vision--train")]
+    subnet["spec"] |= {
+        "gatewayType": "distributed",
+        "excludeIps": ["10.1.0.1..10.1.0.9", "10.1.0.254"],
+    }
+    assert plan(live) == ObjectChanges((), ())
+
+
+@pytest.mark.parametrize(
+    ("key", "field", "value"),
+    [
+        (("Vpc", "gp-vision"), "staticRoutes", []),
+        (("Subnet", "gp-vision--train"), "namespaces", ["vision-train", "speech"]),
+        (("Subnet", "gp-vision--train"), "excludeIps", ["10.1.0.1"]),
+        (("IptablesEIP", "gp-vision--out"), "qosPolicy", ""),
+        (("IptablesDnatRule", "gp-vision--ssh"), "internalPort", "23"),
+    ],
+)
+def test_what_others_changed_is_written_again(key: tuple[str, str], field: str, value: Any) -> None:
+    live = as_live(*WIDE)
+    live[key]["spec"][field] = value
+    assert [key_of(one) for one in plan(live).applied] == [key]
+
+
+def test_an_object_that_would_outlive_its_tenant_is_written_again() -> None:
+    live = as_live(*WIDE)
+    live[("Vpc", "gp-vision")]["metadata"]["ownerReferences"] = []
+    assert [key_of(one) for one in plan(live).applied] == [("Vpc", "gp-vision")]
+
+
+def test_dropped_objects_are_deleted_in_the_reverse_order() -> None:
+    changes = plan_changes({"vision": []}, as_live(*WIDE), [])
+    assert len(changes.deleted) == len(WIDE)
+    assert kinds(changes.deleted)[-2:] == ["Subnet", "Vpc"]
+
+
+def test_objects_of_others_and_of_refused_networks_stay() -> None:
+    foreign = copy.deepcopy(WIDE[0])
+    del foreign["metadata"]["labels"]
+    assert plan_changes({}, as_live(foreign), []) == ObjectChanges((), ())
+    assert plan(as_live(*WIDE), "vision") == ObjectChanges((), ())
+
+
+def test_an_object_that_is_going_is_not_deleted_again() -> None:
+    live = as_live(*WIDE)
+    for one in live.values():
+        one["metadata"]["deletionTimestamp"] = "2026-11-28T00:00:00Z"
+    assert plan_changes({}, live, []).deleted == ()
+
+
+def test_an_object_of_somebody_else_under_our_name_is_a_conflict() -> None:
+    live = as_live(*WIDE)
+    live[("Vpc", "gp-vision")]["metadata"]["labels"] = {"gpupool.dev/tenant": "speech"}
+    found = find_conflict(WIDE, live)
+    assert found is not None
+    assert found.message == "Vpc gp-vision exists and is not of this Tenant"
+
+
+def test_a_field_that_cannot_change_is_a_conflict() -> None:
+    assert find_conflict(WIDE, as_live(*WIDE)) is None
+    live = as_live(*WIDE)
+    live[("Subnet", "gp-vision--train")]["spec"]["cidrBlock"] = "10.9.0.0/24"
+    found = find_conflict(WIDE, live)
+    assert found is not None
+    assert "has cidrBlock 10.9.0.0/24, which Kube-OVN cannot change to 10.1.0.0/24" in found.message
+
+
+def test_absent_and_empty_are_the_same() -> None:
+    assert contains({"a": [], "b": False, "c": ""}, {})
+    assert not contains({"a": ["x"]}, {})
+    assert not contains({"b": True}, {"b": False})
