@@ -286,8 +286,10 @@ def test_traffic_goes_on_without_a_centre(machines: SeveralMachines) -> None:
         if b"ovsdb-server" in Path(f"/proc/{pid}/cmdline").read_bytes():
             os.kill(pid, signal.SIGKILL)
     waiting = machines.pool.until(
-        lambda: find_machine(machines.status(), "machine-1")["state"] != "ready"
-        and find_machine(machines.status(), "machine-1"),
+        lambda: (
+            find_machine(machines.status(), "machine-1")["state"] != "ready"
+            and find_machine(machines.status(), "machine-1")
+        ),
         "a member that waits",
     )
     assert "not connected to the centre" in waiting["reason"]

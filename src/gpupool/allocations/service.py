@@ -100,9 +100,7 @@ class Allocations:
         self.network_reaches = ReachService(store, self.networks.find_network)
         self.load_balancers = LoadBalancerService(store, self.networks.find_network)
         self.port_forwards = PortForwardService(store, self.networks.find_network)
-        self.network_engine = NetworkEngineService(
-            store, owner_uid, list_agents, fleet.is_silent
-        )
+        self.network_engine = NetworkEngineService(store, owner_uid, list_agents, fleet.is_silent)
         self.agents = AgentService(
             store,
             fleet,

@@ -22,8 +22,8 @@ from gpupool.network.balancing.service import delete_balancers, renew_probes
 from gpupool.network.engine_service import renew_uplink, require_ready
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
-from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.machines.service import check_mtu
+from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
 from gpupool.network.tables import network_ports, networks, subnets

@@ -40,7 +40,9 @@ class Centre:
 
     def start(self) -> None:
         """Start what does not run. Idempotent. Raises SupervisorError."""
-        self._helpers.start(_USER, (*list_centre_databases(self._files), make_compiler(self._files)))
+        self._helpers.start(
+            _USER, (*list_centre_databases(self._files), make_compiler(self._files))
+        )
 
     def listen(self, address: str, work: NetworkEngineWork) -> dict[str, str]:
         """Let the databases listen on an address, and forget machines that are no members.

@@ -30,7 +30,9 @@ def upgrade() -> None:
         sa.Column(
             "southbound", sa.String(200), nullable=False, comment="over TLS; the centre's alone"
         ),
-        sa.Column("certificate", sa.Text(), nullable=False, comment="PEM; empty: none was needed yet"),
+        sa.Column(
+            "certificate", sa.Text(), nullable=False, comment="PEM; empty: none was needed yet"
+        ),
         sa.Column("private_key", sa.Text(), nullable=False, comment="PEM"),
         sa.Column(
             "trusted", sa.Text(), nullable=False, comment="PEM of the authorities that it trusts"
