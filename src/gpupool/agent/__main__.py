@@ -21,7 +21,11 @@ from gpupool.agent.jobs.faults import make_step_hook
 from gpupool.agent.jobs.launch import machine_file
 from gpupool.agent.labels import parse_labels
 from gpupool.agent.loop import Agent
-from gpupool.agent.network.tunnel_address import find_address_towards, read_tunnel_address
+from gpupool.agent.network.tunnel_address import (
+    check_tunnel_address,
+    find_address_towards,
+    read_tunnel_address,
+)
 from gpupool.agent.supervisor.log_quota import read_log_quota
 from gpupool.audit.reactions import REACTIONS
 from gpupool.base.anew import begin_anew
@@ -111,13 +115,19 @@ def _agent(options: argparse.Namespace, environ: Mapping[str, str]) -> Agent:
         fence_reaction=options.fence_reaction,
         labels=parse_labels(options.label, tuple(probes)),
         log_quota=read_log_quota(environ),
-        tunnel_address=options.tunnel_address
-        or read_tunnel_address(environ)
-        or find_address_towards(settings.url),
+        tunnel_address=_choose_tunnel_address(options, environ, settings),
     )
     return Agent(
         config, paths, lambda: Api(settings, follow=False), probes, fault=make_step_hook(environ)
     )
+
+
+def _choose_tunnel_address(
+    options: argparse.Namespace, environ: Mapping[str, str], settings: ClientSettings
+) -> str:
+    if options.tunnel_address:
+        return check_tunnel_address(options.tunnel_address, "--tunnel-address")
+    return read_tunnel_address(environ) or find_address_towards(settings.url)
 
 
 def _probes(options: argparse.Namespace, paths: PoolPaths) -> dict[str, Probe]:

@@ -114,9 +114,7 @@ class Agent:
         )
         self.jobs = Jobs(self._make_job_context(fault))
         self._modes = CardModeChanger(paths.agent)
-        self._engine = NetworkEngine(
-            paths.agent, config.owner_uid, self._reporter.put_network, config.tunnel_address
-        )
+        self._engine = NetworkEngine(paths.agent, config, self._reporter.put_network)
         self._observer = UsageObserver(
             self._probes,
             self.jobs.list_supervisors,

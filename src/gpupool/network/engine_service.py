@@ -23,6 +23,7 @@ from gpupool.network.forwarding.reading import read_forward_work
 from gpupool.network.limiting.reading import read_limit_work
 from gpupool.network.limiting.readings import merge_readings
 from gpupool.network.machines import service as machines
+from gpupool.network.machines.views import count_rows, describe_engine
 from gpupool.network.ovn.credentials import show_certificate
 from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
@@ -161,7 +162,7 @@ class NetworkEngineService:
         """
         with self._store.write() as write:
             row = _read_row(write.connection)
-            count = _count(write.connection, network_ports)
+            count = count_rows(write.connection, network_ports)
             if count:
                 raise StillInUse(
                     f"{count} jobs are in networks",
@@ -285,25 +286,7 @@ class NetworkEngineService:
         return str(centre.northbound)
 
     def _describe(self, connection: sa.Connection) -> NetworkEngineOut:
-        row = _read_row(connection)
-        out = NetworkEngineOut(
-            state="off" if row is None else row.state,
-            networks=_count(connection, networks),
-            jobs=_count(connection, network_ports),
-        )
-        if row is None:
-            return out
-        out.reason = row.reason
-        out.node = row.agent
-        out.forward_ports = row.forward_ports
-        out.machines = machines.describe_machines(connection, row.agent, self._is_silent)
-        if row.state == "ready" and self._is_silent(row.agent):
-            out.state = "failed"
-            out.reason = (
-                f"the agent of {row.agent}, the centre, does not answer: traffic goes on, changes "
-                "wait; another centre: gpupool network enable --node NODE"
-            )
-        return out
+        return describe_engine(connection, _read_row(connection), self._is_silent)
 
 
 def _apply_centre(write: WriteTransaction, row: Any, report: NetworkEngineReport) -> None:
@@ -373,7 +356,3 @@ def _read_row(connection: sa.Connection) -> Any:
     """Return the row of an engine that is enabled, or on its way to be or not to be; else None."""
     query = sa.select(network_engine).where(network_engine.c.state != "off")
     return connection.execute(query).one_or_none()
-
-
-def _count(connection: sa.Connection, table: sa.Table) -> int:
-    return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())

@@ -67,10 +67,24 @@ def test_disable_waits_for_the_agent_and_refuses_while_jobs_are_in_networks(
     assert engine.get_state().networks == 1
 
 
-def test_a_pool_that_is_not_roots_or_has_two_machines_is_refused(house: NetworkHouse) -> None:
+def test_a_pool_that_is_not_roots_is_refused(house: NetworkHouse) -> None:
     of_user = NetworkEngineService(house.store, 1000, lambda _connection: ["node-1"])
     with pytest.raises(NetworkingUnavailable, match="runs as uid 1000"):
         of_user.enable()
-    house.register(1, "node-2")
-    with pytest.raises(NetworkingUnavailable, match="this pool has 2: node-1, node-2"):
-        house.allocations.network_engine.enable()
+
+
+def test_a_pool_without_a_machine_is_refused(house: NetworkHouse) -> None:
+    empty = NetworkEngineService(house.store, 0, lambda _connection: [])
+    with pytest.raises(NetworkingUnavailable, match="no machine yet"):
+        empty.enable()
+
+
+def test_a_silent_centre_is_said_with_what_goes_on(house: NetworkHouse) -> None:
+    house.enable()
+    silent = NetworkEngineService(house.store, 0, lambda _connection: ["node-1"], lambda _: True)
+    state = silent.get_state()
+    assert state.state == "failed"
+    assert "traffic goes on, changes wait" in state.reason
+    assert [one.state for one in state.machines] == ["silent"]
+    # What does not answer is not waited for.
+    assert silent.disable().state == "off"

@@ -1,7 +1,7 @@
 """The daemons of a network engine on one machine: their files, command lines and order.
 
-Pure but for `find_missing_programs`, `read_version` and `find_datapath`. All files are private to the
-pool, so an Open vSwitch of the machine is not touched.
+Pure but for `find_missing_programs`, `read_version` and `find_datapath`. All files are private to
+the pool, so an Open vSwitch of the machine is not touched.
 """
 
 from __future__ import annotations

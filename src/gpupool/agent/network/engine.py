@@ -15,10 +15,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
 
+from gpupool.agent.config import AgentConfig
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.network.centre import Centre
 from gpupool.agent.network.certificate_files import write_certificate
@@ -38,8 +38,7 @@ from gpupool.agent.network.limit_watch import LimitWatch
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
 from gpupool.agent.network.proxies import Proxies, end_proxies
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
-from gpupool.agent.network.tunnel import INNER as TUNNEL_INNER
-from gpupool.agent.network.tunnel import Tunnel
+from gpupool.agent.network.tunnel import Tunnel, lay_tunnel
 from gpupool.agent.network.tunnel_address import find_source_address
 from gpupool.agent.network.uplink import INNER, Uplink
 from gpupool.agent.supervisor.client import SupervisorError
@@ -66,26 +65,19 @@ class NetworkEngine:
     """The daemons of one machine, and the thread that starts and watches them."""
 
     def __init__(
-        self,
-        agent_dir: Path,
-        owner_uid: int,
-        report: Callable[[NetworkEngineReport], None],
-        tunnel_address: str = "",
+        self, agent_dir: Path, config: AgentConfig, report: Callable[[NetworkEngineReport], None]
     ) -> None:
         """Make the engine; nothing runs yet.
 
         Args:
             agent_dir: the agent's state directory.
             report: queues a report for the server; never blocks.
-            tunnel_address: which address of the machine its tunnels have; empty: that of its
-                default route.
         """
         root = agent_dir / "network"
         self._files = locate_engine(root)
         self._root = root
-        self._owner_uid = owner_uid
-        self._tunnel_address = tunnel_address
-        self._helpers = _make_helpers(root, owner_uid)
+        self._config = config
+        self._helpers = _make_helpers(root, config.owner_uid)
         self._networks = JobNetworks(self._files)
         self._proxies = Proxies(self._files, self._helpers, self._networks)
         self._centre = Centre(self._files, root, self._helpers)
@@ -197,9 +189,9 @@ class NetworkEngine:
         )
 
     def _check_machine(self) -> None:
-        if self._owner_uid != 0:
+        if self._config.owner_uid != 0:
             raise NetworkingUnavailable(
-                f"networks need an agent of root; this one runs as uid {self._owner_uid}"
+                f"networks need an agent of root; this one runs as uid {self._config.owner_uid}"
             )
         missing = find_missing_programs()
         if missing:
@@ -268,7 +260,12 @@ class NetworkEngine:
                 self._set_up_uplink(ports, work) if work.uplink else self._remove_uplink(ports)
             )
             # After the uplink, whose end stops the machine's forwarding as a whole.
-            mtu = self._set_up_tunnel(ports, work, address)
+            mtu = 0
+            if work.certificate is not None:
+                mtu = lay_tunnel(self._tunnel, ports, address, work.mtu)
+            else:
+                ports.remove_bridge(TUNNEL_BRIDGE)
+                self._tunnel.remove()
         finally:
             ports.close()
         report = NetworkEngineReport(
@@ -295,29 +292,7 @@ class NetworkEngine:
         """Return the address of tunnels; empty where the pool has one machine."""
         if work.certificate is None:
             return ""
-        return self._tunnel_address or find_source_address()
-
-    def _set_up_tunnel(self, ports: SwitchPorts, work: NetworkEngineWork, address: str) -> int:
-        """Lay the cable for tunnels, or remove it; return the largest packet of a network."""
-        if work.certificate is None:
-            ports.remove_bridge(TUNNEL_BRIDGE)
-            self._tunnel.remove()
-            return 0
-        try:
-            named = IPv4Address(address)
-        except ValueError as error:
-            raise NetworkingUnavailable(
-                f"no IPv4 address for tunnels: {address!r}",
-                hint="set GPUPOOL_TUNNEL_ADDRESS of this machine's agent",
-            ) from error
-        mtu = self._tunnel.set_up(named, work.mtu)
-        ports.add_bridge(TUNNEL_BRIDGE, TUNNEL_INNER, find_datapath())
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._tunnel.restore():
-            if time.monotonic() >= deadline:
-                raise NetworkingUnavailable(f"the switch did not make {TUNNEL_BRIDGE}")
-            time.sleep(0.05)
-        return mtu
+        return self._config.tunnel_address or find_source_address()
 
     def _wait_for_centre(
         self, work: NetworkEngineWork, report: NetworkEngineReport

@@ -10,23 +10,29 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import time
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, Final
 
-from gpupool.agent.network.daemons import TUNNEL_BRIDGE, EngineFiles
+from gpupool.agent.network.daemons import TUNNEL_BRIDGE, EngineFiles, find_datapath
 from gpupool.agent.network.namespaces import enter_namespace, import_pyroute2, turn_checksum_off
+from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.agent.network.uplink import list_prefixes
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
 
 #: The end of the cable in the switch's namespace.
 INNER: Final = "tunnel"
+#: Seconds in which the switch has to make a bridge.
+_BRIDGE_SECONDS: Final = 10.0
 #: Bytes that Geneve adds to a packet: IPv4 20, UDP 8, Geneve 8 with OVN's option 8, Ethernet 14.
 OVERHEAD_BYTES: Final = 58
 #: Where prefixes for cables are taken from: link-local (RFC 3927), without the addresses that
 #: clouds use for their metadata.
 _PREFIXES: Final = IPv4Network("169.254.128.0/24")
+_LINK_LOCAL_BITS: Final = 16
 _SETTING: Final = "/proc/sys/net/ipv4/conf/{}/forwarding"
 
 _RULES: Final = """
@@ -149,12 +155,7 @@ class Tunnel:
     def _begin(self, host: Any, interface: str) -> IPv4Network:
         """Choose a prefix and write down what is there, before anything changes."""
         routes = list_prefixes(host.get_routes(family=socket.AF_INET))
-        free = (
-            prefix
-            for prefix in _PREFIXES.subnets(new_prefix=30)
-            if not any(prefix.overlaps(route) for route in routes if route.prefixlen > 16)
-        )
-        prefix = next(free, None)
+        prefix = _choose_prefix(routes)
         if prefix is None:
             raise NetworkingUnavailable(f"this machine has routes to all of {_PREFIXES}")
         before = Path(_SETTING.format(interface)).read_text().strip()
@@ -178,6 +179,48 @@ class Tunnel:
         """Let the machine forward what comes over these two interfaces, and no others."""
         for name in (interface, self._cable):
             Path(_SETTING.format(name)).write_text("1")
+
+
+def lay_tunnel(tunnel: Tunnel, ports: SwitchPorts, address: str, least_mtu: int) -> int:
+    """Set a tunnel up and plug its cable into the switch. Idempotent.
+
+    Args:
+        address: the machine's, as text; empty where it has none.
+        least_mtu: the largest packet of a network of the pool.
+
+    Returns:
+        The largest packet of a network that the tunnel carries.
+
+    Raises:
+        NetworkingUnavailable: the address or its packets do not do, or the switch does not answer.
+    """
+    try:
+        named = IPv4Address(address)
+    except ValueError as error:
+        raise NetworkingUnavailable(
+            f"this machine has no IPv4 address for tunnels: {address!r}",
+            hint="set GPUPOOL_TUNNEL_ADDRESS of its agent",
+        ) from error
+    mtu = tunnel.set_up(named, least_mtu)
+    ports.add_bridge(TUNNEL_BRIDGE, INNER, find_datapath())
+    deadline = time.monotonic() + _BRIDGE_SECONDS
+    while not tunnel.restore():
+        if time.monotonic() >= deadline:
+            raise NetworkingUnavailable(
+                f"the switch did not make {TUNNEL_BRIDGE} within {_BRIDGE_SECONDS:g} s"
+            )
+        time.sleep(0.05)
+    return mtu
+
+
+def _choose_prefix(routes: Iterable[IPv4Network]) -> IPv4Network | None:
+    """Choose a prefix that no route has; None where all are taken."""
+    # A route to all link-local addresses takes none of them.
+    taken = [route for route in routes if route.prefixlen > _LINK_LOCAL_BITS]
+    for prefix in _PREFIXES.subnets(new_prefix=30):
+        if not any(map(prefix.overlaps, taken)):
+            return prefix
+    return None
 
 
 def _find_interface(host: Any, address: IPv4Address) -> tuple[str, int]:

@@ -58,6 +58,7 @@ def make_authority(pool: str, now_ns: int) -> Authority:
     builder = builder.add_extension(
         library.x509.BasicConstraints(ca=True, path_length=0), critical=True
     )
+    builder = builder.add_extension(_make_usage(library, signs_certificates=True), critical=True)
     builder = builder.add_extension(
         library.x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
     )
@@ -79,6 +80,7 @@ def issue_certificate(authority: Authority, machine: str, now_ns: int) -> Machin
     builder = builder.add_extension(
         library.x509.BasicConstraints(ca=False, path_length=None), critical=True
     )
+    builder = builder.add_extension(_make_usage(library, signs_certificates=False), critical=True)
     builder = builder.add_extension(
         library.x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
         critical=False,
@@ -128,6 +130,20 @@ def _import_library() -> _Library:
             f"networks over several machines need certificates: {error}",
             hint="pip install 'gpupool[network]'",
         ) from error
+
+
+def _make_usage(library: _Library, *, signs_certificates: bool) -> Any:
+    return library.x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _make_name(library: _Library, name: str) -> Any:

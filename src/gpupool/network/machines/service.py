@@ -1,11 +1,11 @@
-"""The machines of the engine: admitted, given certificates and work, and described.
+"""The machines of the engine: admitted, and given certificates and work.
 
 Runs in the transactions of `engine_service`. The engine's own row says which agent is the centre.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -23,7 +23,7 @@ from gpupool.network.machines.certificates import (
 from gpupool.network.machines.tables import network_authorities, network_machines
 from gpupool.network.tables import networks
 from gpupool.store.database import WriteTransaction
-from gpupool.wire.networks import EngineCertificate, NetworkEngineReport, NetworkMachineOut
+from gpupool.wire.networks import EngineCertificate, NetworkEngineReport
 
 #: What a report says of its machine, as columns of the same names.
 _REPORTED: Final = (
@@ -172,29 +172,6 @@ def check_mtu(connection: sa.Connection, mtu: int) -> None:
             f"packets of {mtu} bytes do not fit: tunnels of {least.agent} carry {least.mtu}",
             hint=f"--mtu {least.mtu}, or larger packets between the machines",
         )
-
-
-def describe_machines(
-    connection: sa.Connection, centre: str, is_silent: Callable[[str], bool]
-) -> list[NetworkMachineOut]:
-    """Describe the machines, the centre first."""
-    rows = sorted(read_machines(connection), key=lambda row: (row.agent != centre, row.id))
-    found = list[NetworkMachineOut]()
-    for row in rows:
-        silent = is_silent(row.agent)
-        found.append(
-            NetworkMachineOut(
-                node=row.agent,
-                role="centre" if row.agent == centre else "member",
-                state="silent" if silent else row.state,
-                reason="its agent does not answer" if silent else row.reason,
-                tunnel_address=row.tunnel or None,
-                mtu=row.mtu or None,
-                datapath=row.datapath,
-                version=row.version,
-            )
-        )
-    return found
 
 
 def _read_authorities(connection: sa.Connection) -> list[Authority]:

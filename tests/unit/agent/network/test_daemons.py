@@ -9,22 +9,26 @@ import pytest
 from gpupool.agent.network.daemons import (
     find_datapath,
     find_missing_programs,
+    list_centre_databases,
     list_create_commands,
-    list_database_servers,
     list_workers,
     locate_engine,
+    make_compiler,
+    make_switch_database,
     make_switch_settings,
 )
 
 
 def test_every_file_of_a_daemon_is_below_the_engines_own_directories(tmp_path: Path) -> None:
     files = locate_engine(tmp_path)
-    for helper in (*list_database_servers(files), *list_workers(files)):
+    own = (files.run, files.data, files.certificates)
+    centre = (*list_centre_databases(files), make_compiler(files))
+    for helper in (make_switch_database(files), *centre, *list_workers(files)):
         for word in helper.arguments[1:]:
             path = word.partition("=")[2] or word
             path = path.removeprefix("punix:").removeprefix("unix:")
             if path.startswith("/"):
-                assert Path(path).is_relative_to(files.run) or Path(path).is_relative_to(files.data)
+                assert any(map(Path(path).is_relative_to, own)), word
 
 
 def test_two_agents_of_one_machine_have_engines_of_their_own(tmp_path: Path) -> None:
@@ -54,11 +58,27 @@ def test_the_switch_uses_the_kernels_datapath_where_there_is_one(tmp_path: Path)
     (tmp_path / "sys/module/openvswitch").mkdir(parents=True)
     assert find_datapath(tmp_path) == "system"
     files = locate_engine(tmp_path)
-    assert make_switch_settings(files, "system")["ovn-bridge-datapath-type"] == "system"
+    settings = make_switch_settings(files, "system", chassis="gpupool", southbound="", tunnel="")
+    assert settings["ovn-bridge-datapath-type"] == "system"
+
+
+def test_a_member_connects_to_its_centre_and_a_lone_machine_to_itself(tmp_path: Path) -> None:
+    files = locate_engine(tmp_path)
+    alone = make_switch_settings(files, "netdev", chassis="gpupool", southbound="", tunnel="")
+    assert alone["ovn-remote"] == files.remote("southbound")
+    assert alone["ovn-encap-ip"] == "127.0.0.1"
+    member = make_switch_settings(
+        files, "netdev", chassis="gpupool-b", southbound="ssl:10.0.0.1:6642", tunnel="10.0.0.2"
+    )
+    assert member["system-id"] == "gpupool-b"
+    assert member["ovn-remote"] == "ssl:10.0.0.1:6642"
+    assert member["ovn-encap-ip"] == "10.0.0.2"
 
 
 def test_each_database_is_created_from_its_own_schema(tmp_path: Path) -> None:
-    commands = list_create_commands(locate_engine(tmp_path))
+    member = list_create_commands(locate_engine(tmp_path), is_centre=False)
+    assert [file.stem for file in member] == ["switch"]
+    commands = list_create_commands(locate_engine(tmp_path), is_centre=True)
     assert {file.stem: Path(command[-1]).stem for file, command in commands.items()} == {
         "switch": "vswitch",
         "northbound": "ovn-nb",

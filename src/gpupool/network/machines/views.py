@@ -1,0 +1,68 @@
+"""Describes the engine and its machines, as the API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.network.machines.service import read_machines
+from gpupool.network.tables import network_ports, networks
+from gpupool.wire.networks import NetworkEngineOut, NetworkMachineOut
+
+
+def describe_engine(
+    connection: sa.Connection, row: Any, is_silent: Callable[[str], bool]
+) -> NetworkEngineOut:
+    """Describe the engine by its row; None where it is off."""
+    counts = {
+        "networks": count_rows(connection, networks),
+        "jobs": count_rows(connection, network_ports),
+    }
+    if row is None:
+        return NetworkEngineOut(state="off", **counts)
+    state = row.state
+    reason = row.reason
+    if state == "ready" and is_silent(row.agent):
+        state = "failed"
+        reason = (
+            f"the agent of {row.agent}, the centre, does not answer: traffic goes on, changes wait; "
+            "for another centre: gpupool network enable --node NODE"
+        )
+    return NetworkEngineOut(
+        state=state,
+        reason=reason,
+        node=row.agent,
+        forward_ports=row.forward_ports,
+        machines=_describe_machines(connection, row.agent, is_silent),
+        **counts,
+    )
+
+
+def count_rows(connection: sa.Connection, table: sa.Table) -> int:
+    """Count the rows of a table."""
+    return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+
+
+def _describe_machines(
+    connection: sa.Connection, centre: str, is_silent: Callable[[str], bool]
+) -> list[NetworkMachineOut]:
+    """Describe the machines, the centre first."""
+    rows = sorted(read_machines(connection), key=lambda row: (row.agent != centre, row.id))
+    found = list[NetworkMachineOut]()
+    for row in rows:
+        silent = is_silent(row.agent)
+        found.append(
+            NetworkMachineOut(
+                node=row.agent,
+                role="centre" if row.agent == centre else "member",
+                state="silent" if silent else row.state,
+                reason="its agent does not answer" if silent else row.reason,
+                tunnel_address=row.tunnel or None,
+                mtu=row.mtu or None,
+                datapath=row.datapath,
+                version=row.version,
+            )
+        )
+    return found
