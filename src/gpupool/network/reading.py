@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gpupool.network.addresses import find_gateway
 from gpupool.network.balancing.reading import read_balancers
 from gpupool.network.forwarding.reading import read_forwards
-from gpupool.network.model import Network, PeeringEnd, Port, Subnet, make_gateway
+from gpupool.network.model import TOP_DOMAIN, Network, PeeringEnd, Port, Subnet, make_gateway
 from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
     network_engine,
@@ -23,9 +23,6 @@ from gpupool.network.tables import (
 )
 
 Row = sa.Row[Any]
-
-#: Below this domain are the names of jobs, as ICANN reserves `internal` for private use.
-TOP_DOMAIN = "gpupool.internal"
 
 _ACCEPTED = (
     sa.select(

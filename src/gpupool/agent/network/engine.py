@@ -11,14 +11,12 @@ import os
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.network.daemons import (
-    EngineFiles,
     find_datapath,
     find_missing_programs,
     list_create_commands,
@@ -28,7 +26,9 @@ from gpupool.agent.network.daemons import (
     make_switch_settings,
 )
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
-from gpupool.agent.network.switch_ports import SwitchPorts
+from gpupool.agent.network.resolver_processes import ResolverProcesses
+from gpupool.agent.network.resolvers import NetworkResolvers
+from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.uplink import INNER, Uplink
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import make_directory_durably
@@ -61,10 +61,13 @@ class NetworkEngine:
         root = agent_dir / "network"
         self._files = locate_engine(root)
         self._root = root
+        self._owner_uid = owner_uid
         self._helpers = _make_helpers(root, owner_uid)
         self._report = report
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
+        #: While the daemons run.
+        self._resolvers: NetworkResolvers | None = None
         self._news = threading.Condition()
         self._is_closing = False
         self._thread = SupervisedThread("network-engine", self._run)
@@ -84,10 +87,15 @@ class NetworkEngine:
         with self._news:
             self._is_closing = True
             self._news.notify()
+            resolvers = self._resolvers
         self._thread.stop()
+        if resolvers is not None:
+            resolvers.close()
 
     def join(self, seconds: float) -> None:
         self._thread.join(seconds)
+        if self._resolvers is not None:
+            self._resolvers.join(seconds)
 
     def _run(self) -> None:
         while (work := self._take_work()) is not None:
@@ -124,6 +132,7 @@ class NetworkEngine:
             return NetworkEngineReport(state="failed", reason=f"{error.message}{hint}"[:400])
         except (SupervisorError, OSError) as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
+        self._start_resolvers()
         northbound = self._files.remote("northbound")
         return NetworkEngineReport(
             state="ready", reason=reason[:400], northbound=northbound, uplink=uplink
@@ -191,9 +200,25 @@ class NetworkEngine:
         Uplink(self._files, self._root).remove()
         return "", ""
 
+    def _start_resolvers(self) -> None:
+        with self._news:
+            if self._resolvers is None and not self._is_closing:
+                self._resolvers = NetworkResolvers(self._files, self._root, self._owner_uid)
+                self._resolvers.start()
+
+    def _stop_resolvers(self) -> None:
+        """Stop looking after resolvers; blocks until no thread starts one."""
+        with self._news:
+            resolvers = self._resolvers
+            self._resolvers = None
+        if resolvers is not None:
+            resolvers.close()
+            resolvers.join(6 * _START_SECONDS)
+
     def _stop(self) -> NetworkEngineReport:
+        self._stop_resolvers()
         try:
-            end_engine(self._root, self._helpers)
+            end_engine(self._root, self._owner_uid)
         except SupervisorError as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
         return NetworkEngineReport(state="stopped")
@@ -206,16 +231,20 @@ def remove_engine(agent_dir: Path) -> None:
     """
     root = agent_dir / "network"
     if root.exists():
-        end_engine(root, _make_helpers(root, os.geteuid()))
+        end_engine(root, os.geteuid())
 
 
-def end_engine(root: Path, helpers: HelperProcesses) -> None:
-    """End the daemons and remove all that they and the jobs' cables left. Idempotent."""
+def end_engine(root: Path, owner_uid: int) -> None:
+    """End the daemons and remove all that they and the jobs' cables left. Idempotent.
+
+    Raises SupervisorError where a process does not end.
+    """
     files = locate_engine(root)
+    ResolverProcesses(files, root, owner_uid).remove()
     namespaces = JobNamespaces(files)
     for port in namespaces.list_ports():
         namespaces.remove(port)
-    helpers.release(_USER)
+    _make_helpers(root, owner_uid).release(_USER)
     Uplink(files, root).remove()
     # With the interfaces that a switch in user space leaves when it ends.
     remove_namespace(files.namespace)
@@ -225,18 +254,3 @@ def end_engine(root: Path, helpers: HelperProcesses) -> None:
 
 def _make_helpers(root: Path, owner_uid: int) -> HelperProcesses:
     return HelperProcesses(root / "daemons", owner_uid, lambda _name: ())
-
-
-def open_ports(files: EngineFiles) -> SwitchPorts:
-    """Open the ports of the switch. Blocks until its database answers, for some seconds.
-
-    Raises NetworkingUnavailable.
-    """
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            return SwitchPorts(files.remote("switch"))
-        except NetworkingUnavailable:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(0.05)

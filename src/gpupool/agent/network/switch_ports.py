@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, Final
 
-from gpupool.agent.network.daemons import BRIDGE, UPLINK_BRIDGE
+from gpupool.agent.network.daemons import BRIDGE, UPLINK_BRIDGE, EngineFiles
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.ovn.session import OvsdbSession
 
@@ -15,6 +16,8 @@ _TABLES: Final = {
     "Port": ("name", "interfaces", "external_ids"),
     "Interface": ("name", "type", "external_ids", "error"),
 }
+#: Seconds in which the switch's database has to answer.
+_OPEN_SECONDS: Final = 10.0
 #: Marks our ports, and names the port of the pool that each one is.
 OWNER: Final = "gpupool-port"
 
@@ -93,17 +96,15 @@ class SwitchPorts:
             self._session.refresh()
             self._session.commit(write)
 
-    def add(self, interface: str, port: str, seconds: float) -> None:
-        """Plug an interface in as a port of the pool, and block until it is in force.
-
-        Idempotent.
+    def plug(self, interface: str, port: str, seconds: float = _OPEN_SECONDS) -> None:
+        """Plug an interface in as a port of the pool, without a wait for its flows. Idempotent.
 
         Args:
             interface: a name of an interface of this machine.
             port: name of the logical switch port.
 
         Raises:
-            NetworkingUnavailable: the engine did not take it within the time.
+            NetworkingUnavailable: the switch has no bridge, or took no change within the time.
         """
 
         def write(transaction: Any) -> None:
@@ -124,6 +125,22 @@ class SwitchPorts:
         with self._lock:
             self._session.refresh()
             self._session.commit(write, seconds)
+
+    def add(self, interface: str, port: str, seconds: float) -> None:
+        """Plug an interface in as a port of the pool, and block until it is in force.
+
+        Idempotent.
+
+        Args:
+            interface: a name of an interface of this machine.
+            port: name of the logical switch port.
+
+        Raises:
+            NetworkingUnavailable: the engine did not take it within the time.
+        """
+
+        self.plug(interface, port, seconds)
+        with self._lock:
             # ovn-controller sets it when the flows of the port are in the switch (ovn-controller(8)).
             if not self._session.wait_for(lambda: self._is_installed(interface), seconds):
                 raise NetworkingUnavailable(
@@ -167,3 +184,18 @@ class SwitchPorts:
     def _is_installed(self, interface: str) -> bool:
         row = self._find("Interface", interface)
         return row is not None and row.external_ids.get("ovn-installed") == "true"
+
+
+def open_ports(files: EngineFiles) -> SwitchPorts:
+    """Open the ports of the switch. Blocks until its database answers, for some seconds.
+
+    Raises NetworkingUnavailable.
+    """
+    deadline = time.monotonic() + _OPEN_SECONDS
+    while True:
+        try:
+            return SwitchPorts(files.remote("switch"))
+        except NetworkingUnavailable:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.05)
