@@ -1,7 +1,7 @@
 #!/bin/sh
 # Two tenants with the same addresses, a security group, a load balancer whose backend is killed, and a port of this
 # machine, with nothing but ordinary gpupool commands. Uses simulated cards; leaves nothing behind. Root alone. Needs:
-# apt-get install --no-install-recommends ovn-central ovn-host openvswitch-switch nftables
+# apt-get install --no-install-recommends ovn-central ovn-host openvswitch-switch nftables dnsmasq-base
 set -eu
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"

@@ -9,7 +9,7 @@ import contextlib
 import select
 from pathlib import Path
 
-from gpupool.agent.network.engine import remove_engine
+from gpupool.agent.network.engine_end import remove_engine
 from gpupool.agent.supervisor.cgroups import detect_cgroups
 from gpupool.agent.supervisor.client import NotRunning, SupervisorConnection
 from gpupool.agent.supervisor.job_state import JobState, SupervisorError, inspect_job

@@ -15,6 +15,8 @@ from gpupool.network.security.model import SecurityGroup
 #: takes 58 bytes (ovn-architecture(7)).
 DEFAULT_MTU = 1442
 
+#: Below this domain are the names of jobs, as ICANN reserves `internal` for private use.
+TOP_DOMAIN = "gpupool.internal"
 
 #: Addresses between the routers of two networks.
 _LINKS = IPv4Network("169.254.0.0/16")

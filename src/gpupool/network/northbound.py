@@ -6,7 +6,6 @@ options; a port a logical switch port that accepts packets of its own addresses 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from ipaddress import IPv4Network
 
@@ -30,6 +29,12 @@ from gpupool.network.model import (
     make_proxy_mac,
     make_router_mac,
 )
+from gpupool.network.resolver_rows import (
+    RESOLVER_ADDRESS,
+    compile_resolver,
+    key_resolver,
+    key_resolver_nat,
+)
 from gpupool.network.rows import NorthboundRow
 from gpupool.network.security.rows import compile_group
 
@@ -40,7 +45,7 @@ _LEASE_SECONDS = 3600
 
 def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
     """Compile a network with its subnets and ports to all of its rows."""
-    rows = [_compile_router(network), _compile_dns(network)]
+    rows = [_compile_router(network), *compile_resolver(network)]
     by_subnet: dict[str, list[Port]] = {subnet.key: [] for subnet in network.subnets}
     for port in network.ports:
         by_subnet[port.subnet].append(port)
@@ -104,30 +109,18 @@ def _compile_router(network: Network) -> NorthboundRow:
         {
             "ports": _keys("router-port", (subnet.key for subnet in network.subnets))
             | frozenset(_key_end(end) for end in network.peerings)
-            | uplink,
+            | uplink
+            | {key_resolver(network)},
             "static_routes": frozenset(
                 _key_route(end, prefix) for end in network.peerings for prefix in end.prefixes
             )
             | default,
-            "nat": list_nat_keys(network) if has_gateway else frozenset(),
+            "nat": list_nat_keys(network) | {key_resolver_nat(network)}
+            if has_gateway
+            else frozenset(),
             "load_balancer": frozenset(map(key_forward, network.forwards if has_gateway else ())),
         },
     )
-
-
-def _compile_dns(network: Network) -> NorthboundRow:
-    addresses: dict[str, list[str]] = defaultdict(list)
-    for port in network.ports:
-        addresses[port.name].append(str(port.address))
-    records = dict[str, str]()
-    for balancer in network.balancers:
-        # Also where a job has that name: it is found by the long name of its array, or not at all.
-        addresses[balancer.name.lower()] = [str(balancer.address)]
-    for name, found in addresses.items():
-        # Also without the domain: a name with a dot is asked for as it is before the search list.
-        records[name] = " ".join(found)
-        records[f"{name}.{network.domain}"] = " ".join(found)
-    return NorthboundRow("DNS", f"dns/{network.key}", {"records": records})
 
 
 def _compile_router_port(subnet: Subnet) -> NorthboundRow:
@@ -189,7 +182,8 @@ def _compile_switch(
         {"name": f"gpupool-{subnet.key}"},
         {
             "ports": ours | {f"switch-router-port/{subnet.key}"},
-            "dns_records": frozenset({f"dns/{network.key}"}),
+            # Names are the resolver's to answer: OVN's own are asked over UDP alone.
+            "dns_records": frozenset(),
             "load_balancer": frozenset(map(key_balancer, network.balancers)),
             "qos_rules": frozenset(
                 key_port_limit(port.key)
@@ -224,7 +218,7 @@ def _compile_dhcp(network: Network, subnet: Subnet) -> NorthboundRow:
                 "router": str(subnet.gateway),
                 "server_id": str(subnet.gateway),
                 "server_mac": make_router_mac(subnet),
-                "dns_server": str(subnet.gateway),
+                "dns_server": str(RESOLVER_ADDRESS),
                 "domain_name": f'"{network.domain}"',
                 "mtu": str(network.mtu),
             },

@@ -15,7 +15,15 @@ from gpupool.network.balancing.reading import read_balancers
 from gpupool.network.forwarding.reading import read_forwards
 from gpupool.network.limiting.model import NetworkLimits
 from gpupool.network.limiting.reading import read_limits
-from gpupool.network.model import Gateway, Network, PeeringEnd, Port, Subnet, make_gateway
+from gpupool.network.model import (
+    TOP_DOMAIN,
+    Gateway,
+    Network,
+    PeeringEnd,
+    Port,
+    Subnet,
+    make_gateway,
+)
 from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
     network_engine,
@@ -26,9 +34,6 @@ from gpupool.network.tables import (
 )
 
 Row = sa.Row[Any]
-
-#: Below this domain are the names of jobs, as ICANN reserves `internal` for private use.
-TOP_DOMAIN = "gpupool.internal"
 
 _ACCEPTED = (
     sa.select(

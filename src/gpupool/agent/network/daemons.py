@@ -45,6 +45,8 @@ _PROGRAMS: Final[Mapping[str, str]] = {
     "ovs-vswitchd": "openvswitch-switch",
     "ovn-northd": "ovn-central",
     "ovn-controller": "ovn-host",
+    "dnsmasq": "dnsmasq-base",
+    "setpriv": "util-linux",
 }
 _SCHEMAS: Final[Mapping[str, tuple[str, str]]] = {
     "switch": ("/usr/share/openvswitch/vswitch.ovsschema", "openvswitch-switch"),
@@ -71,6 +73,11 @@ class EngineFiles:
     def namespace(self) -> Path:
         """The network namespace of the switch: its interfaces are no other program's."""
         return NAMESPACES / f"gpupool-{self.mark}"
+
+    @property
+    def names(self) -> Path:
+        """The files of the resolvers, which run as other accounts and pass through it."""
+        return Path("/run") / f"gpupool-names-{self.mark}"
 
     def database(self, name: str) -> Path:
         """Return the file of a database: `switch`, `northbound` or `southbound`."""

@@ -9,8 +9,6 @@ again. A daemon that ended is started again: the others wait for it, and what wa
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 import subprocess
 import threading
 import time
@@ -19,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.agent.config import AgentConfig
-from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.network.centre import Centre
 from gpupool.agent.network.certificate_files import write_certificate
 from gpupool.agent.network.daemons import (
@@ -33,10 +30,9 @@ from gpupool.agent.network.daemons import (
     make_switch_settings,
     read_version,
 )
-from gpupool.agent.network.job_networks import JobNetworks
-from gpupool.agent.network.limit_watch import LimitWatch
-from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
-from gpupool.agent.network.proxies import Proxies, end_proxies
+from gpupool.agent.network.engine_end import ENGINE, end_engine, make_helpers
+from gpupool.agent.network.engine_parts import EngineParts
+from gpupool.agent.network.namespaces import create_namespace
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.tunnel import Tunnel, lay_tunnel
 from gpupool.agent.network.tunnel_address import find_source_address
@@ -47,11 +43,8 @@ from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.network.ovn.control import is_controller_connected
-from gpupool.wire.limits import LimitReading
 from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
 
-#: What the helpers' records name as their user.
-_USER: Final = "engine"
 #: Seconds in which a daemon has to come up, and between two looks at running ones.
 _START_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 2.0
@@ -77,15 +70,11 @@ class NetworkEngine:
         self._files = locate_engine(root)
         self._root = root
         self._config = config
-        self._helpers = _make_helpers(root, config.owner_uid)
-        self._networks = JobNetworks(self._files)
-        self._proxies = Proxies(self._files, self._helpers, self._networks)
+        self._helpers = make_helpers(root, config.owner_uid)
+        self._parts = EngineParts(self._files, root, config.owner_uid, self._helpers)
         self._centre = Centre(self._files, root, self._helpers)
         self._tunnel = Tunnel(self._files, root)
         self._report = report
-        self._limits = LimitWatch(self._files)
-        #: What was read back of limits at the last look.
-        self._readings: list[LimitReading] | None = None
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
         #: How the engine was when it had started with the work that it has now.
@@ -115,10 +104,11 @@ class NetworkEngine:
             self._is_closing = True
             self._news.notify()
         self._thread.stop()
-        self._networks.close()
+        self._parts.close()
 
     def join(self, seconds: float) -> None:
         self._thread.join(seconds)
+        self._parts.join(seconds)
 
     def _run(self) -> None:
         while (work := self._take_work()) is not None:
@@ -152,7 +142,7 @@ class NetworkEngine:
         """Start what does not run, and say how it is. Idempotent."""
         done = self._started
         if done is not None and done.tunnel == self._find_tunnel_address(work):
-            return self._add_parts(self._watch(work, done), work)
+            return self._parts.apply(work, self._watch(work, done))
         try:
             self._check_machine()
             write_certificate(self._files, work.certificate)
@@ -166,27 +156,7 @@ class NetworkEngine:
         with self._news:
             # Unless there is other work by now.
             self._started = report if self._work is work else None
-        return self._add_parts(report, work, is_news=True)
-
-    def _add_parts(
-        self, report: NetworkEngineReport, work: NetworkEngineWork, *, is_news: bool = False
-    ) -> NetworkEngineReport:
-        """Run the proxies and enforce the limits that are wanted, and say how they are.
-
-        A dead proxy is restarted, a limit that the switch has lost is set again.
-        """
-        if report.state != "ready":
-            return report
-        self._proxies.apply(work.proxies)
-        if is_news or self._limits.is_due():
-            self._readings = self._limits.apply(work.limits)
-        return report.model_copy(
-            update={
-                "proxies": self._proxies.read_reports(work.proxies),
-                "missing_proxy": self._proxies.missing_program,
-                "limits": self._readings,
-            }
-        )
+        return self._parts.apply(work, report, is_news=True)
 
     def _check_machine(self) -> None:
         if self._config.owner_uid != 0:
@@ -228,10 +198,10 @@ class NetworkEngine:
         return done
 
     def _start_processes(self, work: NetworkEngineWork) -> None:
-        self._helpers.start(_USER, (make_switch_database(self._files),))
+        self._helpers.start(ENGINE, (make_switch_database(self._files),))
         if work.role == "centre":
             self._centre.start()
-        self._helpers.start(_USER, list_workers(self._files))
+        self._helpers.start(ENGINE, list_workers(self._files))
 
     def _start_daemons(self, work: NetworkEngineWork) -> NetworkEngineReport:
         """Start the daemons, connect them, and say how they are."""
@@ -246,7 +216,7 @@ class NetworkEngine:
             southbound=work.southbound,
             tunnel=address,
         )
-        self._helpers.start(_USER, (make_switch_database(self._files),))
+        self._helpers.start(ENGINE, (make_switch_database(self._files),))
         ports = open_ports(self._files)
         try:
             ports.write_settings(settings)
@@ -328,39 +298,9 @@ class NetworkEngine:
         return "", ""
 
     def _stop(self) -> NetworkEngineReport:
+        self._parts.stop()
         try:
-            end_engine(self._root, self._helpers)
+            end_engine(self._root, self._config.owner_uid)
         except SupervisorError as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
         return NetworkEngineReport(state="stopped")
-
-
-def remove_engine(agent_dir: Path) -> None:
-    """End the engine of an agent that does not run, and remove all of it. Idempotent.
-
-    Raises SupervisorError where a daemon does not end.
-    """
-    root = agent_dir / "network"
-    if root.exists():
-        end_engine(root, _make_helpers(root, os.geteuid()))
-
-
-def end_engine(root: Path, helpers: HelperProcesses) -> None:
-    """End the daemons and remove all that they and the jobs' cables left. Idempotent."""
-    files = locate_engine(root)
-    namespaces = JobNamespaces(files)
-    for port in namespaces.list_ports():
-        namespaces.remove(port)
-    end_proxies(files, helpers)
-    Centre(files, root, helpers).remove()
-    helpers.release(_USER)
-    Tunnel(files, root).remove()
-    Uplink(files, root).remove()
-    # With the interfaces that a switch in user space leaves when it ends.
-    remove_namespace(files.namespace)
-    shutil.rmtree(files.run, ignore_errors=True)
-    shutil.rmtree(root, ignore_errors=True)
-
-
-def _make_helpers(root: Path, owner_uid: int) -> HelperProcesses:
-    return HelperProcesses(root / "daemons", owner_uid, lambda _name: ())

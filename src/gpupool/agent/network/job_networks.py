@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.agent.network.daemons import EngineFiles
+from gpupool.agent.network.name_question import await_name
 from gpupool.agent.network.namespaces import JobNamespaces, JobNetwork, name_interface
 from gpupool.agent.network.port_limits import PortLimits
 from gpupool.agent.network.proxy_drains import ProxyDrains, is_proxy
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
-from gpupool.agent.network.uplink import read_name_servers
 from gpupool.agent.supervisor.client import BindMount, JobSpec
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.northbound import name_port
+from gpupool.network.resolver_rows import RESOLVER_ADDRESS
 from gpupool.wire.limits import LimitWork
 from gpupool.wire.networks import PortWork
 
@@ -44,11 +45,12 @@ class JobNetworks:
             directory: the job's own.
 
         Raises:
-            NetworkingUnavailable: the engine does not serve the port.
+            NetworkingUnavailable: the engine does not serve the port, or the resolver its name.
         """
         joined = self.attach(work)
         file = directory / "resolv.conf"
-        file.write_text(make_resolv_conf(work))
+        file.write_text(make_resolv_conf(work.domain))
+        await_name(joined.namespace, work, _PORT_SECONDS)
         names = BindMount(str(file), str(RESOLV_CONF.resolve()))
         return replace(spec, network_namespace=str(joined.namespace), binds=(*spec.binds, names))
 
@@ -109,12 +111,6 @@ def _make_limit(work: PortWork) -> LimitWork:
     return LimitWork(key=work.id, subject="port", in_kbit=work.in_kbit, out_kbit=work.out_kbit)
 
 
-def make_resolv_conf(work: PortWork) -> str:
-    """Return what a job's `/etc/resolv.conf` says: its network answers names at the router."""
-    # OVN 23.03 gives no answer to a question for the IPv6 address of a name that has none, and
-    # glibc takes a missing answer for a failure. glibc knows `no-aaaa` from 2.36 on.
-    options = "no-aaaa single-request timeout:2 attempts:2"
-    # The switch answers names of the network whatever server is asked; others pass to that server.
-    servers = read_name_servers() if work.has_gateway else []
-    lines = [f"nameserver {server}" for server in servers or [work.gateway]]
-    return "\n".join((*lines, f"search {work.domain}", f"options {options}", ""))
+def make_resolv_conf(domain: str) -> str:
+    """Return what a job's `/etc/resolv.conf` says: the resolver of its network."""
+    return f"nameserver {RESOLVER_ADDRESS}\nsearch {domain}\noptions timeout:2 attempts:2\n"

@@ -57,9 +57,15 @@ class JobNamespaces:
     own.
     """
 
-    def __init__(self, files: EngineFiles) -> None:
+    def __init__(self, files: EngineFiles, kind: str = "n-") -> None:
+        """Make the object; nothing is there yet.
+
+        Args:
+            kind: how the ids begin that are looked after here; others are left alone.
+        """
         self._switch = files.namespace
         self._prefix = f"{files.namespace.name}-"
+        self._kind = kind
 
     def create(self, work: PortWork) -> JobNetwork:
         """Make the namespace of a port with its address.
@@ -106,7 +112,8 @@ class JobNamespaces:
             return []
         names = (entry.name for entry in NAMESPACES.iterdir())
         ours = (name for name in names if name.startswith(self._prefix))
-        return sorted(name.removeprefix(self._prefix) for name in ours)
+        ids = (name.removeprefix(self._prefix) for name in ours)
+        return sorted(each for each in ids if each.startswith(self._kind))
 
     def locate(self, port: str) -> Path:
         """Return the path of the namespace of a port, whether it is there or not."""

@@ -106,17 +106,15 @@ class SwitchPorts:
             self._session.refresh()
             self._session.commit(write)
 
-    def add(self, interface: str, port: str, seconds: float) -> None:
-        """Plug an interface in as a port of the pool, and block until it is in force.
-
-        Idempotent.
+    def plug(self, interface: str, port: str, seconds: float = _OPEN_SECONDS) -> None:
+        """Plug an interface in as a port of the pool, without a wait for its flows. Idempotent.
 
         Args:
             interface: a name of an interface of this machine.
             port: name of the logical switch port.
 
         Raises:
-            NetworkingUnavailable: the engine did not take it within the time.
+            NetworkingUnavailable: the switch has no bridge, or took no change within the time.
         """
 
         def write(transaction: Any) -> None:
@@ -137,6 +135,22 @@ class SwitchPorts:
         with self._lock:
             self._session.refresh()
             self._session.commit(write, seconds)
+
+    def add(self, interface: str, port: str, seconds: float) -> None:
+        """Plug an interface in as a port of the pool, and block until it is in force.
+
+        Idempotent.
+
+        Args:
+            interface: a name of an interface of this machine.
+            port: name of the logical switch port.
+
+        Raises:
+            NetworkingUnavailable: the engine did not take it within the time.
+        """
+
+        self.plug(interface, port, seconds)
+        with self._lock:
             # ovn-controller sets it when the flows of the port are in the switch (ovn-controller(8)).
             if not self._session.wait_for(lambda: self._is_installed(interface), seconds):
                 raise NetworkingUnavailable(

@@ -202,7 +202,7 @@ def list_prefixes(routes: Iterable[Any]) -> list[IPv4Network]:
 
 
 def read_name_servers() -> list[str]:
-    """Read the name servers that this machine asks, for jobs that reach them over a gateway.
+    """Read the name servers that this machine asks, for networks that reach them over a gateway.
 
     A server on a loopback address is this machine's own resolver, which gateways do not reach; then
     the servers that it asks are taken (systemd-resolved.service(8)).

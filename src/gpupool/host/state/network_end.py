@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupool.agent.network.engine import remove_engine
+from gpupool.agent.network.engine_end import remove_engine
 from gpupool.host.settings.options import HostOptions
 from gpupool.host.state.directory import StateDir
 

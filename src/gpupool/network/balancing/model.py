@@ -13,6 +13,8 @@ BalancedProtocol = Literal["tcp", "udp"]
 
 #: Addresses of load balancers: shared address space (RFC 6598), which no subnet of a network has.
 BALANCER_ADDRESSES: Final = IPv4Network("100.126.0.0/16")
+#: The last of them: of the resolver of each network and of the router beside it.
+RESOLVER_ADDRESSES: Final = IPv4Network("100.126.255.248/29")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class LoadBalancer:
     @property
     def address(self) -> IPv4Address:
         """Its address, unique in the pool."""
-        return BALANCER_ADDRESSES[1 + self.id % (BALANCER_ADDRESSES.num_addresses - 2)]
+        count = BALANCER_ADDRESSES.num_addresses - RESOLVER_ADDRESSES.num_addresses - 1
+        return BALANCER_ADDRESSES[1 + self.id % count]
 
     def has_backend(self, name: str) -> bool:
         """Whether a port with that DNS name is one of its backends."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from ipaddress import IPv4Address
 
-from gpupool.network.balancing.model import LoadBalancer
+from gpupool.network.balancing.model import BALANCER_ADDRESSES, RESOLVER_ADDRESSES, LoadBalancer
 from gpupool.network.balancing.rows import BalancedPort, compile_balancer
 from gpupool.network.northbound import compile_network
+from gpupool.network.resolver_rows import read_resolver
 from tests.unit.network.networks import make_network
 
 WEB = LoadBalancer(7, "b-web", "web", "tcp", 80, 8000, ("web",), True)
@@ -43,13 +44,23 @@ def test_without_checks_nothing_is_probed_and_without_backends_clients_are_refus
     assert balancer.columns["options"] == {"reject": "true"}
 
 
-def test_every_switch_of_a_network_balances_and_its_name_is_in_dns() -> None:
+def test_every_switch_of_a_network_balances_and_the_resolver_has_its_name() -> None:
     network = replace(make_network(1, 1), balancers=(WEB,))
     rows = {row.key: row for row in compile_network(network)}
     assert rows["switch/s-0000000001"].references["load_balancer"] == {"lb/b-web"}
-    records = rows["dns/v-0000000001"].columns["records"]
-    assert isinstance(records, dict)
-    assert records["web"] == records["web.net1.gpupool.internal"] == "100.126.0.8"
+    options = rows["resolver-port/v-0000000001"].columns["options"]
+    assert isinstance(options, dict)
+    config = read_resolver(options)
+    assert config is not None
+    assert config.addresses["web"] == (WEB.address,) == (IPv4Address("100.126.0.8"),)
+
+
+def test_no_load_balancer_has_an_address_of_the_resolver() -> None:
+    for number in (0, 65_525, 65_526, 65_527, 65_535, 200_000):
+        address = replace(WEB, id=number).address
+        assert address in BALANCER_ADDRESSES
+        assert address not in RESOLVER_ADDRESSES
+        assert address != BALANCER_ADDRESSES[0]
 
 
 def test_groups_take_probes_of_their_members() -> None:

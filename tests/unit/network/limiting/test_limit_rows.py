@@ -42,7 +42,7 @@ def test_what_leaves_a_limited_port_passes_a_meter_with_a_burst_of_a_second() ->
             {"rate": 20_800, "burst": 20_800},
         )
     }
-    (switch,) = (row for row in rows if row.table == "Logical_Switch")
+    (switch,) = (row for row in rows if row.key.startswith("switch/"))
     assert switch.references["qos_rules"] == {f"port-limit/{first.key}"}
     changes = plan_changes(compile_network(NETWORK), {row.key: row for row in rows})
     assert [row.key for row in changes.deleted] == [f"port-limit/{first.key}"]

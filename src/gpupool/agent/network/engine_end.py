@@ -1,0 +1,57 @@
+"""Ends the engine of networks on a machine, and removes all that it and its jobs' cables left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from gpupool.agent.jobs.helpers import HelperProcesses
+from gpupool.agent.network.centre import Centre
+from gpupool.agent.network.daemons import locate_engine
+from gpupool.agent.network.namespaces import JobNamespaces, remove_namespace
+from gpupool.agent.network.proxies import end_proxies
+from gpupool.agent.network.resolver_processes import ResolverProcesses
+from gpupool.agent.network.tunnel import Tunnel
+from gpupool.agent.network.uplink import Uplink
+
+#: What the helpers' records name as their user.
+ENGINE: Final = "engine"
+
+
+def make_helpers(root: Path, owner_uid: int) -> HelperProcesses:
+    """Return the daemons of the engine whose directory is `root`."""
+    return HelperProcesses(root / "daemons", owner_uid, lambda _name: ())
+
+
+def remove_engine(agent_dir: Path) -> None:
+    """End the engine of an agent that does not run, and remove all of it. Idempotent.
+
+    Raises SupervisorError where a daemon does not end.
+    """
+    root = agent_dir / "network"
+    if root.exists():
+        end_engine(root, os.geteuid())
+
+
+def end_engine(root: Path, owner_uid: int) -> None:
+    """End the daemons and remove all that they and the jobs' cables left. Idempotent.
+
+    Raises SupervisorError where a process does not end.
+    """
+    files = locate_engine(root)
+    helpers = make_helpers(root, owner_uid)
+    ResolverProcesses(files, root, owner_uid).remove()
+    namespaces = JobNamespaces(files)
+    for port in namespaces.list_ports():
+        namespaces.remove(port)
+    end_proxies(files, helpers)
+    Centre(files, root, helpers).remove()
+    helpers.release(ENGINE)
+    Tunnel(files, root).remove()
+    Uplink(files, root).remove()
+    # With the interfaces that a switch in user space leaves when it ends.
+    remove_namespace(files.namespace)
+    shutil.rmtree(files.run, ignore_errors=True)
+    shutil.rmtree(root, ignore_errors=True)
