@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
 # A short path: sockets of the engine have 107 bytes at most.
-work=$(mktemp -d /tmp/gpn-XXXXXX)
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpn-XXXXXX")
 chmod 755 "$work"
 GPUPOOL_STATE_DIR="$work/pool"
 export PATH GPUPOOL_STATE_DIR

@@ -22,6 +22,8 @@ from gpupool.agent.network.daemons import NAMESPACES, EngineFiles
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.wire.networks import PortWork
 
+#: How the ids of the ports of jobs and of proxies begin.
+_PORTS: Final = ("n-", "h-")
 _CLONE_NEWNET: Final = 0x40000000
 #: Of mount(2).
 _MS_BIND: Final = 0x1000
@@ -57,15 +59,15 @@ class JobNamespaces:
     own.
     """
 
-    def __init__(self, files: EngineFiles, kind: str = "n-") -> None:
+    def __init__(self, files: EngineFiles, kinds: tuple[str, ...] = _PORTS) -> None:
         """Make the object; nothing is there yet.
 
         Args:
-            kind: how the ids begin that are looked after here; others are left alone.
+            kinds: how the ids begin that are looked after here; others are left alone.
         """
         self._switch = files.namespace
         self._prefix = f"{files.namespace.name}-"
-        self._kind = kind
+        self._kinds = kinds
 
     def create(self, work: PortWork) -> JobNetwork:
         """Make the namespace of a port with its address.
@@ -113,7 +115,7 @@ class JobNamespaces:
         names = (entry.name for entry in NAMESPACES.iterdir())
         ours = (name for name in names if name.startswith(self._prefix))
         ids = (name.removeprefix(self._prefix) for name in ours)
-        return sorted(each for each in ids if each.startswith(self._kind))
+        return sorted(each for each in ids if each.startswith(self._kinds))
 
     def locate(self, port: str) -> Path:
         """Return the path of the namespace of a port, whether it is there or not."""

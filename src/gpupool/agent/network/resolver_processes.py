@@ -61,7 +61,7 @@ class ResolverProcesses:
         self._files = files
         self._root = root / "resolvers"
         self._helpers = HelperProcesses(self._root, owner_uid, lambda _name: ())
-        self._namespaces = JobNamespaces(files, _NETWORK)
+        self._namespaces = JobNamespaces(files, (_NETWORK,))
 
     def list_networks(self) -> list[str]:
         """List the networks that have a resolver, or what is left of one."""
