@@ -23,6 +23,8 @@ from gpupool.network.machines.certificates import issue_certificate, make_author
 from tests.e2e.pool_fixture import RealPool
 from tests.support.claims import claim_port, claimed
 from tests.support.network_machines import NUMBERS, Fabric, Machine, find_machine
+from tests.support.pages import PAGES
+from tests.support.typed_commands import commands
 
 _MISSING = set(find_missing_programs().values())
 if shutil.which("nft") is None:
@@ -75,10 +77,13 @@ class SeveralMachines:
         self._port = claim_port()
 
     def begin(self) -> None:
+        setting = Path(f"/proc/sys/net/ipv4/conf/{self.fabric.bridge}/forwarding")
+        self.forwarding = setting.read_text()
         listen = f"{self.fabric.address}:{self._port}"
         words = ("--sim", self.pool.sim, "--label", "at=sim-0", "--listen", listen)
         self.pool.up(*words, "--insecure-http")
-        self._token = self.pool.do("token", "create").strip()
+        self.pool.do("user", "add", "agents", "--role", "agent")
+        self._token = self.pool.do("token", "create", "--user", "agents").strip()
         self.pool.do("network", "enable")
         for member in self.members:
             member.plug_in()
@@ -149,10 +154,13 @@ def machines() -> Iterator[SeveralMachines]:
         for mark in marks:
             assert list_processes(mark) == []
             assert not list(Path("/run/netns").glob(f"gpupool-{mark}*"))
-        tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True)
-        assert not [mark for mark in marks if mark in tables.stdout]
-    interfaces = os.listdir("/sys/class/net")
-    assert not [name for name in interfaces if any(one in name for one in (fabric.bridge, *marks))]
+        tables = subprocess.run(
+            ["nft", "list", "tables"], capture_output=True, text=True, check=True
+        )
+        interfaces = " ".join(os.listdir("/sys/class/net"))
+        assert not [mark for mark in marks if mark in tables.stdout + interfaces]
+        forwarding = Path(f"/proc/sys/net/ipv4/conf/{fabric.bridge}/forwarding").read_text()
+        assert forwarding == made.forwarding
 
 
 GANG = """
@@ -272,15 +280,37 @@ def test_another_machine_becomes_the_centre(machines: SeveralMachines) -> None:
     assert roles == {"machine-2": "centre", "sim-0": "member", "machine-1": "member"}
     assert machines.ask("a", "sim-0", "server-a", "a", 20) == ("done", 0)
     assert machines.ask("b", "machine-1", "server-b", "b", 20) == ("done", 0)
-    # Its databases end: traffic goes on, new jobs wait, and all of it comes back.
     old = locate_engine(machines.pool.state_dir / "agent/network").mark
     assert len(list_processes(old)) == 3
     assert len(list_processes(machines.members[1].mark)) == 6
     assert find_machine(status, "machine-2")["mtu"] == 1442
 
 
+#: Connects again and again, and writes how often it got an answer.
+TICK = """
+import pathlib, socket, sys
+count = 0
+while True:
+    try:
+        peer = socket.create_connection((sys.argv[1], 7000), 2)
+        peer.sendall(b"x" * 200000)
+        count += peer.recv(100) == b"a 200000"
+    except OSError:
+        continue
+    pathlib.Path(sys.argv[2]).write_text(str(count))
+"""
+
+
 def test_traffic_goes_on_without_a_centre(machines: SeveralMachines) -> None:
     centre = machines.members[1]
+    # A job of another account writes there.
+    ticks = machines.members[0].root / "ticks"
+    machines.submit("a", "sim-0", "ticker", TICK, "10.0.0.2", str(ticks))
+
+    def read_ticks() -> int:
+        return int(ticks.read_text() or "0") if ticks.exists() else 0
+
+    machines.pool.until(read_ticks, "an answer")
     centre.kill_agent()
     for pid in list_processes(centre.mark):
         if b"ovsdb-server" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -293,6 +323,16 @@ def test_traffic_goes_on_without_a_centre(machines: SeveralMachines) -> None:
         "a member that waits",
     )
     assert "not connected to the centre" in waiting["reason"]
+    before = read_ticks()
+    machines.pool.until(lambda: read_ticks() > before + 10, "ten more answers without a centre")
     machines.start_agent(centre)
     machines.pool.until(machines.is_ready, "three machines that are ready")
     assert machines.ask("b", "sim-0", "server-b", "b", 20) == ("done", 0)
+
+
+def test_commands_of_the_page_work_in_their_order(machines: SeveralMachines) -> None:
+    for words in commands(PAGES / "network-several-machines.md"):
+        machines.pool.do(*words)
+    machines.pool.until(machines.is_ready, "three machines that are ready")
+    assert machines.status()["node"] == "sim-0"
+    assert machines.ask("a", "machine-2", "server-a", "a", 20) == ("done", 0)

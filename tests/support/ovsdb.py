@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.support.supervised import until
@@ -25,8 +25,9 @@ def find_missing_part() -> str:
 class DatabaseServer:
     """A northbound database in a directory of its own, which outlives its server."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, options: Sequence[str] = ()) -> None:
         self._directory = directory
+        self._options = options
         self._file = directory / "nb.db"
         self.remote = f"unix:{directory}/nb.sock"
         self._process: subprocess.Popen[bytes] | None = None
@@ -44,6 +45,7 @@ class DatabaseServer:
                 f"--remote=p{self.remote}",
                 f"--unixctl={self._directory}/ctl",
                 "-vconsole:off",
+                *self._options,
             ]
         )
         until(lambda: _is_listening(path))
@@ -67,10 +69,11 @@ def _is_listening(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def northbound_server() -> Iterator[DatabaseServer]:
+def northbound_server(*options: str) -> Iterator[DatabaseServer]:
+    """Run a server, with further options of ovsdb-server(1)."""
     # A socket's path has 107 bytes at most, which a directory of pytest may exceed.
     with tempfile.TemporaryDirectory(prefix="gpo-") as directory:
-        server = DatabaseServer(Path(directory))
+        server = DatabaseServer(Path(directory), options)
         try:
             yield server
         finally:

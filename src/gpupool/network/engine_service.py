@@ -263,6 +263,12 @@ class NetworkEngineService:
         if engine.state == "failed":
             # The reason of a failed start has the packages that this machine lacks.
             return fail(f"the engine failed: {engine.reason}", "gpupool network status")
+        waiting = [one for one in engine.machines if one.state != "ready"]
+        if engine.state == "ready" and waiting:
+            first = waiting[0]
+            reason = f": {first.reason}" if first.reason else ""
+            text = f"{len(waiting)} of {len(engine.machines)} machines take no jobs with a network"
+            return warn(f"{text}; {first.node} is {first.state}{reason}", "gpupool network status")
         if engine.state == "ready":
             return well(f"ready; {engine.networks} networks, {engine.jobs} jobs in them")
         return warn(f"the engine is {engine.state}", "gpupool network status")

@@ -204,9 +204,11 @@ def make_switch_settings(
 
 def read_version() -> str:
     """Read the version of OVN on this machine; empty where it does not say."""
-    done = subprocess.run(
-        ["ovn-controller", "--version"], capture_output=True, text=True, timeout=10, check=False
-    )
+    words = ["ovn-controller", "--version"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
+    except subprocess.TimeoutExpired:
+        return ""
     first = done.stdout.partition("\n")[0]
     return first.rpartition(" ")[2][:40]
 

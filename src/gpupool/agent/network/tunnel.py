@@ -7,6 +7,7 @@ packet of a tunnel is in the machine's connection table. Needs the extra `networ
 
 from __future__ import annotations
 
+import logging
 import shutil
 import socket
 import subprocess
@@ -35,19 +36,24 @@ _PREFIXES: Final = IPv4Network("169.254.128.0/24")
 _LINK_LOCAL_BITS: Final = 16
 _SETTING: Final = "/proc/sys/net/ipv4/conf/{}/forwarding"
 
+#: Of Geneve (RFC 8926).
+_PORT: Final = 6081
+
+log = logging.getLogger(__name__)
+
 _RULES: Final = """
 table ip {table}
 delete table ip {table}
 table ip {table} {{
     chain prerouting {{
         type filter hook prerouting priority raw; policy accept;
-        iifname "{cable}" ip saddr {inner} udp dport 6081 notrack accept
+        iifname "{cable}" ip saddr {inner} udp dport {port} notrack accept
         iifname "{cable}" drop
-        ip daddr {address} udp dport 6081 notrack ip daddr set {inner}
+        ip daddr {address} udp dport {port} notrack ip daddr set {inner}
     }}
     chain postrouting {{
         type filter hook postrouting priority srcnat; policy accept;
-        ip saddr {inner} udp dport 6081 ip saddr set {address}
+        ip saddr {inner} udp dport {port} ip saddr set {address}
     }}
 }}
 """
@@ -83,6 +89,7 @@ class Tunnel:
             raise NetworkingUnavailable(
                 "tunnels need nftables", hint="apt-get install --no-install-recommends nftables"
             )
+        _refuse_other_tunnels(address, self._table)
         with import_pyroute2().IPRoute() as host:
             interface, mtu = _find_interface(host, address)
             if mtu - OVERHEAD_BYTES < least_mtu:
@@ -97,7 +104,7 @@ class Tunnel:
                 self._lay(host, prefix, mtu)
         self._pass_on(interface)
         rules = _RULES.format(
-            table=self._table, cable=self._cable, inner=prefix[2], address=address
+            table=self._table, cable=self._cable, inner=prefix[2], address=address, port=_PORT
         )
         _load(rules)
         return mtu - OVERHEAD_BYTES
@@ -116,12 +123,15 @@ class Tunnel:
         library = import_pyroute2()
         with enter_namespace(self._files.namespace), library.IPRoute() as inside:
             found = inside.link_lookup(ifname=TUNNEL_BRIDGE)
-            if found and not inside.get_addr(index=found[0], family=socket.AF_INET):
-                index = found[0]
-                inside.addr("add", index=index, address=str(record[2]), prefixlen=30)
-                inside.link("set", index=index, state="up")
-                inside.route("replace", dst="default", gateway=str(record[1]), oif=index)
-        return bool(found)
+            if not found:
+                return False
+            try:
+                _restore_address(inside, found[0], record)
+            except library.NetlinkError as error:
+                # The switch was restarted between the two steps, or ends now.
+                log.info("%s is not there yet: %s", TUNNEL_BRIDGE, error)
+                return False
+        return True
 
     def remove(self) -> None:
         """Remove the cable and the rules, and put forwarding back. Idempotent."""
@@ -181,6 +191,14 @@ class Tunnel:
             Path(_SETTING.format(name)).write_text("1")
 
 
+def _restore_address(inside: Any, index: int, prefix: IPv4Network) -> None:
+    if not inside.get_addr(index=index, family=socket.AF_INET):
+        inside.addr("add", index=index, address=str(prefix[2]), prefixlen=prefix.prefixlen)
+    # Without the link up the route is refused, and each step may be the first that is missing.
+    inside.link("set", index=index, state="up")
+    inside.route("replace", dst="default", gateway=str(prefix[1]), oif=index)
+
+
 def lay_tunnel(tunnel: Tunnel, ports: SwitchPorts, address: str, least_mtu: int) -> int:
     """Set a tunnel up and plug its cable into the switch. Idempotent.
 
@@ -211,6 +229,31 @@ def lay_tunnel(tunnel: Tunnel, ports: SwitchPorts, address: str, least_mtu: int)
             )
         time.sleep(0.05)
     return mtu
+
+
+def _refuse_other_tunnels(address: IPv4Address, own_table: str) -> None:
+    """Raise NetworkingUnavailable where another program has the machine's Geneve packets."""
+    sockets = Path("/proc/thread-self/net/udp").read_text().splitlines()[1:]
+    if any(int(line.split()[1].partition(":")[2], 16) == _PORT for line in sockets):
+        raise NetworkingUnavailable(
+            f"another program of this machine has UDP port {_PORT}, which tunnels need",
+            hint=f"ss -ulnp sport = :{_PORT}",
+        )
+    rule = f"ip daddr {address} udp dport {_PORT} "
+    for line in _run_nft("list", "tables", "ip").splitlines():
+        table = line.split()[-1]
+        is_other = table.startswith("gpupool_") and table != own_table
+        if is_other and rule in _run_nft("list", "table", "ip", table):
+            raise NetworkingUnavailable(
+                f"another pool of this machine has the tunnels of {address}",
+                hint="set GPUPOOL_TUNNEL_ADDRESS of this machine's agent to another address",
+            )
+
+
+def _run_nft(*words: str) -> str:
+    done = subprocess.run(["nft", *words], capture_output=True, text=True, timeout=10, check=False)
+    # A table may go while it is read.
+    return done.stdout
 
 
 def _choose_prefix(routes: Iterable[IPv4Network]) -> IPv4Network | None:

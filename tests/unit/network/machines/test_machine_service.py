@@ -90,6 +90,15 @@ def test_a_claim_that_waits_for_an_engine_says_so(house: NetworkHouse) -> None:
     assert "a ready network engine" in waiting.reason, waiting.reason
 
 
+def test_a_check_names_a_machine_that_takes_no_jobs_and_why(house: NetworkHouse) -> None:
+    enable_two(house)
+    report(house, "node-2", "failed", reason="this machine lacks ovs-vswitchd; apt-get install x")
+    found = house.allocations.network_engine.check()
+    assert found.state == "warn"
+    assert "1 of 2 machines take no jobs with a network; node-2 is failed" in found.text
+    assert "apt-get install x" in found.text
+
+
 def test_a_tunnel_address_of_another_machine_is_refused(house: NetworkHouse) -> None:
     enable_two(house)
     report(house, "node-2", tunnel="10.0.0.2", mtu=1442)
