@@ -59,6 +59,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/networks/{network}/security-groups": {"name": "some-1"},
     "POST /api/v1/networks/{network}/load-balancers": BALANCER,
     "POST /api/v1/networks/{network}/port-forwards": {"target": "web", "target_port": 80},
+    "POST /api/v1/networks/{network}/dns-records": {"name": "db", "address": "10.0.0.9"},
     "POST /api/v1/networks/{network}/security-groups/{group}/rules": {"protocol": "any"},
     "POST /api/v1/jobs": JOB,
     "POST /api/v1/jobs/plan": JOB,

@@ -20,8 +20,7 @@ from gpupool.network.addresses import (
     find_gateway,
     find_offset,
 )
-from gpupool.network.model import make_mac
-from gpupool.network.reading import make_domain
+from gpupool.network.model import make_domain, make_mac
 from gpupool.network.security.membership import join_groups, leave_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.store.database import WriteTransaction

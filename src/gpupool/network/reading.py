@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from gpupool.network.addresses import find_gateway
 from gpupool.network.balancing.reading import read_balancers
 from gpupool.network.forwarding.reading import read_forwards
-from gpupool.network.model import TOP_DOMAIN, Network, PeeringEnd, Port, Subnet, make_gateway
+from gpupool.network.model import Network, PeeringEnd, Port, Subnet, make_domain, make_gateway
+from gpupool.network.naming.reading import read_records
 from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
     network_engine,
@@ -56,6 +57,7 @@ def read_networks(
     groups = read_groups(connection, None if keys is None else ids)
     balancers = read_balancers(connection, None if keys is None else ids)
     forwards = read_forwards(connection, None if keys is None else ids)
+    records = read_records(connection, None if keys is None else ids)
     uplink = read_uplink(connection)
     found = dict[str, Network]()
     for row in rows:
@@ -72,6 +74,7 @@ def read_networks(
             tuple(groups[row.id]),
             tuple(balancers[row.id]),
             tuple(forwards[row.id]),
+            tuple(records[row.id]),
         )
     return found
 
@@ -80,11 +83,6 @@ def read_uplink(connection: sa.Connection) -> IPv4Network | None:
     """Read the prefix of the machine's uplink; None while there is none."""
     text = connection.execute(sa.select(network_engine.c.uplink)).scalar_one_or_none()
     return IPv4Network(text) if text else None
-
-
-def make_domain(network: str) -> str:
-    """Return the DNS domain of a network."""
-    return f"{network.lower().replace('_', '-').replace('.', '-')}.{TOP_DOMAIN}"
 
 
 def make_subnet(row: Row) -> Subnet:

@@ -22,6 +22,7 @@ from gpupool.network.balancing.service import delete_balancers, renew_probes
 from gpupool.network.engine_service import renew_uplink, require_ready
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
+from gpupool.network.naming.service import delete_records
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
@@ -164,6 +165,7 @@ class NetworkService:
             delete_peerings(write, row)
             delete_groups(write, row.id)
             delete_balancers(write, row.id)
+            delete_records(write, row.id)
             write.execute(port_forwards.delete().where(port_forwards.c.network_id == row.id))
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))
             write.execute(networks.delete().where(networks.c.id == row.id))

@@ -16,6 +16,7 @@ from gpupool.cli.network.forwards import FORWARD_VERBS, register_forwards
 from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
 from gpupool.cli.network.groups import GROUP_VERBS, register_groups
 from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
+from gpupool.cli.network.records import RECORD_VERBS, register_records
 from gpupool.cli.network.why import register_why, show_reach
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
@@ -57,6 +58,7 @@ def register(parser: CommandParser) -> None:
     register_balancers(parser)
     register_default(parser)
     register_forwards(parser)
+    register_records(parser)
     register_why(parser)
 
 
@@ -315,5 +317,6 @@ _VERBS = {
     **BALANCER_VERBS,
     "default": set_default,
     **FORWARD_VERBS,
+    **RECORD_VERBS,
     "why": show_reach,
 }
