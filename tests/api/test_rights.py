@@ -64,6 +64,7 @@ BODIES: Mapping[str, Any] = {
     "PUT /api/v1/tenants/{tenant}/bandwidth-cap": {"in_kbit": 20_000},
     "POST /api/v1/networks/{network}/port-forwards": {"target": "web", "target_port": 80},
     "POST /api/v1/network-firewall": {"action": "deny", "prefix": "10.0.0.0/8"},
+    "POST /api/v1/networks/{network}/dns-records": {"name": "db", "address": "10.0.0.9"},
     "POST /api/v1/networks/{network}/security-groups/{group}/rules": {"protocol": "any"},
     "POST /api/v1/jobs": JOB,
     "POST /api/v1/jobs/plan": JOB,

@@ -43,6 +43,7 @@ from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.firewall.service import FirewallService
 from gpupool.network.forwarding.service import PortForwardService
 from gpupool.network.limiting.service import BandwidthLimitService
+from gpupool.network.naming.service import DnsRecordService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
 from gpupool.network.security.service import SecurityGroupService
@@ -105,6 +106,7 @@ class Allocations:
         proxies = self.network_engine.proxies
         self.load_balancers = LoadBalancerService(store, self.networks.find_network, proxies)
         self.http_balancers = ProxyService(store, self.networks.find_network, proxies)
+        self.dns_records = DnsRecordService(store, self.networks.find_network)
         self.port_forwards = PortForwardService(store, self.networks.find_network)
         self.firewall = FirewallService(store, self.networks.find_network)
         self.bandwidth_limits = BandwidthLimitService(store, self.networks.find_network)

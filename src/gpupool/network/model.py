@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv4Network
 from gpupool.network.balancing.model import LoadBalancer
 from gpupool.network.forwarding.model import PortForward
 from gpupool.network.limiting.model import UNLIMITED, Bandwidth
+from gpupool.network.naming.model import DnsRecord
 from gpupool.network.security.model import SecurityGroup
 
 #: MTU inside a network whose packets are carried by Geneve over Ethernet with an MTU of 1500: OVN
@@ -139,6 +140,12 @@ class Network:
     groups: tuple[SecurityGroup, ...] = ()
     balancers: tuple[LoadBalancer, ...] = ()
     forwards: tuple[PortForward, ...] = ()
+    records: tuple[DnsRecord, ...] = ()
+
+
+def make_domain(network: str) -> str:
+    """Return the DNS domain of a network."""
+    return f"{network.lower().replace('_', '-').replace('.', '-')}.{TOP_DOMAIN}"
 
 
 def make_dns_name(job: str, array: str | None = None) -> str:

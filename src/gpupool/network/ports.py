@@ -24,8 +24,7 @@ from gpupool.network.balancing.proxy_reading import has_proxies
 from gpupool.network.balancing.proxy_tables import http_balancers
 from gpupool.network.engine_service import renew_machines, renew_work
 from gpupool.network.limiting.reading import read_limits
-from gpupool.network.model import make_mac
-from gpupool.network.reading import make_domain
+from gpupool.network.model import make_domain, make_mac
 from gpupool.network.security.membership import join_groups, leave_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.store.database import WriteTransaction

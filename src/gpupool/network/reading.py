@@ -16,14 +16,15 @@ from gpupool.network.forwarding.reading import read_forwards
 from gpupool.network.limiting.model import NetworkLimits
 from gpupool.network.limiting.reading import read_limits
 from gpupool.network.model import (
-    TOP_DOMAIN,
     Gateway,
     Network,
     PeeringEnd,
     Port,
     Subnet,
+    make_domain,
     make_gateway,
 )
+from gpupool.network.naming.reading import read_records
 from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
     network_engine,
@@ -68,6 +69,7 @@ def read_networks(
     groups = read_groups(connection, None if keys is None else ids)
     balancers = read_balancers(connection, None if keys is None else ids)
     forwards = read_forwards(connection, None if keys is None else ids)
+    records = read_records(connection, None if keys is None else ids)
     uplink = read_uplink(connection)
     found = dict[str, Network]()
     for row in rows:
@@ -84,6 +86,7 @@ def read_networks(
             tuple(groups[row.id]),
             tuple(balancers[row.id]),
             tuple(forwards[row.id]),
+            tuple(records[row.id]),
         )
     return found
 
@@ -98,11 +101,6 @@ def read_uplink(connection: sa.Connection) -> IPv4Network | None:
     """Read the prefix of the machine's uplink; None while there is none."""
     text = connection.execute(sa.select(network_engine.c.uplink)).scalar_one_or_none()
     return IPv4Network(text) if text else None
-
-
-def make_domain(network: str) -> str:
-    """Return the DNS domain of a network."""
-    return f"{network.lower().replace('_', '-').replace('.', '-')}.{TOP_DOMAIN}"
 
 
 def make_subnet(row: Row) -> Subnet:

@@ -161,8 +161,10 @@ def _collect_names(network: Network) -> dict[str, list[str]]:
     addresses: dict[str, list[str]] = defaultdict(list)
     for port in network.ports:
         addresses[port.name].append(str(port.address))
+    for record in network.records:
+        addresses[record.name].append(str(record.address))
     for balancer in network.balancers:
-        # Also where a job has that name: it is found by the long name of its array, or not at all.
+        # Also where a job has that name: the job is found by the long name of its array, or not at all.
         addresses[balancer.name.lower()] = [str(balancer.address)]
     return addresses
 

@@ -26,6 +26,7 @@ from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.limiting.tables import bandwidth_limits
 from gpupool.network.machines.service import check_mtu
+from gpupool.network.naming.service import delete_records
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
@@ -171,6 +172,7 @@ class NetworkService:
             delete_groups(write, row.id)
             delete_balancers(write, row.id)
             write.execute(bandwidth_limits.delete().where(bandwidth_limits.c.network_id == row.id))
+            delete_records(write, row.id)
             write.execute(port_forwards.delete().where(port_forwards.c.network_id == row.id))
             write.execute(firewall_rules.delete().where(firewall_rules.c.network_id == row.id))
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))

@@ -9,9 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.network.model import make_gateway, make_mac
+from gpupool.network.model import make_domain, make_gateway, make_mac
 from gpupool.network.ports import count_subnet_addresses
-from gpupool.network.reading import make_domain, make_subnet, read_uplink
+from gpupool.network.reading import make_subnet, read_uplink
 from gpupool.network.security.reading import read_members
 from gpupool.network.tables import network_ports, subnets
 from gpupool.tenancy.tables import tenants

@@ -90,6 +90,7 @@ def compose_services(
         allocations.port_forwards,
         allocations.firewall,
         allocations.bandwidth_limits,
+        allocations.dns_records,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

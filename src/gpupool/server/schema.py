@@ -14,6 +14,7 @@ from gpupool.network.firewall import tables as _firewall
 from gpupool.network.forwarding import tables as _forwarding
 from gpupool.network.limiting import tables as _limiting
 from gpupool.network.machines import tables as _machines
+from gpupool.network.naming import tables as _naming
 from gpupool.network.security import tables as _security
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
@@ -28,6 +29,7 @@ ROOMS = (
     _forwarding,
     _firewall,
     _limiting,
+    _naming,
     _fleet,
     _metering,
     _allocations,

@@ -19,6 +19,7 @@ from gpupool.cli.network.groups import GROUP_VERBS, register_groups
 from gpupool.cli.network.limits import LIMIT_VERBS, register_limits
 from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
 from gpupool.cli.network.proxies import PROXY_VERBS, register_proxies
+from gpupool.cli.network.records import RECORD_VERBS, register_records
 from gpupool.cli.network.why import register_why, show_reach
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
@@ -63,6 +64,7 @@ def register(parser: CommandParser) -> None:
     register_forwards(parser)
     register_firewall(parser)
     register_limits(parser)
+    register_records(parser)
     register_why(parser)
 
 
@@ -342,5 +344,6 @@ _VERBS = {
     **FORWARD_VERBS,
     **FIREWALL_VERBS,
     **LIMIT_VERBS,
+    **RECORD_VERBS,
     "why": show_reach,
 }
