@@ -184,4 +184,4 @@ def build_tenant(name: str, network: Json | None, *namespaces: str) -> Json:
 def wish_of(name: str, network: Json | None, *namespaces: str) -> NetworkWish:
     """Return the wish of that Tenant."""
     read = None if network is None else TenantNetwork.from_json(network)
-    return NetworkWish(name, f"uid-of-{name}", tuple(sorted(namespaces)), read)
+    return NetworkWish(name, tuple(sorted(namespaces)), read)

@@ -168,7 +168,8 @@ def test_a_gateway_gets_its_pod_its_route_and_its_balancer(
         admin.until(f"/api/v1/namespaces/{space}/serviceaccounts/default", bool)
     for name, data in NAT_GATEWAYS.items():
         path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}"
-        admin.apply(path, {"apiVersion": "v1", "kind": "ConfigMap", "data": data})
+        meta = {"name": name}
+        admin.apply(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
     outside = {
         "apiVersion": "kubeovn.io/v1",
         "kind": "Subnet",
@@ -182,7 +183,10 @@ def test_a_gateway_gets_its_pod_its_route_and_its_balancer(
         },
     }
     admin.apply("/apis/kubeovn.io/v1/subnets/outside", outside)
+    # The new subnet has the addresses of the old one, which lasts as long as its pod.
     apply(admin, "vision", build_wide_network(), "vision-train", "vision-serve")
+    until_condition(pool, "vision", "NetworkInForce", "False", "Subnet gp-vision--train")
+    admin.delete("/api/v1/namespaces/vision/pods/worker?gracePeriodSeconds=0")
     worker = create_pod(admin, "vision-serve", "web", {}, {"app": "web"})
     address = annotations_of(worker)[ADDRESS]
     ready = {"type": "Ready", "status": "True"}
@@ -203,15 +207,21 @@ def test_a_gateway_gets_its_pod_its_route_and_its_balancer(
     )
     until_condition(pool, "vision", "NetworkInForce", "False", "IptablesEIP gp-vision--in")
     admin.delete("/api/v1/namespaces/vision-serve/pods/web?gracePeriodSeconds=0")
-    admin.delete(gateway)
     apply(admin, "vision", build_network("10.3.0.0/24"), "vision")
+    until_condition(pool, "vision", "NetworkInForce", "True", "reports every object in force")
+
+    def is_gone() -> bool:
+        # No kubelet ends the gateway's pod here.
+        admin.delete(f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0")
+        return set(list_ours(admin)) == {"Vpc", "Subnet"}
+
+    pool.until(is_gone, "nothing of the gateway", 60)
 
 
 def test_a_deleted_tenant_leaves_nothing_in_ovn(
     pool: ClusterPool, northbound: Northbound, networks: None
 ) -> None:
     assert list_rows(northbound) >= {"gp-vision", "gp-vision--main", "gp-speech"}
-    pool.admin.delete("/api/v1/namespaces/vision/pods/worker?gracePeriodSeconds=0")
     for name in SPACES:
         pool.admin.delete(f"{TENANTS}/{name}")
     pool.until(lambda: not list_rows(northbound), "no switch and no router of the tenants", 60)

@@ -122,6 +122,7 @@ def kube_ovn(namespace: str = NAMESPACE, kube_ovn_namespace: str = "kube-system"
     """What networks of Tenants need: rights on Kube-OVN's objects, and the policy on addresses."""
     account = [
         _rule("kubeovn.io", _KUBE_OVN_RESOURCES, ["get", "list", "create", "patch", "delete"]),
+        _rule("kubeovn.io", ["vips"], ["delete"]),  # probe addresses that stay behind
         _rule("apiextensions.k8s.io", ["customresourcedefinitions"], ["get"]),
         _rule(
             "admissionregistration.k8s.io",

@@ -10,7 +10,6 @@ from typing import Any
 
 from gpupool.kubernetes.networks.judgement import JudgedPeering, NetworkVerdict, NetworkWish
 from gpupool.kubernetes.networks.kube_ovn import API_VERSION, OWNER, Json, name_network
-from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.tenant_network import (
     AddressForward,
     ExternalAddress,
@@ -31,7 +30,7 @@ def compile_network(
     wish: NetworkWish, network: TenantNetwork, verdict: NetworkVerdict
 ) -> list[Json]:
     """Return the objects of the network, in the order of creation."""
-    make = _ObjectMaker(wish)
+    make = _ObjectMaker(wish.name)
     objects = [make.build("Vpc", "", _describe_vpc(network, verdict))]
     for subnet in network.subnets:
         spec = _describe_subnet(wish, network, subnet, verdict.namespaces[subnet.name])
@@ -44,16 +43,14 @@ def compile_network(
 
 
 class _ObjectMaker:
-    """Makes objects of one Tenant, which the API server deletes with it."""
+    """Makes objects of one Tenant.
 
-    def __init__(self, wish: NetworkWish) -> None:
-        self._tenant = wish.name
-        self._owner = {
-            "apiVersion": names.API_VERSION,
-            "kind": "Tenant",
-            "name": wish.name,
-            "uid": wish.uid,
-        }
+    They name it in a label and not as their owner: the API server would delete them all at once, and
+    Kube-OVN needs an order and help with it (`object_changes`).
+    """
+
+    def __init__(self, tenant: str) -> None:
+        self._tenant = tenant
 
     def build(self, kind: str, part: str, spec: Mapping[str, Any]) -> Json:
         return {
@@ -62,7 +59,6 @@ class _ObjectMaker:
             "metadata": {
                 "name": name_network(self._tenant, part),
                 "labels": {OWNER: self._tenant},
-                "ownerReferences": [self._owner],
             },
             "spec": dict(spec),
         }

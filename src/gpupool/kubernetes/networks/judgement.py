@@ -47,7 +47,6 @@ class NetworkWish:
     """
 
     name: str
-    uid: str
     namespaces: tuple[str, ...]
     network: TenantNetwork | None = None
     problem: NetworkRefusal | None = None

@@ -56,6 +56,10 @@ KINDS: Final = (
 )
 KIND_BY_NAME: Final[Mapping[str, KubeOvnKind]] = {kind.name: kind for kind in KINDS}
 
+#: Addresses that Kube-OVN takes in a subnet. The one that it probes balancers from has the subnet's
+#: name, and may stay behind when the last balancer goes (1.17.0): the subnet is then never gone.
+VIPS_PATH: Final = f"/apis/{API_VERSION}/vips"
+
 #: Kind and name of an object.
 Key = tuple[str, str]
 

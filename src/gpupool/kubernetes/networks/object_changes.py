@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from gpupool.base.errors import BadOption, GpupoolError, WrongState
@@ -30,11 +30,15 @@ class ObjectChanges:
 
     Attributes:
         applied: in the order of creation.
-        deleted: in the order of deletion.
+        deleted: of one kind for each Tenant: the last one, until none of it is left.
+        has_leftovers: whether dropped objects are there, also ones that are going.
+        emptied: names of subnets that are going, whose probe addresses are deleted.
     """
 
     applied: tuple[Json, ...]
     deleted: tuple[Json, ...]
+    has_leftovers: bool = False
+    emptied: tuple[str, ...] = ()
 
 
 def plan_changes(
@@ -54,18 +58,37 @@ def plan_changes(
     for objects in wanted.values():
         for one in objects:
             keys.add(key_of(one))
-            if not _is_in_force(one, live.get(key_of(one))):
+            is_written = _is_in_force(one, live.get(key_of(one)))
+            if not is_written and not _waits_for_addresses(one, live):
                 applied.append(one)
-    deleted = []
+    dropped: dict[str, list[Json]] = {}
     skipped = set(unchanged)
     for key, found in live.items():
         owner = find_owner(found)
-        is_dropped = owner is not None and owner not in skipped and key not in keys
-        if is_dropped and not found["metadata"].get("deletionTimestamp"):
-            deleted.append(found)
+        if owner is not None and owner not in skipped and key not in keys:
+            dropped.setdefault(owner, []).append(found)
     applied.sort(key=lambda one: _ORDER[one["kind"]])
-    deleted.sort(key=lambda one: -_ORDER[one["kind"]])
-    return ObjectChanges(tuple(applied), tuple(deleted))
+    deleted = []
+    emptied = []
+    for objects in dropped.values():
+        deleted += _choose_deleted(objects)
+        for one in objects:
+            if one["kind"] == "Subnet" and one["metadata"].get("deletionTimestamp"):
+                emptied.append(one["metadata"]["name"])
+    return ObjectChanges(tuple(applied), tuple(deleted), bool(dropped), tuple(emptied))
+
+
+def _choose_deleted(dropped: list[Json]) -> list[Json]:
+    """Return what is deleted now: objects of the last kind alone.
+
+    Kube-OVN takes an object apart with the help of those that it names.
+    """
+    last = max(_ORDER[one["kind"]] for one in dropped)
+    chosen = []
+    for one in dropped:
+        if _ORDER[one["kind"]] == last and not one["metadata"].get("deletionTimestamp"):
+            chosen.append(one)
+    return chosen
 
 
 def find_conflict(objects: Iterable[Json], live: Mapping[Key, Json]) -> GpupoolError | None:
@@ -92,13 +115,28 @@ def find_conflict(objects: Iterable[Json], live: Mapping[Key, Json]) -> GpupoolE
     return None
 
 
+def _waits_for_addresses(wanted: Json, live: Mapping[Key, Json]) -> bool:
+    """Return whether a new subnet has addresses that a dropped one of its VPC still has.
+
+    Kube-OVN marks the newer of two such subnets as faulty.
+    """
+    if wanted["kind"] != "Subnet" or key_of(wanted) in live:
+        return False
+    cidr = IPv4Network(wanted["spec"]["cidrBlock"])
+    for found in live.values():
+        spec = found.get("spec") or {}
+        if found["kind"] != "Subnet" or spec.get("vpc") != wanted["spec"]["vpc"]:
+            continue
+        for text in str(spec.get("cidrBlock") or "").split(","):
+            if ":" not in text and text and cidr.overlaps(IPv4Network(text, strict=False)):
+                return True
+    return False
+
+
 def _is_in_force(wanted: Json, found: Json | None) -> bool:
     if found is None:
         return False
-    meta = found["metadata"]
-    owners = {one["uid"] for one in meta.get("ownerReferences") or ()}
-    is_owned = all(one["uid"] in owners for one in wanted["metadata"]["ownerReferences"])
-    return is_owned and contains(wanted["spec"], found.get("spec") or {})
+    return contains(wanted["spec"], found.get("spec") or {})
 
 
 def contains(wanted: Any, found: Any, field: str = "") -> bool:

@@ -33,6 +33,7 @@ from gpupool.kubernetes.networks.judgement import (
 from gpupool.kubernetes.networks.kube_ovn import (
     KIND_BY_NAME,
     KINDS,
+    VIPS_PATH,
     Json,
     Key,
     find_owner,
@@ -44,7 +45,8 @@ from gpupool.kubernetes.resources.tenant_network import TenantNetwork
 
 IN_FORCE = "NetworkInForce"
 PEERED = "PeeringsInForce"
-#: Seconds between two looks at objects that Kube-OVN has yet to put in force.
+#: Seconds to the first look at objects that Kube-OVN has yet to put in force; each later one takes
+#: twice as long, up to `REPAIR_SECONDS`.
 PENDING_SECONDS = 1.0
 #: Seconds between two looks for objects that others have changed.
 REPAIR_SECONDS = 10.0
@@ -99,6 +101,10 @@ class TenantNetworks:
         self._changed = asyncio.Event()
         #: False until all Tenants are known: before, objects of the others would be deleted.
         self._listed = False
+        #: Whether dropped objects are still there.
+        self._has_leftovers = False
+        #: Seconds to the next look.
+        self._pause = PENDING_SECONDS
 
     def note_tenants(self) -> None:
         """Take the Tenants as they are now; called after all have been listed."""
@@ -139,12 +145,11 @@ class TenantNetworks:
                 self._wake()
 
     async def _wait_for_work(self) -> None:
-        if not self._outcomes:
+        if not (self._outcomes or self._has_leftovers):
             await self._changed.wait()
             return
-        is_pending = any(one.pending for one in self._outcomes.values())
         try:
-            async with asyncio.timeout(PENDING_SECONDS if is_pending else REPAIR_SECONDS):
+            async with asyncio.timeout(self._pause):
                 await self._changed.wait()
         except TimeoutError:
             return
@@ -159,7 +164,7 @@ class TenantNetworks:
                     network = TenantNetwork.from_json(known.network)
                 except GpupoolError as error:
                     problem = NetworkRefusal.of_error(error)
-            wishes[name] = NetworkWish(name, known.uid, known.namespaces, network, problem)
+            wishes[name] = NetworkWish(name, known.namespaces, network, problem)
         return wishes
 
     async def _reconcile(self) -> dict[str, NetworkOutcome]:
@@ -175,10 +180,15 @@ class TenantNetworks:
         wanted, outcomes = _compile_networks(wishes, verdicts, definitions, live, fault)
         refused = [name for name, one in outcomes.items() if one.refusal is not None]
         changes = plan_changes(wanted, live, refused)
+        self._has_leftovers = changes.has_leftovers
+        is_new = bool(changes.applied or changes.deleted)
+        self._pause = PENDING_SECONDS if is_new else min(2 * self._pause, REPAIR_SECONDS)
         for one in changes.applied:
             await self._write_object(one, live, outcomes)
         for one in changes.deleted:
             await self._delete_object(one)
+        for name in changes.emptied:
+            await self._delete(f"{VIPS_PATH}/{name}")
         for name, objects in wanted.items():
             if outcomes[name].refusal is None:
                 outcomes[name] = _judge_outcome(
@@ -258,12 +268,18 @@ class TenantNetworks:
         name = one["metadata"]["name"]
         # Not another object of the same name that was made meanwhile.
         condition = {"preconditions": {"uid": one["metadata"]["uid"]}}
-        try:
-            await self._api.delete(f"{kind.path}/{name}", condition)
+        if await self._delete(f"{kind.path}/{name}", condition):
             log.info("%s %s of tenant %s is deleted", kind.name, name, find_owner(one))
+
+    async def _delete(self, path: str, options: Json | None = None) -> bool:
+        """Delete an object; return whether it was there and the API server takes it."""
+        try:
+            await self._api.delete(path, options)
         except ApiServerRejection as error:
             if not (error.is_not_found or error.is_conflict):
-                log.warning("%s %s is not deleted: %s", kind.name, name, error)
+                log.warning("%s is not deleted: %s", path, error)
+            return False
+        return True
 
 
 def _compile_networks(

@@ -207,7 +207,6 @@ class TenantObject:
     """One object as the API server has it.
 
     Attributes:
-        uid: names the object for as long as it exists.
         network: what it says of its network, unread: a fault there leaves the quotas in force.
     """
 
@@ -215,7 +214,6 @@ class TenantObject:
     status: Json
     wish: TenantSpec | None = None
     problem: GpupoolError | None = None
-    uid: str = ""
     namespaces: tuple[str, ...] = ()
     network: Json | None = None
 
@@ -233,7 +231,6 @@ class TenantObject:
             found.get("status") or {},
             wish,
             problem,
-            found["metadata"].get("uid", ""),
             tuple(sorted(spec.get("namespaces") or ())),
             spec.get("network"),
         )

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes.networks.kube_ovn import Json, key_of
+from gpupool.kubernetes.networks.kube_ovn import KINDS, Json, key_of
 from gpupool.kubernetes.networks.object_changes import (
     ObjectChanges,
     contains,
     find_conflict,
     plan_changes,
 )
-from tests.support.kube_ovn_networks import build_wide_network
+from tests.support.kube_ovn_networks import build_network, build_wide_network
 from tests.unit.kubernetes.networks.test_compiler import SPACES, compile_all
 
 WIDE = compile_all(("vision", build_wide_network(), SPACES))
@@ -78,16 +78,47 @@ def test_what_others_changed_is_written_again(key: tuple[str, str], field: str, 
     assert [key_of(one) for one in plan(live).applied] == [key]
 
 
-def test_an_object_that_would_outlive_its_tenant_is_written_again() -> None:
+def test_a_subnet_waits_for_the_addresses_of_the_one_that_it_replaces() -> None:
+    vpc, train, *_ = copy.deepcopy(WIDE)
+    train["metadata"]["name"] = "gp-vision--old"
+    live = as_live(vpc, train)
+    names = [key_of(one) for one in plan(live).applied]
+    assert ("Subnet", "gp-vision--train") not in names
+    assert ("Subnet", "gp-vision--serve") in names
+    assert [key_of(one) for one in plan(live).deleted] == [("Subnet", "gp-vision--old")]
+    train["spec"]["vpc"] = "gp-speech"
+    names = [key_of(one) for one in plan(as_live(vpc, train)).applied]
+    assert ("Subnet", "gp-vision--train") in names
+
+
+def test_dropped_objects_go_kind_by_kind_and_the_last_kind_first() -> None:
     live = as_live(*WIDE)
-    live[("Vpc", "gp-vision")]["metadata"]["ownerReferences"] = []
-    assert [key_of(one) for one in plan(live).applied] == [("Vpc", "gp-vision")]
+    gone = []
+    while (changes := plan_changes({"vision": []}, live, [])).has_leftovers:
+        (kind,) = kinds(changes.deleted)
+        gone.append(kind)
+        for one in changes.deleted:
+            one["metadata"]["deletionTimestamp"] = "2026-11-28T00:00:00Z"
+        waiting = plan_changes({"vision": []}, live, [])
+        assert (waiting.deleted, waiting.has_leftovers) == ((), True)
+        live = {key: one for key, one in live.items() if one not in changes.deleted}
+    assert gone == [kind.name for kind in reversed(KINDS)]
 
 
-def test_dropped_objects_are_deleted_in_the_reverse_order() -> None:
-    changes = plan_changes({"vision": []}, as_live(*WIDE), [])
-    assert len(changes.deleted) == len(WIDE)
-    assert kinds(changes.deleted)[-2:] == ["Subnet", "Vpc"]
+def test_only_a_subnet_that_is_going_loses_its_probe_address() -> None:
+    live = as_live(*WIDE)
+    assert plan(live).emptied == ()
+    assert plan_changes({}, live, []).emptied == ()
+    live[("Subnet", "gp-vision--serve")]["metadata"]["deletionTimestamp"] = "2026-11-28T00:00:00Z"
+    assert plan(live).emptied == ()
+    assert plan_changes({}, live, []).emptied == ("gp-vision--serve",)
+
+
+def test_a_tenant_that_is_slow_to_go_holds_up_no_other() -> None:
+    vision = as_live(*WIDE)
+    speech = as_live(*compile_all(("speech", build_network(), ("speech",))))
+    deleted = plan_changes({}, vision | speech, []).deleted
+    assert {one["kind"] for one in deleted} == {"SwitchLBRule", "Subnet"}
 
 
 def test_objects_of_others_and_of_refused_networks_stay() -> None:
@@ -95,13 +126,6 @@ def test_objects_of_others_and_of_refused_networks_stay() -> None:
     del foreign["metadata"]["labels"]
     assert plan_changes({}, as_live(foreign), []) == ObjectChanges((), ())
     assert plan(as_live(*WIDE), "vision") == ObjectChanges((), ())
-
-
-def test_an_object_that_is_going_is_not_deleted_again() -> None:
-    live = as_live(*WIDE)
-    for one in live.values():
-        one["metadata"]["deletionTimestamp"] = "2026-11-28T00:00:00Z"
-    assert plan_changes({}, live, []).deleted == ()
 
 
 def test_an_object_of_somebody_else_under_our_name_is_a_conflict() -> None:

@@ -119,6 +119,18 @@ def test_a_network_is_in_force_once_kube_ovn_says_so() -> None:
     run(work)
 
 
+def test_an_object_that_never_gets_in_force_is_asked_for_ever_less_often() -> None:
+    async def work(rig: Rig) -> None:
+        rig.note("vision", build_network(), "a")
+        rig.networks.note_tenants()
+        await asyncio.sleep(3 * REPAIR_SECONDS)
+        reads = rig.api.reads
+        await asyncio.sleep(10 * REPAIR_SECONDS)
+        assert rig.api.reads - reads == 10 * (len(KINDS) + 2)
+
+    run(work)
+
+
 def test_an_object_that_is_refused_costs_its_own_tenant_alone() -> None:
     async def work(rig: Rig) -> None:
         rig.api.refused.add("gp-vision--main")
@@ -145,6 +157,7 @@ def test_a_network_that_a_tenant_drops_is_deleted_and_not_mentioned() -> None:
         rig.networks.note_tenants()
         await asyncio.sleep(PENDING_SECONDS / 2)
         assert rig.networks.build_conditions("vision") == []
+        await asyncio.sleep(2 * PENDING_SECONDS)
         left = [path for path in rig.api.objects if path.startswith(KIND_BY_NAME["Vpc"].path)]
         assert left == []
 
