@@ -58,6 +58,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/networks/{network}/subnets": {"cidr": "10.0.1.0/24"},
     "POST /api/v1/networks/{network}/security-groups": {"name": "some-1"},
     "POST /api/v1/networks/{network}/load-balancers": BALANCER,
+    "POST /api/v1/network-verifications": {},
     "PUT /api/v1/networks/{network}/limits": {"in_kbit": 20_000},
     "PUT /api/v1/tenants/{tenant}/bandwidth-cap": {"in_kbit": 20_000},
     "POST /api/v1/networks/{network}/port-forwards": {"target": "web", "target_port": 80},

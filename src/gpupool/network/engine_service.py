@@ -19,6 +19,7 @@ from gpupool.network.limiting.reading import read_limit_work
 from gpupool.network.limiting.readings import replace_readings
 from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
+from gpupool.network.verification.work import apply_verification, read_verification_work
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.networks import (
     NetworkEngineIn,
@@ -144,6 +145,7 @@ class NetworkEngineService:
             uplink=_has_gateways(connection),
             forwards=read_forward_work(connection, read_uplink(connection)),
             limits=read_limit_work(connection),
+            verification=read_verification_work(connection),
         )
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
@@ -163,6 +165,8 @@ class NetworkEngineService:
                 return
             if report.limits is not None:
                 replace_readings(write, report.limits)
+            if report.verification is not None:
+                apply_verification(write, report.verification)
             values = {
                 "state": report.state,
                 "reason": report.reason,

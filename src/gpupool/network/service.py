@@ -27,6 +27,7 @@ from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
 from gpupool.network.tables import network_ports, networks, subnets
+from gpupool.network.verification.tables import network_verifications
 from gpupool.network.views import describe_networks
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
@@ -166,6 +167,9 @@ class NetworkService:
             delete_groups(write, row.id)
             delete_balancers(write, row.id)
             write.execute(bandwidth_limits.delete().where(bandwidth_limits.c.network_id == row.id))
+            write.execute(
+                network_verifications.delete().where(network_verifications.c.network_id == row.id)
+            )
             write.execute(port_forwards.delete().where(port_forwards.c.network_id == row.id))
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))
             write.execute(networks.delete().where(networks.c.id == row.id))

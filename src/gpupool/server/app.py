@@ -27,6 +27,7 @@ from gpupool.network.forwarding.routes import router as forwarding_router
 from gpupool.network.limiting.routes import router as limiting_router
 from gpupool.network.routes import router as network_router
 from gpupool.network.security.routes import router as security_router
+from gpupool.network.verification.routes import router as verification_router
 from gpupool.server import routes
 from gpupool.server.config import ServerConfig, ServiceSet
 from gpupool.server.http import problems
@@ -64,6 +65,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(balancing_router),
     RouterMount(forwarding_router),
     RouterMount(limiting_router),
+    RouterMount(verification_router),
     RouterMount(cluster_router),
     RouterMount(allocations_router),
     RouterMount(log_router),

@@ -88,6 +88,7 @@ def compose_services(
         allocations.load_balancers,
         allocations.port_forwards,
         allocations.bandwidth_limits,
+        allocations.network_verifications,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

@@ -12,6 +12,7 @@ from gpupool.network.balancing import tables as _balancing
 from gpupool.network.forwarding import tables as _forwarding
 from gpupool.network.limiting import tables as _limiting
 from gpupool.network.security import tables as _security
+from gpupool.network.verification import tables as _verification
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
 
@@ -22,6 +23,7 @@ ROOMS = (
     _balancing,
     _forwarding,
     _limiting,
+    _verification,
     _fleet,
     _metering,
     _allocations,

@@ -7,7 +7,12 @@ from typing import Literal
 from pydantic import Field
 
 from gpupool.wire.common import Name, WireModel
-from gpupool.wire.limits import LimitReading, LimitWork
+from gpupool.wire.network_promises import (
+    LimitReading,
+    LimitWork,
+    NetworkVerificationReport,
+    NetworkVerificationWork,
+)
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
 
@@ -150,6 +155,7 @@ class NetworkEngineWork(WireModel):
     uplink: bool = Field(False, description="some network has a gateway")
     forwards: list[ForwardWork] = Field(default_factory=list)
     limits: list[LimitWork] = Field(default_factory=list)
+    verification: NetworkVerificationWork | None = None
 
 
 class NetworkEngineReport(WireModel):
@@ -161,6 +167,9 @@ class NetworkEngineReport(WireModel):
     uplink: str = Field("", max_length=18, description="its prefix, where one is set up")
     limits: list[LimitReading] | None = Field(
         None, max_length=100_000, description="every limit that it has; null: no news"
+    )
+    verification: NetworkVerificationReport | None = Field(
+        None, description="the last one that was done"
     )
 
 

@@ -17,6 +17,7 @@ from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
 from gpupool.cli.network.groups import GROUP_VERBS, register_groups
 from gpupool.cli.network.limits import LIMIT_VERBS, register_limits
 from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
+from gpupool.cli.network.verify import register_verify, verify_networks
 from gpupool.cli.network.why import register_why, show_reach
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
@@ -59,6 +60,7 @@ def register(parser: CommandParser) -> None:
     register_default(parser)
     register_forwards(parser)
     register_limits(parser)
+    register_verify(parser)
     register_why(parser)
 
 
@@ -318,5 +320,6 @@ _VERBS = {
     "default": set_default,
     **FORWARD_VERBS,
     **LIMIT_VERBS,
+    "verify": verify_networks,
     "why": show_reach,
 }

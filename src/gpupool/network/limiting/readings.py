@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from gpupool.network.limiting.tables import bandwidth_readings
 from gpupool.store.write_transaction import WriteTransaction
-from gpupool.wire.limits import LimitReading
+from gpupool.wire.network_promises import LimitReading
 
 
 def replace_readings(write: WriteTransaction, readings: Sequence[LimitReading]) -> None:
