@@ -60,6 +60,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/networks/{network}/load-balancers": BALANCER,
     "PUT /api/v1/networks/{network}/load-balancers/{balancer}/certificate": {"certificate": "x"},
     "POST /api/v1/networks/{network}/load-balancers/{balancer}/drains": {"job": "web"},
+    "POST /api/v1/network-verifications": {},
     "PUT /api/v1/networks/{network}/limits": {"in_kbit": 20_000},
     "PUT /api/v1/tenants/{tenant}/bandwidth-cap": {"in_kbit": 20_000},
     "POST /api/v1/networks/{network}/port-forwards": {"target": "web", "target_port": 80},

@@ -48,6 +48,7 @@ from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
 from gpupool.network.security.service import SecurityGroupService
 from gpupool.network.service import NetworkService
+from gpupool.network.verification.service import NetworkVerificationService
 from gpupool.scheduling import (
     DEFAULT_POLICY,
     DEFAULT_PREEMPTION_RULES,
@@ -110,6 +111,9 @@ class Allocations:
         self.port_forwards = PortForwardService(store, self.networks.find_network)
         self.firewall = FirewallService(store, self.networks.find_network)
         self.bandwidth_limits = BandwidthLimitService(store, self.networks.find_network)
+        self.network_verifications = NetworkVerificationService(
+            store, self.networks.find_network, self.network_engine.read_northbound
+        )
         self.agents = AgentService(
             store,
             fleet,

@@ -27,6 +27,7 @@ from gpupool.network.machines.views import count_rows, describe_engine
 from gpupool.network.ovn.credentials import show_certificate
 from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
+from gpupool.network.verification.work import apply_verification, read_verification_work
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.networks import (
     NetworkEngineIn,
@@ -215,6 +216,7 @@ class NetworkEngineService:
             forwards=read_forward_work(connection, uplink),
             firewall=read_firewall_work(connection, uplink),
             proxies=read_proxy_work(connection),
+            verification=read_verification_work(connection),
             **shared,
         )
 
@@ -231,6 +233,8 @@ class NetworkEngineService:
                 return
             if report.limits is not None:
                 merge_readings(write, report.limits)
+            if report.verification is not None:
+                apply_verification(write, report.verification)
             before = machines.find_machine(write.connection, agent)
             if machines.note_report(write, agent, report):
                 data = {"reason": report.reason}

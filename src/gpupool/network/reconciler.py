@@ -17,11 +17,13 @@ import sqlalchemy as sa
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
+from gpupool.network.model import Network
 from gpupool.network.northbound import compile_network
 from gpupool.network.ovn.northbound_database import NorthboundDatabase
 from gpupool.network.reading import read_networks
 from gpupool.network.rows import ChangeSet, plan_changes
 from gpupool.network.tables import networks
+from gpupool.network.verification.twins import read_twins
 from gpupool.store.database import Store
 
 #: Networks in one transaction: a large one holds the database for long.
@@ -107,7 +109,7 @@ class NetworkReconciler:
         with self._lock:
             self._touched.clear()
         with self._store.read() as connection:
-            wanted = read_networks(connection)
+            wanted = _read_wanted(connection, None)
         keys = sorted(wanted.keys() | set(database.list_networks()))
         for first in range(0, len(keys), _AT_ONCE):
             changes = dict[str, ChangeSet]()
@@ -126,9 +128,11 @@ class NetworkReconciler:
         with self._store.read() as connection:
             query = sa.select(networks.c.public_id).where(networks.c.id.in_(touched))
             keys |= set(connection.execute(query).scalars()) if touched else set()
+            # Verifications have negative ids here: their networks are no rows of the table.
+            keys |= set(read_twins(connection)) if min(touched, default=0) < 0 else set()
             # The key of a network that was deleted is known to the engine alone.
             gone = set(database.list_networks()) - _read_keys(connection) if touched else set()
-            wanted = read_networks(connection, keys) if keys else {}
+            wanted = _read_wanted(connection, keys) if keys else {}
         changes = dict[str, ChangeSet]()
         for key in sorted(keys | gone):
             network = wanted.get(key)
@@ -143,4 +147,10 @@ class NetworkReconciler:
 
 
 def _read_keys(connection: sa.Connection) -> set[str]:
-    return set(connection.execute(sa.select(networks.c.public_id)).scalars())
+    keys = set(connection.execute(sa.select(networks.c.public_id)).scalars())
+    return keys | set(read_twins(connection))
+
+
+def _read_wanted(connection: sa.Connection, keys: set[str] | None) -> dict[str, Network]:
+    """Read networks of tenants, and those that are made for verifications."""
+    return {**read_networks(connection, keys), **read_twins(connection, keys)}

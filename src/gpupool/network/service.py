@@ -31,6 +31,7 @@ from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
 from gpupool.network.tables import network_ports, networks, subnets
+from gpupool.network.verification.tables import network_verifications
 from gpupool.network.views import describe_networks
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
@@ -173,6 +174,9 @@ class NetworkService:
             delete_balancers(write, row.id)
             write.execute(bandwidth_limits.delete().where(bandwidth_limits.c.network_id == row.id))
             delete_records(write, row.id)
+            write.execute(
+                network_verifications.delete().where(network_verifications.c.network_id == row.id)
+            )
             write.execute(port_forwards.delete().where(port_forwards.c.network_id == row.id))
             write.execute(firewall_rules.delete().where(firewall_rules.c.network_id == row.id))
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))

@@ -29,6 +29,7 @@ from gpupool.network.limiting.routes import router as limiting_router
 from gpupool.network.naming.routes import router as naming_router
 from gpupool.network.routes import router as network_router
 from gpupool.network.security.routes import router as security_router
+from gpupool.network.verification.routes import router as verification_router
 from gpupool.server import routes
 from gpupool.server.config import ServerConfig, ServiceSet
 from gpupool.server.http import problems
@@ -73,6 +74,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(firewall_router),
     RouterMount(limiting_router),
     RouterMount(naming_router),
+    RouterMount(verification_router),
     RouterMount(cluster_router),
     RouterMount(planning_router),
     RouterMount(reservation_router),

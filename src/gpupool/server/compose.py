@@ -91,6 +91,7 @@ def compose_services(
         allocations.firewall,
         allocations.bandwidth_limits,
         allocations.dns_records,
+        allocations.network_verifications,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

@@ -22,6 +22,7 @@ from gpupool.network.reach_service import ReachService
 from gpupool.network.reconciler import NetworkReconciler
 from gpupool.network.security.service import SecurityGroupService
 from gpupool.network.service import NetworkService
+from gpupool.network.verification.service import NetworkVerificationService
 from gpupool.server.http.connections import PER_SOURCE
 from gpupool.store.database import Store
 from gpupool.tenancy.service import TenancyService
@@ -63,6 +64,7 @@ class ServiceSet:
     firewall: FirewallService
     bandwidth_limits: BandwidthLimitService
     dns_records: DnsRecordService
+    network_verifications: NetworkVerificationService
     network_engine: NetworkEngineService
     network_reconciler: NetworkReconciler
     logs: JobLogs | None = None

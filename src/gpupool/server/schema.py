@@ -16,6 +16,7 @@ from gpupool.network.limiting import tables as _limiting
 from gpupool.network.machines import tables as _machines
 from gpupool.network.naming import tables as _naming
 from gpupool.network.security import tables as _security
+from gpupool.network.verification import tables as _verification
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
 
@@ -30,6 +31,7 @@ ROOMS = (
     _firewall,
     _limiting,
     _naming,
+    _verification,
     _fleet,
     _metering,
     _allocations,

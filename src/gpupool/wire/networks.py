@@ -8,7 +8,12 @@ from pydantic import Field
 
 from gpupool.wire.common import Name, WireModel
 from gpupool.wire.firewall import FirewallWork
-from gpupool.wire.limits import LimitReading, LimitWork
+from gpupool.wire.network_promises import (
+    LimitReading,
+    LimitWork,
+    NetworkVerificationReport,
+    NetworkVerificationWork,
+)
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
 MachineState = Literal["starting", "ready", "failed", "silent"]
@@ -252,6 +257,7 @@ class NetworkEngineWork(WireModel):
     firewall: list[FirewallWork] = Field(default_factory=list)
     proxies: list[ProxyWork] = Field(default_factory=list)
     limits: list[LimitWork] = Field(default_factory=list)
+    verification: NetworkVerificationWork | None = None
 
 
 class NetworkEngineReport(WireModel):
@@ -273,6 +279,9 @@ class NetworkEngineReport(WireModel):
     )
     limits: list[LimitReading] | None = Field(
         None, max_length=100_000, description="every limit that it has; null: no news"
+    )
+    verification: NetworkVerificationReport | None = Field(
+        None, description="the last one that was done"
     )
     in_kbit: int | None = Field(None, description="bandwidth towards it; null: no limit")
     out_kbit: int | None = None

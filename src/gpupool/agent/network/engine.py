@@ -37,6 +37,7 @@ from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.tunnel import Tunnel, lay_tunnel
 from gpupool.agent.network.tunnel_address import find_source_address
 from gpupool.agent.network.uplink import INNER, Uplink
+from gpupool.agent.network.verification_thread import VerificationThread
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import make_directory_durably
 from gpupool.base.errors import NetworkingUnavailable
@@ -83,6 +84,7 @@ class NetworkEngine:
         self._is_closing = False
         self._has_started = False
         self._thread = SupervisedThread("network-engine", self._run)
+        self._verification = VerificationThread(self._files, self._wake)
 
     def apply_work(self, work: NetworkEngineWork | None) -> None:
         """Begin what the server wants, if there is news. Never blocks."""
@@ -97,6 +99,7 @@ class NetworkEngine:
             if not self._has_started and not self._is_closing:
                 self._has_started = True
                 self._thread.start()
+        self._verification.apply_work(work.verification)
 
     def close(self) -> None:
         """Stop watching; the daemons go on. Idempotent."""
@@ -105,16 +108,24 @@ class NetworkEngine:
             self._news.notify()
         self._thread.stop()
         self._parts.close()
+        self._verification.close()
 
     def join(self, seconds: float) -> None:
         self._thread.join(seconds)
         self._parts.join(seconds)
+        self._verification.join(seconds)
+
+    def _wake(self) -> None:
+        with self._news:
+            self._news.notify()
 
     def _run(self) -> None:
         while (work := self._take_work()) is not None:
             with mark_busy(6 * _START_SECONDS):
                 report = self._stop() if work.want == "stop" else self._start(work)
-            self._tell(work, report)
+            # In every report from then on: one that is in the queue is replaced by the next.
+            verified = self._verification.get_report()
+            self._tell(work, report.model_copy(update={"verification": verified}))
             self._thread.mark_well()
 
     def _take_work(self) -> NetworkEngineWork | None:

@@ -13,7 +13,7 @@ from gpupool.agent.network.limit_watch import LimitWatch
 from gpupool.agent.network.proxies import Proxies
 from gpupool.agent.network.resolvers import NetworkResolvers, SouthboundPlace
 from gpupool.network.ovn.credentials import show_certificate
-from gpupool.wire.limits import LimitReading
+from gpupool.wire.network_promises import LimitReading
 from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
 
 #: Seconds in which a thread that starts a resolver has to end.

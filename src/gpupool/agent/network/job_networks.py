@@ -18,7 +18,7 @@ from gpupool.agent.supervisor.client import BindMount, JobSpec
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.northbound import name_port
 from gpupool.network.resolver_rows import RESOLVER_ADDRESS
-from gpupool.wire.limits import LimitWork
+from gpupool.wire.network_promises import LimitWork
 from gpupool.wire.networks import PortWork
 
 #: Seconds in which the engine has to have a new port in force.

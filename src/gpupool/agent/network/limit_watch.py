@@ -11,7 +11,7 @@ from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.port_limits import PortLimits
 from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.base.errors import NetworkingUnavailable
-from gpupool.wire.limits import LimitReading, LimitWork
+from gpupool.wire.network_promises import LimitReading, LimitWork
 
 #: Seconds between two looks at limits that are in force, at least; and how often the time that a
 #: look took: with many limits it takes a twentieth of the time.

@@ -19,7 +19,7 @@ from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.gateway_rows import name_cable
 from gpupool.network.limiting.rows import find_meter_rate
-from gpupool.wire.limits import LimitReading, LimitWork
+from gpupool.wire.network_promises import LimitReading, LimitWork
 
 _NO_SHAPE: Final = "the kernel does not shape the interface {}"
 _NO_METER: Final = "the switch has no meter for it"

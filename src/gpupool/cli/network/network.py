@@ -20,6 +20,7 @@ from gpupool.cli.network.limits import LIMIT_VERBS, register_limits
 from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
 from gpupool.cli.network.proxies import PROXY_VERBS, register_proxies
 from gpupool.cli.network.records import RECORD_VERBS, register_records
+from gpupool.cli.network.verify import register_verify, verify_networks
 from gpupool.cli.network.why import register_why, show_reach
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
@@ -65,6 +66,7 @@ def register(parser: CommandParser) -> None:
     register_firewall(parser)
     register_limits(parser)
     register_records(parser)
+    register_verify(parser)
     register_why(parser)
 
 
@@ -345,5 +347,6 @@ _VERBS = {
     **FIREWALL_VERBS,
     **LIMIT_VERBS,
     **RECORD_VERBS,
+    "verify": verify_networks,
     "why": show_reach,
 }

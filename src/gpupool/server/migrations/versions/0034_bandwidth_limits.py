@@ -1,4 +1,4 @@
-"""Networks have bandwidth limits, tenants have caps of them, and readings tell what is in force."""
+"""Networks have bandwidth limits, tenants have caps of them; networks are verified."""
 
 from __future__ import annotations
 
@@ -67,4 +67,25 @@ def upgrade() -> None:
         sa.Column("out_measured_at", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_bandwidth_readings")),
         sa.UniqueConstraint("key", name=op.f("uq_bandwidth_readings_key")),
+    )
+    op.create_table(
+        "network_verifications",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("public_id", sa.String(16), nullable=False),
+        sa.Column("tenant_id", sa.Integer(), nullable=True, comment="null: all"),
+        sa.Column("network_id", sa.Integer(), nullable=True, comment="null: all"),
+        sa.Column("cidr", sa.String(18), nullable=False, comment="of the networks made for it"),
+        sa.Column("ports", sa.JSON(), nullable=False, comment="ids of the ports made for it"),
+        sa.Column("state", sa.String(8), nullable=False, comment="running, done or failed"),
+        sa.Column("checks", sa.JSON(), nullable=False),
+        sa.Column("created_ns", sa.BigInteger(), nullable=False),
+        sa.Column("finished_ns", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["tenant_id"], ["tenants.id"], name=op.f("fk_network_verifications_tenant_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["network_id"], ["networks.id"], name=op.f("fk_network_verifications_network_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_network_verifications")),
+        sa.UniqueConstraint("public_id", name=op.f("uq_network_verifications_public_id")),
     )

@@ -1,4 +1,6 @@
-"""Bandwidth limits of networks: what tenants ask for and get, what agents enforce and read back."""
+"""What networks promise: bandwidth limits, and verifications that prove all promises on the spot.
+
+What tenants ask for and get, and what agents do and report."""
 
 from __future__ import annotations
 
@@ -88,3 +90,78 @@ class LimitReading(WireModel):
     out_kbit: int | None = None
     in_reason: str = Field("", max_length=200)
     out_reason: str = Field("", max_length=200)
+
+
+class NetworkVerificationIn(WireModel):
+    """Proves on the spot that networks keep what they promise."""
+
+    network: Name | None = Field(None, description="null: every network of the tenant")
+    tenant: Name | None = Field(None, description="of another tenant; null: all for an admin")
+
+
+class NetworkCheck(WireModel):
+    """One promise. `kept` is null where it could not be tested; `reason` says why."""
+
+    name: str = Field(max_length=120, description="as isolation/udp, limit/in/lab/train, drift")
+    kept: bool | None
+    measured: str = Field("", max_length=200)
+    reason: str = Field("", max_length=400)
+
+
+class NetworkVerificationOut(WireModel):
+    id: str
+    state: Literal["running", "done", "failed"]
+    reason: str = Field("", description="why it failed")
+    network: str | None = Field(description="null: every network")
+    kept: bool | None = Field(description="null: nothing could be tested, or it is not done")
+    checks: list[NetworkCheck]
+    created_ns: int
+    finished_ns: int | None
+
+
+class ProbePort(WireModel):
+    """A port with which an agent probes: of a network made for it, or of a job."""
+
+    key: str
+    network: str = Field(description="name of the network, for what is found")
+    name: str = Field(description="DNS name of the job")
+    address: str
+    prefix: int
+    gateway: str
+    mac: str
+    mtu: int
+    domain: str
+    in_kbit: int | None = None
+    out_kbit: int | None = None
+
+
+class NetworkVerificationWork(WireModel):
+    """What an agent checks.
+
+    `sender` and `control` are in one network made for it, `outsider` in another one with the same
+    addresses; `jobs` are ports of the networks that are verified.
+    """
+
+    id: str
+    sender: ProbePort
+    control: ProbePort
+    outsider: ProbePort
+    jobs: list[ProbePort]
+    gateways: dict[str, str] = Field(description="addresses on the uplink, by network")
+
+
+class LimitMeasurement(WireModel):
+    """What passed a port with a limit."""
+
+    key: str = Field(max_length=16)
+    direction: Literal["in", "out"]
+    limit_kbit: int
+    measured_kbit: int
+
+
+class NetworkVerificationReport(WireModel):
+    """What an agent found."""
+
+    id: str = Field(max_length=16)
+    checks: list[NetworkCheck] = Field(max_length=1000)
+    measurements: list[LimitMeasurement] = Field(default_factory=list, max_length=1000)
