@@ -129,6 +129,7 @@ def _read_ports(
             IPv4Address(row.address),
             row.name,
             tuple(key for key, _ in members[row.id]),
+            row.mac or "",
         )
         found[row.network_id].append(port)
     return found

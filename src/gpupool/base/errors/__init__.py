@@ -49,6 +49,7 @@ from gpupool.base.errors.failures import (
     WriteConflict,
 )
 from gpupool.base.errors.networks import (
+    AddressTaken,
     BadAddress,
     NetworkingUnavailable,
     OverlappingSubnets,
@@ -129,6 +130,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccountIsAUser",
+    "AddressTaken",
     "ApiServerRejection",
     "BackupUnusable",
     "BadAddress",
