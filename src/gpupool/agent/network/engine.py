@@ -30,6 +30,7 @@ from gpupool.agent.network.daemons import (
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
 from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.agent.network.uplink import INNER, Uplink
+from gpupool.agent.network.vm_taps import VmTaps
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import make_directory_durably
 from gpupool.base.errors import NetworkingUnavailable
@@ -213,7 +214,8 @@ def end_engine(root: Path, helpers: HelperProcesses) -> None:
     """End the daemons and remove all that they and the jobs' cables left. Idempotent."""
     files = locate_engine(root)
     namespaces = JobNamespaces(files)
-    for port in namespaces.list_ports():
+    # The QEMU of a VM keeps the switch's namespace until it ends: its tap goes before.
+    for port in (*namespaces.list_ports(), *VmTaps(files).list_ports()):
         namespaces.remove(port)
     helpers.release(_USER)
     Uplink(files, root).remove()

@@ -13,7 +13,9 @@ from gpupool.agent.network.engine import open_ports
 from gpupool.agent.network.namespaces import JobNamespaces, JobNetwork, name_interface
 from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.agent.network.uplink import read_name_servers
+from gpupool.agent.network.vm_taps import VmTaps
 from gpupool.agent.supervisor.client import BindMount, JobSpec
+from gpupool.agent.supervisor.job_spec import Tap
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.northbound import name_port
 from gpupool.wire.networks import PortWork
@@ -30,18 +32,28 @@ class JobNetworks:
     def __init__(self, files: EngineFiles) -> None:
         self._files = files
         self._namespaces = JobNamespaces(files)
+        self._taps = VmTaps(files)
         self._lock = threading.Lock()
         self._ports: SwitchPorts | None = None
 
-    def join(self, spec: JobSpec, work: PortWork, directory: Path) -> JobSpec:
+    def join(
+        self, spec: JobSpec, work: PortWork, directory: Path, *, by_tap: bool = False
+    ) -> JobSpec:
         """Attach a job, and return its description with the network and its name server.
+
+        Blocks until its packets are forwarded.
 
         Args:
             directory: the job's own.
+            by_tap: the job is a VM, whose guest asks for its address and its name server itself.
 
         Raises:
             NetworkingUnavailable: the engine does not serve the port.
         """
+        if by_tap:
+            interface = self._taps.create(work)
+            self._plug(interface, work.id)
+            return replace(spec, tap=Tap(str(self._files.namespace), interface))
         joined = self.attach(work)
         file = directory / "resolv.conf"
         file.write_text(make_resolv_conf(work))
@@ -54,29 +66,36 @@ class JobNetworks:
         Raises NetworkingUnavailable.
         """
         network = self._namespaces.create(work)
-        ports = self._open()
-        try:
-            ports.add(network.interface, name_port(work.id), _PORT_SECONDS)
-        except NetworkingUnavailable:
-            # The switch's database may have been started again at the same place.
-            self._forget(ports)
-            raise
+        self._plug(network.interface, work.id)
         return network
 
     def detach(self, port: str) -> None:
-        """Unplug a job and remove its namespace. Idempotent, also without an engine."""
-        if port not in self._namespaces.list_ports():
+        """Unplug a job and remove its namespace or its tap. Idempotent, also without an engine."""
+        if port not in self._list_ports():
             return
         try:
             self._open().remove(name_interface(port))
         finally:
+            # A tap is removed as the outer end of a cable is.
             self._namespaces.remove(port)
 
     def detach_unknown(self, known: Collection[str]) -> None:
         """Detach every port that is not one of these. Call it once, at the agent's start."""
-        for port in self._namespaces.list_ports():
+        for port in self._list_ports():
             if port not in known:
                 self.detach(port)
+
+    def _list_ports(self) -> list[str]:
+        return [*self._namespaces.list_ports(), *self._taps.list_ports()]
+
+    def _plug(self, interface: str, port: str) -> None:
+        ports = self._open()
+        try:
+            ports.add(interface, name_port(port), _PORT_SECONDS)
+        except NetworkingUnavailable:
+            # The switch's database may have been started again at the same place.
+            self._forget(ports)
+            raise
 
     def close(self) -> None:
         """Close the connection; nothing on the wire changes."""
