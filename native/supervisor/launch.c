@@ -21,6 +21,7 @@
 
 #include "common/small_file.h"
 #include "isolation/share.h"
+#include "isolation/tap.h"
 #include "record.h"
 
 extern char **environ;
@@ -209,6 +210,25 @@ static void close_all_at_exec(int pipe)
     closedir(open_files);
 }
 
+/* Moves the report pipe away from the descriptor of the tap. */
+static int make_room_for_tap(int pipe)
+{
+    int moved = pipe == TAP_DESCRIPTOR ? fcntl(pipe, F_DUPFD_CLOEXEC, TAP_DESCRIPTOR + 1) : pipe;
+
+    if (moved < 0)
+        give_up(pipe, "network", "cannot move a descriptor");
+    return moved;
+}
+
+static int open_tap(const struct spec *spec, int pipe)
+{
+    int tap = tap_open(spec->tap_namespace, spec->tap);
+
+    if (tap < 0)
+        give_up(pipe, "network", "cannot open the tap %s in %.130s", spec->tap, spec->tap_namespace);
+    return tap;
+}
+
 /* Before the mounts, which may lie over the name of the namespace, and while the rights for it are there. */
 static void enter_network(const struct spec *spec, int pipe)
 {
@@ -224,6 +244,7 @@ __attribute__((noreturn)) static void run_command(struct job *job, const struct 
 {
     struct spec *spec = &job->spec;
     const char *share = NULL;
+    int tap = -1;
     sigset_t none;
 
     die_with(supervisor, pipe);
@@ -232,6 +253,10 @@ __attribute__((noreturn)) static void run_command(struct job *job, const struct 
     if (!cgroups_enter(&job->cgroups))
         give_up(pipe, "cgroup", "cannot enter the job's cgroup");
     connect_streams(streams, pipe);
+    if (spec->tap) {
+        pipe = make_room_for_tap(pipe);
+        tap = open_tap(spec, pipe);
+    }
     if (spec->network_namespace)
         enter_network(spec, pipe);
     if (spec->share_directory)
@@ -250,6 +275,8 @@ __attribute__((noreturn)) static void run_command(struct job *job, const struct 
         give_up(pipe, "cwd", "cannot enter the directory %.180s", spec->directory);
     set_environment(spec, share, pipe);
     close_all_at_exec(pipe);
+    if (spec->tap && !tap_hand_over(tap))
+        give_up(pipe, "network", "cannot hand the tap over");
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(spec->arguments[0], spec->arguments);

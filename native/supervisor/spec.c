@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,19 @@ static bool read_bind(struct spec *spec, char *value, bool writable)
     return read_path(value, &bind->source) && read_path(target, &bind->target) && !strchr(target, '\n');
 }
 
+/* "NAMESPACE\nINTERFACE" */
+static bool read_tap(struct spec *spec, char *value)
+{
+    char *interface = strchr(value, '\n');
+
+    if (!interface || spec->tap)
+        return false;
+    *interface++ = '\0';
+    spec->tap = interface;
+    return read_path(value, &spec->tap_namespace) && *interface && strlen(interface) < IF_NAMESIZE && !strchr(interface, '/') &&
+           !strchr(interface, '\n');
+}
+
 static bool read_argument(struct spec *spec, char *value)
 {
     spec->arguments[spec->argument_count++] = value;
@@ -253,6 +267,8 @@ static int read_record(struct spec *spec, const char *key, char *value)
         return read_path(value, &spec->share_mount);
     if (strcmp(key, "netns") == 0)
         return read_path(value, &spec->network_namespace);
+    if (strcmp(key, "tap") == 0)
+        return read_tap(spec, value);
     if (strcmp(key, "bind_ro") == 0 || strcmp(key, "bind_rw") == 0)
         return read_bind(spec, value, key[6] == 'w');
     if (strcmp(key, "unmounted_env") == 0)

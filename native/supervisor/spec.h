@@ -69,6 +69,7 @@ struct spec {
     struct device_rule deny[SPEC_MAX_DEVICES], allow[SPEC_MAX_DEVICES];
     size_t deny_count, allow_count;
     char *network_namespace; /* a path; NULL: the supervisor's own */
+    char *tap_namespace, *tap; /* a path, and an interface in it; NULL: the command gets none */
 };
 
 /* Reads `length` bytes at spec->buffer (which must have room for one byte more). false: `why` says what is wrong. */

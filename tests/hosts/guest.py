@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import lzma
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,8 +84,16 @@ def make_boot_disk() -> bytes:
     return sector.ljust(1 << 20, b"\0")
 
 
-def write_initramfs(path: Path) -> None:
-    """Write the guest's initial file system."""
+def write_initramfs(
+    path: Path, init: str = _INIT, modules: Sequence[str] = _NEEDED, **scripts: str
+) -> None:
+    """Write the guest's initial file system.
+
+    Args:
+        init: The program that its kernel starts.
+        modules: Those of the kernel that it loads.
+        scripts: More programs, by the names below `/bin`.
+    """
     kernel = find_kernel()
     busybox = _find_busybox()
     assert isinstance(kernel, TestKernel)
@@ -94,8 +102,10 @@ def write_initramfs(path: Path) -> None:
     for name in ("bin", "dev", "proc", "sys"):
         files.append((name, 0o040755, b""))
     files.append(("bin/busybox", 0o100755, busybox.read_bytes()))
-    files.append(("init", 0o100755, _INIT.encode()))
-    for name in _NEEDED:
+    files.append(("init", 0o100755, init.encode()))
+    for name, text in scripts.items():
+        files.append((f"bin/{name}", 0o100755, text.encode()))
+    for name in modules:
         files.append((f"{name}.ko", 0o100644, _read_module(kernel.modules, name)))
     with open(path, "wb") as archive:
         for part in _format_entries(files):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gpupool.agent.network.daemons import find_missing_programs
 from gpupool.mechanisms.containers.accounts import MissingPart, find_account, find_free_id
 from gpupool.mechanisms.containers.argv import ROOT_RUN_DIR
 from gpupool.mechanisms.containers.image_store import STORE
@@ -174,3 +175,15 @@ def test_an_image_that_a_job_uses_is_not_removed(pool: RealPool) -> None:
     assert done.returncode == 3
     assert "image is in use by a container" in done.stderr
     pool.do("stop", "user", "--grace", "0")
+
+
+@pytest.mark.skipif(bool(find_missing_programs()), reason="needs ovn-central, ovn-host")
+def test_a_container_has_the_address_that_it_asks_for_in_its_network(pool: RealPool) -> None:
+    pool.do("network", "enable")
+    pool.do("network", "create", "lab", "--cidr", "10.0.0.0/24")
+    words = ("--network", "lab", "--address", "10.0.0.77")
+    shown = pool.do("run", "-q", *words, *SHARE, "--", "cat", "/proc/net/fib_trie")
+    assert "10.0.0.77" in shown
+    pool.until(lambda: pool.json("network", "show", "lab")["ports"] == [], "the end of its port")
+    pool.do("network", "delete", "lab", "--yes")
+    pool.do("network", "disable", "--yes")

@@ -96,15 +96,14 @@ class House:
         shape = {key: options.pop(key) for key in (*ShapeIn.model_fields,) if key in options}
         memory = None if memory_gib is None else memory_gib * GIB
         network = options.pop("network", None)
-        groups = options.pop("security_groups", ())
+        if isinstance(network, str):
+            network = {"name": network, "security_groups": options.pop("security_groups", ())}
         body = JobIn(
             shape=ShapeIn(gpu_milli=gpu_milli, memory_bytes=memory, **shape),
             launch=LaunchIn(
                 argv=["true"],
                 env={"SECRET": "x"},
-                network=None
-                if network is None
-                else NetworkJoinIn(name=str(network), security_groups=groups),
+                network=None if network is None else NetworkJoinIn.model_validate(network),
             ),
             **options,
         )
@@ -113,10 +112,12 @@ class House:
 
     def submit_vm(self, cpus: int = 2, **options: Any) -> JobOut:
         """A virtual machine without a card, of so many processors and 1.5 GiB."""
-        vm = VmIn(cpus=cpus, ram_bytes=GIB, image="/images/one.qcow2")
+        more = options.pop("vm", {})
+        network = options.pop("network", None)
+        vm = VmIn(cpus=cpus, ram_bytes=GIB, image="/images/one.qcow2", **more)
         body = JobIn(
             shape=ShapeIn(count=0, cpu_milli=1000 * cpus, host_bytes=3 * GIB // 2),
-            launch=LaunchIn(argv=[VM_COMMAND, "/images/one.qcow2"], vm=vm),
+            launch=LaunchIn(argv=[VM_COMMAND, "/images/one.qcow2"], vm=vm, network=network),
             **options,
         )
         return self.allocations.jobs.submit_job(body, self.admin, None).first

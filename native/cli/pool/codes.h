@@ -70,6 +70,7 @@ static const struct {
     {"GP-2082", 3, false},
     {"GP-2083", 3, false},
     {"GP-2084", 3, false},
+    {"GP-2089", 3, false},
     {"GP-2102", 3, false},
     {"GP-3001", 4, false},
     {"GP-3002", 4, false},

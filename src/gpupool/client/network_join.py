@@ -11,16 +11,25 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def make_network_join(network: str | None, security_groups: Sequence[str]) -> dict[str, Any]:
+def make_network_join(
+    network: str | None, security_groups: Sequence[str], address: str | None = None
+) -> dict[str, Any]:
     """Make a `wire.networks.NetworkJoinIn`. Raises BadName and BadOption."""
     if network is None:
+        if security_groups:
+            raise BadOption(
+                f"security group {security_groups[0][:80]} without a network",
+                hint="a security group belongs to a network: --network NAME",
+            )
         raise BadOption(
-            f"security group {security_groups[0][:80]} without a network",
-            hint="a security group belongs to a network: --network NAME",
+            f"address {(address or '')[:60]} without a network",
+            hint="an address belongs to a network: --network NAME",
         )
     joined: dict[str, Any] = {"name": check_name(network, "network name")}
     if security_groups:
         joined["security_groups"] = [
             check_name(group, "name of a security group") for group in security_groups
         ]
+    if address is not None:
+        joined["address"] = address
     return joined

@@ -62,6 +62,7 @@ def job_body(
     container: Mapping[str, Any] | None = None,
     network: str | None = None,
     security_groups: Sequence[str] = (),
+    address: str | None = None,
 ) -> dict[str, Any]:
     """The body of POST /jobs. Raises subclasses of BadInput; sends nothing and writes nothing.
 
@@ -110,10 +111,10 @@ def job_body(
     if not argv and gang_file is not None:
         argv = first_command(body["gang"])
     body["launch"] = _capture_launch(argv, cwd, environ, local=local, container=container)
-    if network is not None or security_groups:
+    if network is not None or security_groups or address is not None:
         from gpupool.client.network_join import make_network_join
 
-        body["launch"]["network"] = make_network_join(network, security_groups)
+        body["launch"]["network"] = make_network_join(network, security_groups, address)
     return body
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network
 
 from gpupool.network.balancing.model import LoadBalancer
@@ -53,6 +54,7 @@ class Port:
         name: its DNS name in the network, without the domain.
         groups: public ids of its security groups.
         bandwidth: what it may have at most.
+        named_mac: MAC address that its claim names; empty: one of its own.
     """
 
     id: int
@@ -62,11 +64,12 @@ class Port:
     name: str
     groups: tuple[str, ...] = ()
     bandwidth: Bandwidth = UNLIMITED
+    named_mac: str = ""
 
     @property
     def mac(self) -> str:
-        """Locally administered unicast address, unique in the pool."""
-        return make_mac(0x0A, self.id)
+        """Locally administered unicast address."""
+        return make_port_mac(self.id, self.named_mac)
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,20 @@ def make_mac(first: int, number: int) -> str:
     """Make a MAC address of a first byte and a number below 2**40."""
     octets = (first, *number.to_bytes(5, "big"))
     return ":".join(f"{octet:02x}" for octet in octets)
+
+
+def make_port_mac(port_id: int, named: str | None = None) -> str:
+    """Return the MAC address of a port: the one that its claim names, or one unique in the pool."""
+    return named or make_mac(0x0A, port_id)
+
+
+def make_vm_mac(identity: str) -> str:
+    """Make the MAC address that a VM keeps, from the job in which it first started.
+
+    Its guest knows its interface by it, so it must not change where the VM starts again.
+    """
+    # Two of a subnet with 65,533 addresses are equal with a probability of 0.002; of 1,000 VMs 5e-7.
+    return make_mac(0x06, int.from_bytes(sha256(identity.encode()).digest()[:5]))
 
 
 def make_gateway(network_id: int, uplink: IPv4Network) -> Gateway:

@@ -24,7 +24,8 @@ from gpupool.network.balancing.proxy_reading import has_proxies
 from gpupool.network.balancing.proxy_tables import http_balancers
 from gpupool.network.engine_service import renew_machines, renew_work
 from gpupool.network.limiting.reading import read_limits
-from gpupool.network.model import make_domain, make_mac
+from gpupool.network.model import make_domain, make_port_mac
+from gpupool.network.requested_addresses import find_subnet, read_requested
 from gpupool.network.security.membership import join_groups, leave_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.store.database import WriteTransaction
@@ -69,23 +70,39 @@ def find_network_id(connection: sa.Connection, tenant_id: int, name: str) -> int
     return int(found)
 
 
+def find_network_name(connection: sa.Connection, network_id: int | None) -> str | None:
+    """Return the name of a network by its row id; None where it is gone."""
+    query = sa.select(networks.c.name).where(networks.c.id == network_id)
+    found: str | None = connection.execute(query).scalar_one_or_none()
+    return found
+
+
 def create_port(
     write: WriteTransaction,
     network_id: int,
     allocation_id: int,
     name: str,
     group_ids: Sequence[int] = (),
+    *,
+    address: str | None = None,
+    mac: str | None = None,
 ) -> None:
     """Give an allocation an address in a network.
 
     Args:
         name: DNS name of its job in the network.
         group_ids: row ids of its security groups.
+        address: that its submission asked for; None: any that is free.
+        mac: MAC address of its port; None: one of the port's own.
 
     Raises:
         SubnetFull: no subnet of the network has a free address.
     """
-    subnet, chosen = take_address(write, network_id)
+    if address is None:
+        subnet, chosen = take_address(write, network_id)
+    else:
+        chosen = IPv4Address(address)
+        subnet = find_subnet(write.connection, network_id, chosen)
     port_id = write.insert(
         network_ports,
         public_id=new_id("n"),
@@ -94,6 +111,7 @@ def create_port(
         allocation_id=allocation_id,
         address=str(chosen),
         name=name,
+        mac=mac,
     )
     join_groups(write, port_id, group_ids)
     _announce_change(write, [network_id])
@@ -104,8 +122,7 @@ def take_address(write: WriteTransaction, network_id: int) -> tuple[Any, IPv4Add
 
     Raises SubnetFull.
     """
-    query = sa.select(subnets).where(subnets.c.network_id == network_id).order_by(subnets.c.id)
-    subnet, chosen = _choose_free(write.connection, write.execute(query).all())
+    subnet, chosen = _choose_free(write.connection, network_id)
     offset = find_offset(IPv4Network(subnet.cidr), chosen)
     write.execute(subnets.update().where(subnets.c.id == subnet.id).values(next_offset=offset + 1))
     return subnet, chosen
@@ -151,7 +168,8 @@ def count_subnet_addresses(connection: sa.Connection, subnet: Any) -> int:
 
 def choose_probe(connection: sa.Connection, subnet_id: int, cidr: IPv4Network) -> IPv4Address:
     """Choose a free address of a subnet for probes: the last one. Raises SubnetFull."""
-    taken = _read_taken(connection, subnet_id)
+    query = sa.select(subnets).where(subnets.c.id == subnet_id)
+    taken = _read_taken(connection, connection.execute(query).one())
     return choose_address(cidr, taken, cidr.num_addresses - 2)
 
 
@@ -169,7 +187,7 @@ def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> 
             address=row.address,
             prefix=cidr.prefixlen,
             gateway=str(find_gateway(cidr)),
-            mac=make_mac(0x0A, row.id),
+            mac=make_port_mac(row.id, row.mac),
             mtu=row.mtu,
             domain=make_domain(row.network_name),
             dns_name=row.name,
@@ -180,26 +198,30 @@ def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> 
     return found
 
 
-def _choose_free(connection: sa.Connection, rows: Sequence[Any]) -> tuple[Any, IPv4Address]:
+def _choose_free(connection: sa.Connection, network_id: int) -> tuple[Any, IPv4Address]:
     """Choose an address of the first subnet that has a free one."""
+    query = sa.select(subnets).where(subnets.c.network_id == network_id).order_by(subnets.c.id)
+    rows = connection.execute(query).all()
     for row in rows[:-1]:
         try:
-            taken = _read_taken(connection, row.id)
+            taken = _read_taken(connection, row)
             return row, choose_address(IPv4Network(row.cidr), taken, row.next_offset)
         except SubnetFull:
             continue
     last = rows[-1]
-    taken = _read_taken(connection, last.id)
+    taken = _read_taken(connection, last)
     return last, choose_address(IPv4Network(last.cidr), taken, last.next_offset)
 
 
-def _read_taken(connection: sa.Connection, subnet_id: int) -> set[IPv4Address]:
-    query = sa.select(network_ports.c.address).where(network_ports.c.subnet_id == subnet_id)
+def _read_taken(connection: sa.Connection, subnet: Any) -> set[IPv4Address]:
+    """Read what no other job may have of a subnet, a row of `subnets`."""
+    query = sa.select(network_ports.c.address).where(network_ports.c.subnet_id == subnet.id)
     taken = {IPv4Address(address) for address in connection.execute(query).scalars()}
-    taken |= _read_proxy_addresses(connection, subnet_id)
-    reserved = sa.select(subnets.c.probe_address).where(subnets.c.id == subnet_id)
-    probe = connection.execute(reserved).scalar_one()
-    return taken if probe is None else taken | {IPv4Address(probe)}
+    taken |= _read_proxy_addresses(connection, subnet.id)
+    taken |= read_requested(connection, subnet.network_id).keys()
+    if subnet.probe_address is not None:
+        taken.add(IPv4Address(subnet.probe_address))
+    return taken
 
 
 def _read_proxy_addresses(connection: sa.Connection, subnet_id: int) -> set[IPv4Address]:

@@ -145,6 +145,7 @@ def _read_ports(
             row.name,
             tuple(key for key, _ in members[row.id]),
             limits[row.network_id].find_port(row.name),
+            row.mac or "",
         )
         found[row.network_id].append(port)
     return found

@@ -29,6 +29,7 @@ from gpupool.network.machines.service import check_mtu
 from gpupool.network.naming.service import delete_records
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
+from gpupool.network.requested_addresses import read_requested
 from gpupool.network.security.membership import delete_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.verification.tables import network_verifications
@@ -246,6 +247,15 @@ class NetworkService:
         """Raise StillInUse while jobs have addresses of a subnet, or wait for them."""
         query = sa.select(sa.func.count()).where(network_ports.c.subnet_id == subnet.id)
         used = int(connection.execute(query).scalar_one())
+        prefix = IPv4Network(subnet.cidr)
+        requested = read_requested(connection, row.id)
+        waiting = sorted(job for address, job in requested.items() if address in prefix)
+        if waiting and not used:
+            raise StillInUse(
+                f"job {waiting[0]} asked for an address of subnet {subnet.name}",
+                hint=f"wait for it or stop it: gpupool show {waiting[0]}",
+                jobs=len(waiting),
+            )
         if used:
             raise StillInUse(
                 f"{_count_noun(used)} in subnet {subnet.name}",

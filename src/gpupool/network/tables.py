@@ -61,6 +61,9 @@ network_ports = sa.Table(
     sa.Column("allocation_id", sa.ForeignKey("allocations.id"), nullable=False, unique=True),
     sa.Column("address", sa.String(15), nullable=False),
     sa.Column("name", sa.String(127), nullable=False, comment="DNS name in the network"),
+    sa.Column(
+        "mac", sa.String(17), nullable=True, comment="that its claim names; null: made of its id"
+    ),
     # The last guard against one address given twice; the first is `ports.create_port`.
     sa.UniqueConstraint("subnet_id", "address"),
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.network.model import make_domain, make_gateway, make_mac
+from gpupool.network.model import make_domain, make_gateway, make_port_mac
 from gpupool.network.ports import count_subnet_addresses
 from gpupool.network.reading import make_subnet, read_uplink
 from gpupool.network.security.reading import read_members
@@ -110,7 +110,7 @@ def _read_ports(connection: sa.Connection, ids: Sequence[int]) -> dict[int, list
                 job=row.job,
                 job_name=row.job_name,
                 address=row.address,
-                mac=make_mac(0x0A, row.id),
+                mac=make_port_mac(row.id, row.mac),
                 subnet=row.subnet,
                 dns_name=row.name,
                 security_groups=[name for _, name in members[row.id]],

@@ -148,6 +148,7 @@ JOB: tuple[Option, ...] = (
         "GROUP",
         "of the network: its members and rules alone reach the job; may be repeated",
     ),
+    (("--address",), "address", "value", "ADDRESS", "have that address of the network"),
     (("--tenant",), "tenant", "value", "TENANT", "on behalf of another tenant (admins)"),
     (
         ("--project",),
@@ -329,4 +330,5 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         environ=environ,
         network=options.network,
         security_groups=options.security_group,
+        address=options.address,
     )

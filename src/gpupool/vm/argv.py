@@ -26,7 +26,26 @@ _TRANSLATION_MIB: Final = 128
 #: No tenant learns of another's memory by the time that a write to a merged page takes, and a crash of
 #: QEMU writes no secrets of the guest into a file.
 _SEPARATION: Final = "mem-merge=off,dump-guest-core=off"
+#: The network of a VM in a tenant's network over which its host alone logs in.
+DOOR: Final = "door0"
+#: Link-local: no subnet of a network has it, nor a host that a guest asks for (RFC 3927).
+_DOOR_PREFIX: Final = "net=169.254.255.0/24,host=169.254.255.2,dhcpstart=169.254.255.15"
 _NAMESPACE: Final = uuid.UUID("1f0b3c1a-5b0e-5d59-9f5e-7a3c2f6f9a10")
+
+
+@dataclass(frozen=True)
+class NetworkInterface:
+    """The interface of a VM in a network of its tenant.
+
+    Attributes:
+        tap: Descriptor at which QEMU finds the tap open.
+        mac: The address of its port: the switch drops packets from another one.
+        mtu: The largest packet inside the network, in bytes.
+    """
+
+    tap: int
+    mac: str
+    mtu: int
 
 
 @dataclass(frozen=True)
@@ -38,12 +57,14 @@ class VmHardware:
         functions: PCI functions of the cards.
         mediated_devices: Uuids of mediated devices.
         firmware_code: Path of the UEFI firmware's code; empty for QEMU's own BIOS.
+        interface: Its interface in a network; None: it is in none.
     """
 
     accelerator: str
     functions: tuple[PciFunction, ...] = ()
     mediated_devices: tuple[str, ...] = ()
     firmware_code: str = ""
+    interface: NetworkInterface | None = None
 
 
 def build_command(job: str, name: str, spec: VmSpec, hardware: VmHardware) -> tuple[str, ...]:
@@ -65,7 +86,7 @@ def build_arguments(job: str, name: str, spec: VmSpec, hardware: VmHardware) -> 
     arguments += _list_sandbox()
     arguments += _list_sockets()
     arguments += _list_disks(spec)
-    arguments += _list_network(identity)
+    arguments += _list_networks(identity, hardware.interface)
     arguments += _list_boot(spec)
     arguments += _list_cards(hardware)
     return tuple(arguments)
@@ -139,14 +160,21 @@ def _list_disks(spec: VmSpec) -> Iterable[str]:
     return disks
 
 
-def _list_network(job: str) -> Iterable[str]:
-    # Port 0: the kernel chooses a free port, so that two VMs never want the same one.
-    return (
-        *("-netdev", "user,id=net0,hostfwd=tcp:127.0.0.1:0-:22"),
-        # No boot ROM: it is of no use here, and loading it costs time.
-        *("-device", f"virtio-net-pci,netdev=net0,mac={make_mac(job)},romfile="),
-        *("-device", "virtio-rng-pci"),
-    )
+def _list_networks(job: str, interface: NetworkInterface | None) -> Iterable[str]:
+    arguments: list[str] = []
+    if interface is None:
+        # Port 0: the kernel chooses a free port, so that two VMs never want the same one.
+        arguments += ["-netdev", "user,id=net0,hostfwd=tcp:127.0.0.1:0-:22"]
+    else:
+        arguments += ["-netdev", f"tap,id=lan0,fd={interface.tap}"]
+        place = f"mac={interface.mac},host_mtu={interface.mtu}"
+        arguments += ["-device", f"virtio-net-pci,netdev=lan0,{place},romfile="]
+        # The guest reaches nothing over it; `vm ssh` opens a port for the moment of a log-in.
+        arguments += ["-netdev", f"user,id={DOOR},restrict=on,{_DOOR_PREFIX}"]
+    netdev = "net0" if interface is None else DOOR
+    # No boot ROM: it is of no use here, and loading it costs time.
+    arguments += ["-device", f"virtio-net-pci,netdev={netdev},mac={make_mac(job)},romfile="]
+    return (*arguments, "-device", "virtio-rng-pci")
 
 
 def _list_boot(spec: VmSpec) -> Iterable[str]:

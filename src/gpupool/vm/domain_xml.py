@@ -64,6 +64,8 @@ def _add_devices(domain: ElementTree.Element, record: VmRecord, files: VmFiles) 
     hole = find_hole_bytes(record.bar_bytes)
     if hole > USUAL_HOLE_BYTES:
         _add(root, "pcihole64", {"unit": "KiB"}, text=str(hole // _KIB))
+    if record.tap:
+        _add_tap(devices, record)
     network = _add(devices, "interface", {"type": "user"})
     _add(network, "mac", {"address": record.mac})
     _add(network, "model", {"type": "virtio"})
@@ -75,6 +77,15 @@ def _add_devices(domain: ElementTree.Element, record: VmRecord, files: VmFiles) 
     _add(random, "backend", {"model": "random"}, text="/dev/urandom")
     for device in record.devices:
         _add_host_device(devices, device)
+
+
+def _add_tap(devices: ElementTree.Element, record: VmRecord) -> None:
+    """Add the interface in the tenant's network: the pool makes its tap and plugs it in."""
+    interface = _add(devices, "interface", {"type": "ethernet"})
+    _add(interface, "target", {"dev": record.tap, "managed": "no"})
+    _add(interface, "mac", {"address": record.network_mac})
+    _add(interface, "model", {"type": "virtio"})
+    _add(interface, "mtu", {"size": str(record.mtu)})
 
 
 def _add_disk(

@@ -18,8 +18,8 @@ from typing import Any, Final
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import DamagedRecord, StateNewer
 
-#: 2 has `firmware_code`.
-VERSION: Final = 2
+#: 2 has `firmware_code`, 3 `network_mac`, `tap` and `mtu`.
+VERSION: Final = 3
 RECORD: Final = "vm.json"
 SEED: Final = "seed.iso"
 RUN: Final = "run"
@@ -47,6 +47,9 @@ class VmRecord:
         mac: Address of its network interface.
         identity: Job from which its UUID and its address are made.
         firmware_code: Path of the UEFI firmware's code; empty of a VM that boots by BIOS.
+        network_mac: Address of its interface in a tenant's network; empty where it is in none.
+        tap: The tap of that interface.
+        mtu: Of that network, in bytes.
     """
 
     job: str
@@ -66,6 +69,9 @@ class VmRecord:
     mac: str
     identity: str
     firmware_code: str = ""
+    network_mac: str = ""
+    tap: str = ""
+    mtu: int = 0
 
 
 class VmFiles:

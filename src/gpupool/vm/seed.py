@@ -27,16 +27,22 @@ _PACKAGE: Final = "genisoimage"
 _SECONDS: Final = 60
 
 
-def build_seed_files(job: str, name: str, spec: VmSpec) -> Mapping[str, str]:
-    """Build the texts of the seed. YAML includes JSON, so they need no YAML writer."""
+def build_seed_files(job: str, name: str, spec: VmSpec, network_mac: str = "") -> Mapping[str, str]:
+    """Build the texts of the seed. YAML includes JSON, so they need no YAML writer.
+
+    Args:
+        network_mac: Address of the VM's interface in a tenant's network; empty: it is in none.
+    """
     meta = {
         "instance-id": str(make_uuid(job)),
         "local-hostname": name,
         "public-keys": list(spec.ssh_keys),
     }
     # By address, because the kernel's name of the interface depends on where it is plugged.
-    interface = {"match": {"macaddress": make_mac(job)}, "dhcp4": True}
-    network = {"version": 2, "ethernets": {"net0": interface}}
+    interfaces = {"net0": {"match": {"macaddress": make_mac(job)}, "dhcp4": True}}
+    if network_mac:
+        interfaces["lan0"] = {"match": {"macaddress": network_mac}, "dhcp4": True}
+    network = {"version": 2, "ethernets": interfaces}
     return {
         "meta-data": json.dumps(meta, indent=1) + "\n",
         "user-data": spec.cloud_init if spec.cloud_init is not None else "#cloud-config\n{}\n",

@@ -26,6 +26,9 @@ class NetworkJoinIn(WireModel):
     security_groups: list[Name] = Field(
         default_factory=list, max_length=16, description="names of groups of the network"
     )
+    address: str | None = Field(
+        None, max_length=60, description="of the network, for one job alone; null: a free one"
+    )
 
 
 class SubnetIn(WireModel):

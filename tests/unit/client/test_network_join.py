@@ -11,10 +11,13 @@ from gpupool.client.network_join import make_network_join
 def test_a_network_is_named_with_its_groups_or_alone() -> None:
     assert make_network_join("lab", []) == {"name": "lab"}
     assert make_network_join("lab", ["web"]) == {"name": "lab", "security_groups": ["web"]}
+    assert make_network_join("lab", [], "10.0.0.9") == {"name": "lab", "address": "10.0.0.9"}
 
 
 def test_groups_without_a_network_and_bad_names_are_refused() -> None:
     with pytest.raises(BadOption, match="web without a network"):
         make_network_join(None, ["web"])
+    with pytest.raises(BadOption, match=r"10.0.0.9 without a network"):
+        make_network_join(None, [], "10.0.0.9")
     with pytest.raises(BadName):
         make_network_join("lab", ["a b"])

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from gpupool.mechanisms.contract import PciFunction
 from gpupool.model.vm import GIB, MIB, VmSpec
-from gpupool.vm.argv import VmHardware, build_arguments, build_command, make_mac, make_uuid
+from gpupool.vm.argv import (
+    NetworkInterface,
+    VmHardware,
+    build_arguments,
+    build_command,
+    make_mac,
+    make_uuid,
+)
 
 JOB = "j-abcdefghij"
 DISK_VM = VmSpec(cpus=4, ram_bytes=8 * GIB, image="/images/debian.qcow2")
@@ -48,6 +55,20 @@ def test_the_whole_command_of_an_emulated_vm() -> None:
         *("-netdev", "user,id=net0,hostfwd=tcp:127.0.0.1:0-:22"),
         *("-device", f"virtio-net-pci,netdev=net0,mac={make_mac(JOB)},romfile="),
         *("-device", "virtio-rng-pci"),
+    ]
+
+
+def test_a_vm_in_a_network_has_its_tap_and_a_door_that_leads_nowhere() -> None:
+    interface = NetworkInterface(9, "06:00:00:00:00:01", 1442)
+    words = arguments(hardware=VmHardware("tcg", interface=interface))
+    prefix = "net=169.254.255.0/24,host=169.254.255.2,dhcpstart=169.254.255.15"
+    assert values(words, "-netdev") == [
+        "tap,id=lan0,fd=9",
+        f"user,id=door0,restrict=on,{prefix}",
+    ]
+    assert [word for word in values(words, "-device") if "net-pci" in word] == [
+        "virtio-net-pci,netdev=lan0,mac=06:00:00:00:00:01,host_mtu=1442,romfile=",
+        f"virtio-net-pci,netdev=door0,mac={make_mac(JOB)},romfile=",
     ]
 
 

@@ -33,6 +33,22 @@ def test_a_card_is_a_host_device_that_libvirt_does_not_give_back() -> None:
     }  # fmt: skip
 
 
+def test_an_interface_in_a_network_is_a_tap_that_libvirt_does_not_make() -> None:
+    record = make_record(network_mac="06:00:00:00:00:01", tap="gp0123456789", mtu=1442)
+    domain = ElementTree.fromstring(format_domain(record, FILES))
+    first, second = domain.findall("devices/interface")
+    assert (first.get("type"), second.get("type")) == ("ethernet", "user")
+    found = {part.tag: dict(part.items()) for part in first}
+    assert found == {
+        "target": {"dev": "gp0123456789", "managed": "no"},
+        "mac": {"address": "06:00:00:00:00:01"},
+        "model": {"type": "virtio"},
+        "mtu": {"size": "1442"},
+    }
+    domain = ElementTree.fromstring(format_domain(make_record(), FILES))
+    assert len(domain.findall("devices/interface")) == 1
+
+
 def test_a_kernel_takes_the_place_of_the_boot_disk() -> None:
     record = make_record(image=None, kernel="/vmlinuz", initrd="/initrd", append="a <b> & c")
     text = format_domain(record, FILES)

@@ -40,6 +40,13 @@ def test_the_interface_is_found_by_its_address() -> None:
     assert yaml.safe_load(files["user-data"]) == {}
 
 
+def test_both_interfaces_of_a_vm_in_a_network_ask_for_leases() -> None:
+    files = build_seed_files(JOB, "dev", VmSpec(), "06:00:00:00:00:01")
+    found = json.loads(files["network-config"])["ethernets"]
+    assert found["lan0"] == {"match": {"macaddress": "06:00:00:00:00:01"}, "dhcp4": True}
+    assert found["net0"] == {"match": {"macaddress": make_mac(JOB)}, "dhcp4": True}
+
+
 @pytest.mark.skipif(shutil.which("isoinfo") is None, reason="apt-get install genisoimage")
 def test_the_disk_has_the_label_and_the_names_that_cloud_init_looks_for(tmp_path: Path) -> None:
     files = build_seed_files(JOB, "dev", VmSpec(ssh_keys=(KEY,)))

@@ -207,13 +207,14 @@ class JobStarter:
             spec = make_job_spec(work, prepared, context.settings, cgroups, binding)
             if work.container is not None:
                 spec = contain_job(spec, work, prepared, directory, self._describe_host())
+            port = work.network
             if work.vm is not None:
                 vm = work.vm.to_spec()
                 self._refuse_live_disk(vm.continues)
-                spec, note = context.vms.make_spec(work.job_name, vm, view, prepared, spec)
+                spec, note = context.vms.make_spec(work.job_name, vm, view, prepared, spec, port)
                 self._report_notice(allocation, work, "vm", note)
-            if work.network is not None:
-                spec = context.networks.join(spec, work.network, directory)
+            if port is not None:
+                spec = context.networks.join(spec, port, directory, by_tap=work.vm is not None)
                 context.reach_step("network-joined")
             self._limit_host(allocation, work, cgroups, binding)
             write_spec(allocation.directory, spec)

@@ -15,6 +15,7 @@ from gpupool.agent.network.proxies import end_proxies
 from gpupool.agent.network.resolver_processes import ResolverProcesses
 from gpupool.agent.network.tunnel import Tunnel
 from gpupool.agent.network.uplink import Uplink
+from gpupool.agent.network.vm_taps import VmTaps
 
 #: What the helpers' records name as their user.
 ENGINE: Final = "engine"
@@ -46,6 +47,9 @@ def end_engine(root: Path, owner_uid: int) -> None:
     namespaces = JobNamespaces(files)
     for port in namespaces.list_ports():
         namespaces.remove(port)
+    # The QEMU of a VM keeps the switch's namespace until it ends: its tap goes before.
+    for port in VmTaps(files).list_ports():
+        namespaces.clear(port)
     end_proxies(files, helpers)
     Centre(files, root, helpers).remove()
     helpers.release(ENGINE)

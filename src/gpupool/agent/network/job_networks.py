@@ -14,7 +14,9 @@ from gpupool.agent.network.namespaces import JobNamespaces, JobNetwork, name_int
 from gpupool.agent.network.port_limits import PortLimits
 from gpupool.agent.network.proxy_drains import ProxyDrains, is_proxy
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
+from gpupool.agent.network.vm_taps import VmTaps
 from gpupool.agent.supervisor.client import BindMount, JobSpec
+from gpupool.agent.supervisor.job_spec import Tap
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.northbound import name_port
 from gpupool.network.resolver_rows import RESOLVER_ADDRESS
@@ -35,18 +37,28 @@ class JobNetworks:
         self._namespaces = JobNamespaces(files)
         self.drains = ProxyDrains(files)
         self._limits = PortLimits(files)
+        self._taps = VmTaps(files)
         self._lock = threading.Lock()
         self._ports: SwitchPorts | None = None
 
-    def join(self, spec: JobSpec, work: PortWork, directory: Path) -> JobSpec:
+    def join(
+        self, spec: JobSpec, work: PortWork, directory: Path, *, by_tap: bool = False
+    ) -> JobSpec:
         """Attach a job, and return its description with the network and its name server.
+
+        Blocks until its packets are forwarded.
 
         Args:
             directory: the job's own.
+            by_tap: the job is a VM, whose guest asks for its address and its name server itself.
 
         Raises:
             NetworkingUnavailable: the engine does not serve the port, or the resolver its name.
         """
+        if by_tap:
+            interface = self._taps.create(work)
+            self._plug(interface, work)
+            return replace(spec, tap=Tap(str(self._files.namespace), interface))
         joined = self.attach(work)
         file = directory / "resolv.conf"
         file.write_text(make_resolv_conf(work.domain))
@@ -60,32 +72,40 @@ class JobNetworks:
         Raises NetworkingUnavailable.
         """
         network = self._namespaces.create(work)
+        self._plug(network.interface, work)
+        return network
+
+    def detach(self, port: str) -> None:
+        """Unplug a job and remove its namespace or its tap. Idempotent, also without an engine."""
+        if self._namespaces.has_port(port):
+            remove = self._namespaces.remove
+        elif port in self._taps.list_ports():
+            # A tap is removed as the outer end of a cable is.
+            remove = self._namespaces.clear
+        else:
+            return
+        try:
+            self._open().remove(name_interface(port))
+        finally:
+            remove(port)
+
+    def detach_unknown(self, known: Collection[str]) -> None:
+        """Detach every port that is not one of these. Call it once, at the agent's start."""
+        for port in (*self._namespaces.list_ports(), *self._taps.list_ports()):
+            # Those of proxies are the engine's.
+            if port not in known and not is_proxy(port):
+                self.detach(port)
+
+    def _plug(self, interface: str, work: PortWork) -> None:
         ports = self._open()
         try:
-            ports.add(network.interface, name_port(work.id), _PORT_SECONDS)
+            ports.add(interface, name_port(work.id), _PORT_SECONDS)
             # Before its first packet; the engine reads it back, and does it again where it is lost.
             self._limits.shape_port(ports, _make_limit(work))
         except NetworkingUnavailable:
             # The switch's database may have been started again at the same place.
             self._forget(ports)
             raise
-        return network
-
-    def detach(self, port: str) -> None:
-        """Unplug a job and remove its namespace. Idempotent, also without an engine."""
-        if port not in self._namespaces.list_ports():
-            return
-        try:
-            self._open().remove(name_interface(port))
-        finally:
-            self._namespaces.remove(port)
-
-    def detach_unknown(self, known: Collection[str]) -> None:
-        """Detach every port that is not one of these. Call it once, at the agent's start."""
-        for port in self._namespaces.list_ports():
-            # Those of proxies are the engine's.
-            if port not in known and not is_proxy(port):
-                self.detach(port)
 
     def close(self) -> None:
         """Close the connection; nothing on the wire changes."""

@@ -78,7 +78,7 @@ class JobNamespaces:
         network = JobNetwork(self.locate(work.id), name_interface(work.id))
         if self._is_complete(library, network, work):
             return network
-        self._clear(work.id)
+        self.clear(work.id)
         create_namespace(network.namespace)
         inside = os.open(network.namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -100,13 +100,17 @@ class JobNamespaces:
         # reported.
         remove_namespace(self.locate(port))
 
-    def _clear(self, port: str) -> None:
+    def clear(self, port: str) -> None:
         """Remove the namespace of a port and its cable at once. Idempotent."""
         if self._switch.exists():
             with enter_namespace(self._switch), import_pyroute2().IPRoute() as switch:
                 for index in switch.link_lookup(ifname=name_interface(port)):
                     switch.link("del", index=index)
         remove_namespace(self.locate(port))
+
+    def has_port(self, port: str) -> bool:
+        """Whether a port has a namespace."""
+        return self.locate(port).exists()
 
     def list_ports(self) -> list[str]:
         """List the ports that have a namespace."""

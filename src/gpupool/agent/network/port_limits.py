@@ -16,6 +16,7 @@ from gpupool.agent.network.meters import Register, SwitchMeters
 from gpupool.agent.network.namespaces import JobNamespaces, enter_namespace, name_interface
 from gpupool.agent.network.shaping import is_shaped_to, read_shaped_bytes, shape_interface
 from gpupool.agent.network.switch_ports import SwitchPorts
+from gpupool.agent.network.vm_taps import VmTaps
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.gateway_rows import name_cable
 from gpupool.network.limiting.rows import find_meter_rate
@@ -33,6 +34,7 @@ class PortLimits:
     def __init__(self, files: EngineFiles) -> None:
         self._files = files
         self._namespaces = JobNamespaces(files)
+        self._taps = VmTaps(files)
 
     def shape_port(self, ports: SwitchPorts, work: LimitWork) -> None:
         """Shape both ends of the cable of a job. Idempotent.
@@ -40,6 +42,9 @@ class PortLimits:
         Raises NetworkingUnavailable where the switch does not take it.
         """
         ports.shape(name_interface(work.key), work.in_kbit)
+        if not self._namespaces.has_port(work.key):
+            # A VM has the other end of its cable inside: away from it the meter is alone.
+            return
         with enter_namespace(self._namespaces.locate(work.key)):
             shape_interface("eth0", work.out_kbit)
 
@@ -50,7 +55,7 @@ class PortLimits:
         """
         wanted = {limit.key: limit for limit in limits}
         present = set(ports.list_interfaces())
-        for key in self._namespaces.list_ports():
+        for key in (*self._namespaces.list_ports(), *self._taps.list_ports()):
             if name_interface(key) in present:
                 self._try_to_shape(ports, wanted.get(key, LimitWork(key=key, subject="port")))
         if not wanted:
@@ -101,10 +106,11 @@ class PortLimits:
     ) -> str:
         if limit.out_kbit is None:
             return ""
-        with enter_namespace(self._namespaces.locate(limit.key)):
-            held = read_shaped_bytes("eth0")
-        if not is_shaped_to(held, limit.out_kbit):
-            return _NO_SHAPE.format("eth0")
+        if self._namespaces.has_port(limit.key):
+            with enter_namespace(self._namespaces.locate(limit.key)):
+                held = read_shaped_bytes("eth0")
+            if not is_shaped_to(held, limit.out_kbit):
+                return _NO_SHAPE.format("eth0")
         return _check_meter(ports, meters, name_interface(limit.key), "reg14", limit.out_kbit)
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 HEADER: Final = b"gpupool-job 1\n"
+#: The supervisor's TAP_DESCRIPTOR (native/supervisor/isolation/tap.h).
+TAP_DESCRIPTOR: Final = 9
 MAX_SPEC_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -38,6 +40,14 @@ class BindMount:
 
 
 @dataclass(frozen=True)
+class Tap:
+    """A tap interface, and the path of the network namespace that it is in."""
+
+    namespace: str
+    interface: str
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """One job as the supervisor sees it.
 
@@ -54,6 +64,8 @@ class JobSpec:
         device_deny: Rules like "c 195:1 rwm".
         device_allow: Exceptions from `device_deny`; they work on cgroup v2 only.
         network_namespace: Path of the network namespace that the command enters; it does not start
+            without it.
+        tap: A tap interface that the command finds open as `TAP_DESCRIPTOR`; it does not start
             without it.
     """
 
@@ -83,6 +95,7 @@ class JobSpec:
     device_allow: tuple[str, ...] = ()
     owner_uid: int | None = None
     network_namespace: str | None = None
+    tap: Tap | None = None
 
 
 # Keys whose value is one field, as text, and left out when the field is None.
@@ -137,6 +150,8 @@ def _records(spec: JobSpec) -> Iterator[tuple[str, str]]:
                 f"a line break in the path of a mount: {bind.source!r} at {bind.target!r}"
             )
         yield "bind_rw" if bind.writable else "bind_ro", f"{bind.source}\n{bind.target}"
+    if spec.tap is not None:
+        yield "tap", f"{spec.tap.namespace}\n{spec.tap.interface}"
     yield from _variables("env", spec.environment)
     yield from _variables("unmounted_env", spec.unmounted_environment)
 
@@ -211,6 +226,9 @@ def _decode(content: bytes) -> JobSpec:
         elif key == "rlimit":
             limit_name, limit = _read_limit(value)
             limits[limit_name] = limit
+        elif key == "tap":
+            namespace, _, interface = value.partition("\n")
+            found["tap"] = Tap(namespace, interface)
         elif key == "umask":
             found["umask"] = int(value, 8)
         elif name := _REPEATED.get(key):

@@ -9,20 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from gpupool.agent.network.namespaces import name_interface
 from gpupool.agent.supervisor.host_limits import read_memory_bytes
-from gpupool.agent.supervisor.job_spec import JobSpec, ResourceLimit
+from gpupool.agent.supervisor.job_spec import TAP_DESCRIPTOR, JobSpec, ResourceLimit
 from gpupool.agent.vm.checks import check_hand_over, check_host_size
 from gpupool.base.errors import VmRejection, VmUnreachable
 from gpupool.mechanisms.contract import AllocationView, PreparedAllocation
 from gpupool.model.vm import GIB, VmFirmware, VmSpec
 from gpupool.probes.numa import list_usable_cpus
 from gpupool.vm.accelerator import KVM_NODE, AcceleratorChoice, choose_accelerator
-from gpupool.vm.argv import QEMU, VmHardware, build_command, make_mac
+from gpupool.vm.argv import QEMU, NetworkInterface, VmHardware, build_command, make_mac
 from gpupool.vm.disk import Account, find_program, find_start_format, make_overlay
 from gpupool.vm.files import VmFiles, VmRecord, list_vms
 from gpupool.vm.firmware import find_firmware, make_variables
 from gpupool.vm.qmp import power_down
 from gpupool.vm.seed import build_seed_files, write_seed
+from gpupool.wire.networks import PortWork
 
 QEMU_PACKAGE: Final = "qemu-system-x86"
 #: QEMU pins all of a guest's memory for VFIO, and some of its own.
@@ -53,6 +55,7 @@ class VmHost:
         view: AllocationView,
         prepared: PreparedAllocation,
         spec: JobSpec,
+        network: PortWork | None = None,
     ) -> tuple[JobSpec, str]:
         """Make the files of a VM, and the supervisor's description that starts it.
 
@@ -64,6 +67,7 @@ class VmHost:
             view: The allocation.
             prepared: What its mechanism prepared.
             spec: The description of the job; its command and surroundings are replaced.
+            network: Its port in a network of its tenant; the caller adds the tap.
 
         Returns:
             The description, and what a user should know of this VM, empty where there is nothing.
@@ -88,13 +92,27 @@ class VmHost:
             self._make_disk(files, Path(vm.image), account)
         self._reach_step("vm-disk-made")
         if vm.has_new_seed:
-            texts = build_seed_files(view.job, name, vm)
+            mac = "" if network is None else network.mac
+            texts = build_seed_files(view.job, name, vm, mac)
             write_seed(files.seed, texts, view.seat.uid, view.seat.gid)
         self._reach_step("vm-seed-written")
         choice = choose_accelerator(self._state_dir, qemu)
         code = "" if firmware is None else str(firmware.code)
-        hardware = VmHardware(choice.name, prepared.pci, prepared.mediated_devices, code)
+        hardware = VmHardware(
+            choice.name,
+            prepared.pci,
+            prepared.mediated_devices,
+            code,
+            None if network is None else NetworkInterface(TAP_DESCRIPTOR, network.mac, network.mtu),
+        )
         record = _make_record(name, vm, view, hardware, choice)
+        if network is not None:
+            record = replace(
+                record,
+                network_mac=network.mac,
+                tap=name_interface(network.id),
+                mtu=network.mtu,
+            )
         files.write_record(record, view.seat.uid, view.seat.gid)
         self._reach_step("vm-recorded")
         if vm.continues is not None:

@@ -226,7 +226,15 @@ def _create_ports(
         job = pending[placement.job]
         if job.network_id is not None:
             name = make_dns_name(job.name, job.array_name)
-            create_port(write, job.network_id, allocation, name, job.security_groups or ())
+            create_port(
+                write,
+                job.network_id,
+                allocation,
+                name,
+                job.security_groups or (),
+                address=job.network_address,
+                mac=job.network_mac,
+            )
 
 
 def _find_sharing_defaults(

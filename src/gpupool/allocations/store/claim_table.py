@@ -91,4 +91,16 @@ claims = sa.Table(
         nullable=True,
         comment="it may be suspended when its cards were idle for so long; null: never",
     ),
+    sa.Column(
+        "network_address",
+        sa.String(15),
+        nullable=True,
+        comment="that its job asked for; null: any",
+    ),
+    sa.Column(
+        "network_mac",
+        sa.String(17),
+        nullable=True,
+        comment="of its port, which a VM keeps; null: made of the port's id",
+    ),
 )

@@ -10,11 +10,19 @@ import sqlalchemy as sa
 
 from gpupool.allocations.store.tables import HAS_REST, NOT_MADE, arrays, claims, jobs
 from gpupool.allocations.submission.submission import Submission
-from gpupool.base.errors import SubnetFull
+from gpupool.base.errors import BadAddress, SubnetFull, UnknownNetwork
 from gpupool.model.job import LIVE
 from gpupool.network.engine_service import require_ready
-from gpupool.network.ports import NO_NETWORK, count_addresses, find_default, find_network_id
-from gpupool.network.security.membership import find_group_ids
+from gpupool.network.model import make_vm_mac
+from gpupool.network.ports import (
+    NO_NETWORK,
+    count_addresses,
+    find_default,
+    find_network_id,
+    find_network_name,
+)
+from gpupool.network.requested_addresses import check_requested
+from gpupool.network.security.membership import find_group_ids, find_group_names
 from gpupool.wire.submissions import LaunchIn
 
 _LIVE_STATES = [str(state) for state in sorted(LIVE)]
@@ -56,7 +64,8 @@ def is_network_wanted(connection: sa.Connection, tenant_id: int, launch: LaunchI
         NetworkingUnavailable: networking is off, or its engine cannot work.
     """
     named = None if launch.network is None else launch.network.model_dump()
-    wanted = _choose_wanted(connection, tenant_id, {"network": named, "vm": launch.vm})
+    vm = None if launch.vm is None else launch.vm.model_dump()
+    wanted = _choose_wanted(connection, tenant_id, {"network": named, "vm": vm})
     if wanted is None:
         return False
     find_network_id(connection, tenant_id, wanted["name"])
@@ -74,6 +83,7 @@ def find_network_columns(connection: sa.Connection, submission: Submission) -> d
         UnknownNetwork: the tenant has no such network, or the network no such security group.
         NetworkingUnavailable: networking is off, or its engine cannot work.
         SubnetFull: there are fewer addresses than jobs.
+        BadAddress, AddressTaken: no job, or another one, may have the address that it asks for.
     """
     wanted = _choose_wanted(connection, submission.tenant_id, submission.launch)
     if wanted is None:
@@ -92,7 +102,26 @@ def find_network_columns(connection: sa.Connection, submission: Submission) -> d
         )
     names = wanted.get("security_groups") or ()
     groups = find_group_ids(connection, network_id, wanted["name"], names)
-    return {"network_id": network_id, "security_groups": groups or None}
+    columns: dict[str, Any] = {"network_id": network_id, "security_groups": groups or None}
+    if wanted.get("address") is not None:
+        columns["network_address"] = _check_address(
+            connection, submission, network_id, wanted["address"]
+        )
+    vm = submission.launch.get("vm")
+    if vm:
+        columns["network_mac"] = make_vm_mac(vm.get("identity") or submission.public_ids[0])
+    return columns
+
+
+def _check_address(
+    connection: sa.Connection, submission: Submission, network_id: int, text: str
+) -> str:
+    if submission.size > 1:
+        raise BadAddress(
+            f"one address for {submission.size} jobs: {text[:60]}",
+            hint="leave out --address; jobs of an array or a gang find each other by name",
+        )
+    return str(check_requested(connection, network_id, text))
 
 
 def _choose_wanted(
@@ -102,8 +131,35 @@ def _choose_wanted(
     named: Mapping[str, Any] | None = launch.get("network")
     if named:
         return None if named["name"] == NO_NETWORK else named
-    # A VM joins no network yet; its own one reaches no job.
-    if launch.get("vm"):
-        return None
+    vm = launch.get("vm")
+    if vm:
+        # Its guest has QEMU's own network where none is named.
+        return _find_earlier(connection, tenant_id, vm.get("continues"))
     default = find_default(connection, tenant_id)
     return None if default is None else {"name": default}
+
+
+def _find_earlier(
+    connection: sa.Connection, tenant_id: int, job: str | None
+) -> Mapping[str, Any] | None:
+    """Return what a VM that is continued named when it started before.
+
+    Raises:
+        UnknownNetwork: its network or a group of it was deleted: without them it would reach more.
+    """
+    query = (
+        sa.select(claims)
+        .join(jobs, jobs.c.claim_id == claims.c.id)
+        .where(jobs.c.public_id == job, jobs.c.tenant_id == tenant_id)
+    )
+    earlier = None if job is None else connection.execute(query).one_or_none()
+    if earlier is None or earlier.network_mac is None:
+        return None
+    name = find_network_name(connection, earlier.network_id)
+    groups = find_group_names(connection, earlier.network_id, earlier.security_groups or ())
+    if name is None or len(groups) < len(earlier.security_groups or ()):
+        raise UnknownNetwork(
+            f"the network of VM {job} was deleted, or a security group of it",
+            hint="name another: gpupool vm start VM --network NAME, or --network none",
+        )
+    return {"name": name, "security_groups": groups, "address": earlier.network_address}

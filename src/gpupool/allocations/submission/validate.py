@@ -204,12 +204,7 @@ def _check_fence_option(body: JobIn, parts: Sequence[SubmissionPart]) -> None:
 
 
 def _check_vm(body: JobIn, shape: Shape) -> None:
-    """Raise VmRejection for a part of a card: a guest has its own driver, which knows no share.
-
-    Also for a network: the guest would see its node's and not that one.
-    """
-    if body.launch.vm is not None and body.launch.network is not None:
-        raise VmRejection("a VM joins no network of a tenant yet", hint="leave out the network")
+    """Raise VmRejection for a part of a card: a guest has its own driver, which knows no share."""
     has_whole_cards = shape.is_whole and shape.memory_bytes is None
     if body.launch.vm is None or has_whole_cards or shape.count == 0:
         return

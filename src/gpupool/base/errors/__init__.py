@@ -49,6 +49,7 @@ from gpupool.base.errors.failures import (
     WriteConflict,
 )
 from gpupool.base.errors.networks import (
+    AddressTaken,
     BadAddress,
     BadBandwidth,
     BandwidthAboveCap,
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccountIsAUser",
+    "AddressTaken",
     "ApiServerRejection",
     "BackupUnusable",
     "BadAddress",

@@ -21,6 +21,10 @@ class SubnetFull(RequestRejection, code="GP-2082", title="No free address in a s
     """`details` has the number of `addresses`."""
 
 
+class AddressTaken(RequestRejection, code="GP-2089", title="An address that another job has"):
+    """`details` has the `address` and the name of the `job`."""
+
+
 class NetworkingUnavailable(
     RequestRejection, code="GP-2083", title="Networks cannot be used in this pool now"
 ):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -144,11 +145,20 @@ def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
     program = shutil.which("ssh")
     if program is None:
         raise CommandNotFound("ssh is not installed", hint="apt-get install openssh-client")
-    address = read_live_vm(files.control).address
-    if address is None:
-        raise ServiceUnavailable(f"{job['name']} has no network", hint="gpupool vm console")
+    if record.tap:
+        address = ("127.0.0.1", 22)
+        door = shlex.join([sys.executable, "-m", "gpupool.vm.door", str(files.control.absolute())])
+        words = [program, "-o", "ProxyUseFdpass=yes"]
+        # A percent sign begins a token of ssh_config(5).
+        words += ["-o", f"ProxyCommand={door.replace('%', '%%')}"]
+    else:
+        found = read_live_vm(files.control).address
+        if found is None:
+            raise ServiceUnavailable(f"{job['name']} has no network", hint="gpupool vm console")
+        address = found
+        words = [program, "-p", str(address[1])]
     # Ports are used again by other VMs, so the guest's key is kept under its own name and place.
-    words = [program, "-p", str(address[1]), "-o", f"HostKeyAlias={make_uuid(record.identity)}"]
+    words += ["-o", f"HostKeyAlias={make_uuid(record.identity)}"]
     words += ["-o", f"UserKnownHostsFile={files.run / 'known_hosts'}"]
     words += ["-o", "StrictHostKeyChecking=accept-new"]
     if options.identity:

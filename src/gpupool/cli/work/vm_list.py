@@ -19,7 +19,7 @@ from gpupool.vm.files import VmFiles, VmRecord
 
 _COLORS = {"running": "green", "waiting": "yellow", "failed": "red", "lost": "red"}
 _FIELDS = (
-    *("id", "name", "state", "reason", "cards", "devices", "simulated", "address"),
+    *("id", "name", "state", "reason", "cards", "devices", "simulated", "network", "address"),
     *("accelerator", "emulated", "emulated_why", "cpus", "ram_bytes", "image", "disk", "user"),
 )
 
@@ -27,8 +27,8 @@ _FIELDS = (
 def register(parser: CommandParser) -> None:
     parser.about = """
     Live VMs, and VMs that have ended and whose disk is kept. DEVICES are in the guest; a simulated card is held by
-    the VM, but no guest can see it. ADDRESS is the guest's SSH port on this machine. `--` is not known here: the VM
-    is another account's, or on another machine.
+    the VM, but no guest can see it. ADDRESS is that in its network, else the guest's SSH port on this machine. `--` is
+    not known here: the VM is another account's, or on another machine.
     """
     parser.examples = ["gpupool vm list", "gpupool vm list --all -o json"]
     parser.add_argument("-a", "--all", action="store_true", help="also VMs without a disk")
@@ -76,7 +76,8 @@ def _build_row(
         "cards": [seat["device"] for seat in job["seats"]],
         "devices": None if record is None else list(record.devices),
         "simulated": job["simulated"],
-        "address": None if live is None else live.address_text,
+        "network": job["network"],
+        "address": job["address"] or (None if live is None else live.address_text),
         "accelerator": None if record is None else record.accelerator,
         "emulated": None if record is None else record.accelerator != "kvm",
         "emulated_why": None if record is None else record.emulated_why,

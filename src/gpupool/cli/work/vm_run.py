@@ -14,6 +14,7 @@ from gpupool.base.units import parse_duration, parse_memory
 from gpupool.cli.work.vm_files import fetch_vm, find_pool_paths, locate_vm, read_record
 from gpupool.client.attached_run import ENDED
 from gpupool.client.launch_capture import capture
+from gpupool.client.network_join import make_network_join
 from gpupool.client.submission import host_shape, share_shape
 from gpupool.client.transport import Api
 from gpupool.model.vm import (
@@ -46,6 +47,7 @@ def register(parser: CommandParser) -> None:
         "gpupool vm run --gpu 1 --image debian-12 --ssh-key ~/.ssh/id_ed25519.pub --name dev",
         "gpupool vm run --gpu 2 --image disk.qcow2 --cpus 16 --ram 64GiB --model H200",
         "gpupool vm run --gpu none --image debian-12 --cpus 2 --name build",
+        "gpupool vm run --gpu 1 --image debian-12 --network lab --address 10.0.0.20 --name db",
         "gpupool vm run --gpu 1 --kernel vmlinuz --initrd initrd.img --append console=ttyS0",
     ]
     parser.add_argument("--gpu", default="1", metavar="N", help="whole cards, or none (default: 1)")
@@ -86,12 +88,29 @@ def register(parser: CommandParser) -> None:
         "--cloud-init", metavar="FILE", help="user data for cloud-init in the guest"
     )
     parser.add_argument("--name", metavar="NAME", help="name of the VM and of its host")
+    _add_network(parser)
+    parser.add_argument(
+        "--address", metavar="ADDRESS", help="have that address of the network (default: any)"
+    )
+    parser.add_argument(
+        "--security-group",
+        action="append",
+        default=[],
+        metavar="GROUP",
+        help="of the network: its members and rules alone reach the VM; may be repeated",
+    )
     parser.add_argument("--max-time", metavar="TIME", help="end the VM after 90s, 30m, 2h")
     parser.add_argument("--no-wait", action="store_true", help="refuse instead of waiting")
     parser.add_argument(
         "-o", "--output", type=one_of("-o", "text", "json"), default="text", metavar="FORMAT",
         help="text, json (default: text)",
     )  # fmt: skip
+
+
+def _add_network(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--network", metavar="NAME", help="join that network of the tenant; none: QEMU's own"
+    )
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
@@ -113,9 +132,11 @@ def register_start(parser: CommandParser) -> None:
     """Add the options of `vm start`."""
     parser.about = """
     Starts a VM that has ended again: with its disk, its sizes and its name, on cards that are free now. It is a new
-    job with a new id. The guest keeps its addresses. The old job has no disk from then on.
+    job with a new id. The guest keeps its addresses. The old job has no disk from then on. A VM of a network joins it
+    again, in the same security groups.
     """
     parser.add_argument("vm", metavar="VM", help="name or id")
+    _add_network(parser)
     parser.add_argument("--no-wait", action="store_true", help="refuse instead of waiting")
 
 
@@ -130,6 +151,8 @@ def run_start(options: argparse.Namespace, context: CommandContext) -> int:
     if not files.has_disk():
         raise WrongState(f"{job['name']} has no disk any more", hint="gpupool vm run")
     body = build_start(job, record, wait=not options.no_wait)
+    if options.network is not None:
+        body["launch"]["network"] = make_network_join(options.network, ())
     submitted = api.request("POST", "jobs", body, idempotency_key=os.urandom(16).hex())
     sys.stdout.write(f"{submitted['first']['id']}\n")
     return 0
@@ -166,6 +189,10 @@ def build_body(options: argparse.Namespace, api: Api) -> dict[str, Any]:
     shape |= {**host_shape(str(options.cpus), None), "host_bytes": host_bytes}
     launch = capture([VM_COMMAND, shown], cwd="/", environ={}, local=False)
     body: dict[str, Any] = {"shape": shape, "launch": {**launch, "vm": vm}}
+    if options.network is not None or options.security_group or options.address is not None:
+        body["launch"]["network"] = make_network_join(
+            options.network, options.security_group, options.address
+        )
     body["wait"] = not options.no_wait
     body["name"] = check_name(options.name, "VM name") if options.name else _make_name()
     if options.max_time is not None:

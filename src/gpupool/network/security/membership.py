@@ -37,6 +37,16 @@ def find_group_ids(
     return sorted(find_group(connection, network_id, network, name).id for name in set(names))
 
 
+def find_group_names(
+    connection: sa.Connection, network_id: int | None, group_ids: Sequence[int]
+) -> list[str]:
+    """Return the names of groups of a network by their row ids, without those that are gone."""
+    query = sa.select(security_groups.c.name).where(
+        security_groups.c.network_id == network_id, security_groups.c.id.in_(group_ids)
+    )
+    return list(connection.execute(query.order_by(security_groups.c.name)).scalars())
+
+
 def join_groups(write: WriteTransaction, port_id: int, group_ids: Sequence[int]) -> None:
     """Put a new port into groups."""
     for group_id in group_ids:

@@ -21,6 +21,7 @@ from tests.unit.vm.test_files import make_record
 JOB = {
     "id": "j-1", "name": "dev", "state": "running", "reason": "", "simulated": True, "user": "ann",
     "seats": [{"device": "sim-0:0"}, {"device": "sim-0:1"}], "command": [VM_COMMAND, "/i"],
+    "network": None, "address": None,
 }  # fmt: skip
 
 
@@ -56,6 +57,11 @@ def test_a_running_vm_is_shown_with_its_address_and_why_it_is_slow(
     assert shown["DEVICES"] == "none: simulated"
     assert shown["ADDRESS"] == "127.0.0.1:44093"
     assert shown["WHY EMULATED"] == "no node"
+
+
+def test_a_vm_of_a_network_is_shown_with_its_address_there(api: Api) -> None:
+    row = describe_vm(api, {**JOB, "network": "lab", "address": "10.0.0.20"})
+    assert (row["network"], row["address"]) == ("lab", "10.0.0.20")
 
 
 def test_what_its_qemu_says_goes_before_the_state_of_its_job(

@@ -26,9 +26,19 @@ def make_options(**more: Any) -> argparse.Namespace:
     usual = {
         "gpu": "1", "model": None, "image": "/images/i.qcow2", "kernel": None, "initrd": None,
         "append": "", "firmware": "bios", "cpus": 2, "ram": "2GiB", "ssh_key": [], "cloud_init": None, "name": "dev",
-        "max_time": None, "no_wait": False,
+        "max_time": None, "no_wait": False, "network": None, "address": None, "security_group": [],
     }  # fmt: skip
     return argparse.Namespace(**usual | more)
+
+
+def test_a_vm_names_its_network_with_its_address_and_groups_or_none() -> None:
+    assert "network" not in build_body(make_options(), make_api())["launch"]
+    options = make_options(network="lab", address="10.0.0.20", security_group=["web"])
+    assert build_body(options, make_api())["launch"]["network"] == {
+        "name": "lab", "address": "10.0.0.20", "security_groups": ["web"],
+    }  # fmt: skip
+    with pytest.raises(BadOption, match=r"10\.0\.0\.20 without a network"):
+        build_body(make_options(address="10.0.0.20"), make_api())
 
 
 def test_the_body_of_a_vm_holds_whole_cards_and_qemus_memory() -> None:
