@@ -257,8 +257,8 @@ def test_a_controller_that_is_killed_goes_on(pool: ClusterPool, kube_ovn: None) 
     pool.kill()
     apply(pool.admin, "speech", None, "speech")
     pool.start("--kube-ovn-namespace", KUBE_OVN)
-    pool.admin.until_gone(path_of("Vpc", "gp-speech"), 30)
-    pool.admin.until_gone(path_of("Subnet", "gp-speech--main"), 30)
+    pool.admin.until_gone(path_of("Vpc", "gp-speech"), 60)
+    pool.admin.until_gone(path_of("Subnet", "gp-speech--main"), 60)
     now = pool.admin.get(path_of("Subnet", "gp-vision--main"))["metadata"]["resourceVersion"]
     assert now == before
 

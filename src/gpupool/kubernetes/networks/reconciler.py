@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpupool.base.errors import (
@@ -40,41 +39,21 @@ from gpupool.kubernetes.networks.kube_ovn import (
     key_of,
 )
 from gpupool.kubernetes.networks.object_changes import find_conflict, plan_changes
+from gpupool.kubernetes.networks.outcome import NetworkOutcome, list_conditions, shorten
 from gpupool.kubernetes.resources.tenant import TenantRegistry
 from gpupool.kubernetes.resources.tenant_network import TenantNetwork
 
-IN_FORCE = "NetworkInForce"
-PEERED = "PeeringsInForce"
 #: Seconds to the first look at objects that Kube-OVN has yet to put in force; each later one takes
 #: twice as long, up to `REPAIR_SECONDS`.
 PENDING_SECONDS = 1.0
 #: Seconds between two looks for objects that others have changed.
 REPAIR_SECONDS = 10.0
-#: Objects that a message names at most.
-_NAMED = 5
 _MANAGER = "gpupool-networks"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _ENABLE = "install the chart with kubeOvn.enabled=true"
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class NetworkOutcome:
-    """What came of a Tenant's network.
-
-    Attributes:
-        refusal: why it is not written.
-        pending: objects that Kube-OVN has not put in force; None: not looked at yet.
-        peers: that it wants.
-        missing: one sentence for each peering that is not in force.
-    """
-
-    refusal: NetworkRefusal | None = None
-    pending: tuple[str, ...] | None = None
-    peers: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
 
 
 class TenantNetworks:
@@ -120,10 +99,7 @@ class TenantNetworks:
         if known is None or known.network is None:
             return []
         outcome = self._outcomes.get(tenant, NetworkOutcome())
-        conditions = [_describe_network(outcome)]
-        if outcome.peers and outcome.refusal is None:
-            conditions.append(_describe_peerings(outcome))
-        return conditions
+        return list_conditions(outcome)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -311,7 +287,7 @@ def _find_gap(objects: list[Json], definitions: Mapping[str, Json]) -> NetworkRe
     missing = list_missing_fields(objects, definitions)
     if not missing:
         return None
-    return _refuse(f"this version of Kube-OVN lacks {_shorten(missing)}", "version 1.17 has them")
+    return _refuse(f"this version of Kube-OVN lacks {shorten(missing)}", "version 1.17 has them")
 
 
 def _refuse(message: str, hint: str = "") -> NetworkRefusal:
@@ -323,35 +299,3 @@ def _judge_outcome(
 ) -> NetworkOutcome:
     peers = wish.network.peers if wish.network is not None else ()
     return NetworkOutcome(None, tuple(unready), peers, verdict.missing)
-
-
-def _describe_network(outcome: NetworkOutcome) -> dict[str, Any]:
-    refusal = outcome.refusal
-    if refusal is not None:
-        message = f"{refusal.code}: {refusal.message}; what was in force stays"
-        hint = f"; {refusal.hint}" if refusal.hint else ""
-        return _build(IN_FORCE, "False", "NotWritten", message + hint)
-    if outcome.pending is None:
-        return _build(IN_FORCE, "Unknown", "NotCompared", "it has not been compared yet")
-    if outcome.pending:
-        waiting = _shorten(list(outcome.pending))
-        return _build(IN_FORCE, "False", "Pending", f"Kube-OVN has yet to put in force: {waiting}")
-    return _build(IN_FORCE, "True", "InForce", "Kube-OVN reports every object in force")
-
-
-def _describe_peerings(outcome: NetworkOutcome) -> dict[str, Any]:
-    if outcome.missing:
-        return _build(PEERED, "False", "NotPeered", "; ".join(outcome.missing))
-    joined = ", ".join(outcome.peers)
-    if outcome.pending:
-        return _build(PEERED, "False", "Pending", f"written, and not in force yet: {joined}")
-    return _build(PEERED, "True", "Peered", f"joined with {joined}")
-
-
-def _build(kind: str, status: str, reason: str, message: str) -> dict[str, Any]:
-    return {"type": kind, "status": status, "reason": reason, "message": message[:1024]}
-
-
-def _shorten(found: list[str]) -> str:
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return ", ".join(found[:_NAMED]) + more
