@@ -100,7 +100,7 @@ class NetworkEngineService:
                     forward_ports=opened or "",
                 )
                 write.event("network.enabled", agent)
-                machines.clear_places(write)
+                machines.begin_start(write)
                 self._bring_in(write, self._find_agents(write.connection))
                 machines.announce_machines(write)
                 write.announce("network-engine")
@@ -170,7 +170,7 @@ class NetworkEngineService:
                     )
                 )
                 write.event("network.disabled", row.agent)
-                machines.announce_machines(write)
+                machines.stop_members(write, row.agent)
                 write.announce("network-engine")
             self._settle_end(write)
             out = self._describe(write.connection)
@@ -185,8 +185,11 @@ class NetworkEngineService:
         if machine is None or machine.work_seq <= after:
             return after, None
         row = _read_row(connection)
-        if row is None or row.state == "stopping":
+        if row is None or machine.state == "stopping":
             return machine.work_seq, NetworkEngineWork(want="stop")
+        if row.state == "stopping":
+            # The centre, whose members end first.
+            return after, None
         shared: dict[str, Any] = {
             "want": "run",
             "chassis": machines.name_chassis(agent, row.agent),
@@ -232,10 +235,15 @@ class NetworkEngineService:
             _apply_centre(write, row, report)
 
     def _settle_end(self, write: WriteTransaction) -> None:
-        """Switch the engine off once every machine that answers has ended its part."""
+        """Let the centre end after its members, and switch the engine off after it.
+
+        So members remove their rows from databases that still answer. A silent machine is not
+        waited for.
+        """
         row = _read_row(write.connection)
-        left = [one.agent for one in machines.read_machines(write.connection)]
-        if row is None or row.state != "stopping" or not all(map(self._is_silent, left)):
+        if row is None or row.state != "stopping":
+            return
+        if machines.has_more_to_end(write, row.agent, self._is_silent):
             return
         # The row stays for the ports that an admin has opened.
         write.execute(network_engine.update().values(state="off", uplink=""))

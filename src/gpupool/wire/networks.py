@@ -9,7 +9,7 @@ from pydantic import Field
 from gpupool.wire.common import Name, WireModel
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
-MachineState = Literal["starting", "ready", "failed", "silent"]
+MachineState = Literal["starting", "ready", "failed", "stopping", "silent"]
 
 
 class NetworkJoinIn(WireModel):

@@ -309,8 +309,9 @@ def end_engine(root: Path, helpers: HelperProcesses) -> None:
     namespaces = JobNamespaces(files)
     for port in namespaces.list_ports():
         namespaces.remove(port)
-    Centre(files, root, helpers).remove()
+    # The controller first: it removes its rows from databases that still answer.
     helpers.release(_USER)
+    Centre(files, root, helpers).remove()
     Tunnel(files, root).remove()
     Uplink(files, root).remove()
     # With the interfaces that a switch in user space leaves when it ends.
