@@ -18,7 +18,7 @@ from gpupool.base.health import CheckFinding, fail, warn, well
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
 from gpupool.network.forwarding.reading import read_forward_work
 from gpupool.network.machines import service as machines
-from gpupool.network.machines.views import count_rows, describe_engine
+from gpupool.network.machines.views import count_rows, describe_engine, describe_waiting
 from gpupool.network.ovn.credentials import show_certificate
 from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
@@ -260,10 +260,7 @@ class NetworkEngineService:
             return fail(f"the engine failed: {engine.reason}", "gpupool network status")
         waiting = [one for one in engine.machines if one.state != "ready"]
         if engine.state == "ready" and waiting:
-            first = waiting[0]
-            reason = f": {first.reason}" if first.reason else ""
-            text = f"{len(waiting)} of {len(engine.machines)} machines take no jobs with a network"
-            return warn(f"{text}; {first.node} is {first.state}{reason}", "gpupool network status")
+            return warn(describe_waiting(engine.machines, waiting), "gpupool network status")
         if engine.state == "ready":
             return well(f"ready; {engine.networks} networks, {engine.jobs} jobs in them")
         return warn(f"the engine is {engine.state}", "gpupool network status")
