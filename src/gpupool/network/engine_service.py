@@ -23,7 +23,7 @@ from gpupool.network.forwarding.reading import read_forward_work
 from gpupool.network.limiting.reading import read_limit_work
 from gpupool.network.limiting.readings import merge_readings
 from gpupool.network.machines import service as machines
-from gpupool.network.machines.views import count_rows, describe_engine
+from gpupool.network.machines.views import count_rows, describe_engine, describe_waiting
 from gpupool.network.ovn.credentials import show_certificate
 from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
@@ -107,7 +107,7 @@ class NetworkEngineService:
                     forward_ports=opened or "",
                 )
                 write.event("network.enabled", agent)
-                machines.clear_places(write)
+                machines.begin_start(write)
                 self._bring_in(write, self._find_agents(write.connection))
                 machines.announce_machines(write)
                 write.announce("network-engine")
@@ -177,7 +177,7 @@ class NetworkEngineService:
                     )
                 )
                 write.event("network.disabled", row.agent)
-                machines.announce_machines(write)
+                machines.stop_members(write, row.agent)
                 write.announce("network-engine")
             self._settle_end(write)
             out = self._describe(write.connection)
@@ -192,8 +192,11 @@ class NetworkEngineService:
         if machine is None or machine.work_seq <= after:
             return after, None
         row = _read_row(connection)
-        if row is None or row.state == "stopping":
+        if row is None or machine.state == "stopping":
             return machine.work_seq, NetworkEngineWork(want="stop")
+        if row.state == "stopping":
+            # The centre, whose members end first.
+            return after, None
         shared: dict[str, Any] = {
             "want": "run",
             "chassis": machines.name_chassis(agent, row.agent),
@@ -249,10 +252,15 @@ class NetworkEngineService:
             _apply_centre(write, row, report)
 
     def _settle_end(self, write: WriteTransaction) -> None:
-        """Switch the engine off once every machine that answers has ended its part."""
+        """Let the centre end after its members, and switch the engine off after it.
+
+        So members remove their rows from databases that still answer. A silent machine is not
+        waited for.
+        """
         row = _read_row(write.connection)
-        left = [one.agent for one in machines.read_machines(write.connection)]
-        if row is None or row.state != "stopping" or not all(map(self._is_silent, left)):
+        if row is None or row.state != "stopping":
+            return
+        if machines.has_more_to_end(write, row.agent, self._is_silent):
             return
         # The row stays for the ports that an admin has opened.
         write.execute(network_engine.update().values(state="off", uplink=""))
@@ -269,10 +277,7 @@ class NetworkEngineService:
             return fail(f"the engine failed: {engine.reason}", "gpupool network status")
         waiting = [one for one in engine.machines if one.state != "ready"]
         if engine.state == "ready" and waiting:
-            first = waiting[0]
-            reason = f": {first.reason}" if first.reason else ""
-            text = f"{len(waiting)} of {len(engine.machines)} machines take no jobs with a network"
-            return warn(f"{text}; {first.node} is {first.state}{reason}", "gpupool network status")
+            return warn(describe_waiting(engine.machines, waiting), "gpupool network status")
         if engine.state == "ready":
             return well(f"ready; {engine.networks} networks, {engine.jobs} jobs in them")
         return warn(f"the engine is {engine.state}", "gpupool network status")

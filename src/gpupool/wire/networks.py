@@ -16,7 +16,7 @@ from gpupool.wire.network_promises import (
 )
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
-MachineState = Literal["starting", "ready", "failed", "silent"]
+MachineState = Literal["starting", "ready", "failed", "stopping", "silent"]
 
 
 class NetworkJoinIn(WireModel):

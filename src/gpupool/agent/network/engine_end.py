@@ -51,8 +51,9 @@ def end_engine(root: Path, owner_uid: int) -> None:
     for port in VmTaps(files).list_ports():
         namespaces.clear(port)
     end_proxies(files, helpers)
-    Centre(files, root, helpers).remove()
+    # The controller first: it removes its rows from databases that still answer.
     helpers.release(ENGINE)
+    Centre(files, root, helpers).remove()
     Tunnel(files, root).remove()
     Uplink(files, root).remove()
     # With the interfaces that a switch in user space leaves when it ends.

@@ -5,7 +5,7 @@ Runs in the transactions of `engine_service`. The engine's own row says which ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -103,9 +103,35 @@ def announce_machines(write: WriteTransaction, agents: Iterable[str] | None = No
         write.announce(("node", agent))
 
 
-def clear_places(write: WriteTransaction) -> None:
-    """Forget where databases are: members wait until their centre has reported it again."""
-    write.execute(network_machines.update().values(northbound="", southbound=""))
+def begin_start(write: WriteTransaction) -> None:
+    """Let all machines start: members wait until their centre has reported where databases are."""
+    values = {"northbound": "", "southbound": "", "state": "starting", "reason": ""}
+    write.execute(network_machines.update().values(**values))
+    write.announce("fleet")
+
+
+def stop_members(write: WriteTransaction, centre: str) -> None:
+    """Ask all machines but the centre to end their part."""
+    for row in read_machines(write.connection):
+        if row.agent != centre:
+            stop_machine(write, row)
+
+
+def stop_machine(write: WriteTransaction, row: Any) -> None:
+    """Ask a machine to end its part of the engine. Idempotent."""
+    if row.state != "stopping":
+        _update(write, row.agent, {"state": "stopping", "reason": ""})
+        announce_machines(write, [row.agent])
+        write.announce("fleet")
+
+
+def has_more_to_end(write: WriteTransaction, centre: str, is_silent: Callable[[str], bool]) -> bool:
+    """Whether some machine that answers has not ended yet; the last one, the centre, is asked."""
+    left = {one.agent: one for one in read_machines(write.connection)}
+    awaited = [agent for agent in left if not is_silent(agent)]
+    if awaited == [centre]:
+        stop_machine(write, left[centre])
+    return bool(awaited)
 
 
 def note_report(write: WriteTransaction, agent: str, report: NetworkEngineReport) -> bool:

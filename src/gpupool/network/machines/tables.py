@@ -12,7 +12,7 @@ network_machines = sa.Table(
     # One row for each agent that is part of the engine, from its first work to its end.
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("agent", sa.String(63), nullable=False, unique=True),
-    sa.Column("state", sa.String(16), nullable=False, comment="starting, ready, failed"),
+    sa.Column("state", sa.String(16), nullable=False, comment="starting, ready, failed, stopping"),
     sa.Column("reason", sa.String(400), nullable=False, comment="why it is in that state"),
     sa.Column("tunnel", sa.String(45), nullable=False, comment="address of its tunnels"),
     sa.Column("mtu", sa.Integer, nullable=False, comment="largest packet of a network; 0: unknown"),

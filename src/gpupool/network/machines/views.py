@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -38,6 +38,16 @@ def describe_engine(
         machines=_describe_machines(connection, row.agent, is_silent),
         **counts,
     )
+
+
+def describe_waiting(
+    machines: Sequence[NetworkMachineOut], waiting: Sequence[NetworkMachineOut]
+) -> str:
+    """Say how many machines take no jobs with a network, and why the first of them does not."""
+    first = waiting[0]
+    reason = f": {first.reason}" if first.reason else ""
+    counts = f"{len(waiting)} of {len(machines)} machines take no jobs with a network"
+    return f"{counts}; {first.node} is {first.state}{reason}"
 
 
 def count_rows(connection: sa.Connection, table: sa.Table) -> int:

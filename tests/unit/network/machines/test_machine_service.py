@@ -127,19 +127,35 @@ def test_another_centre_starts_before_members_connect_to_it(house: NetworkHouse)
         engine.enable(NetworkEngineIn(node="node-3"))
 
 
-def test_the_engine_is_off_once_every_machine_has_stopped(house: NetworkHouse) -> None:
+def test_members_end_before_their_centre_and_the_engine_after_it(house: NetworkHouse) -> None:
     enable_two(house)
     engine = house.allocations.network_engine
     assert engine.disable().state == "stopping"
-    for agent in ("node-1", "node-2"):
-        work = read_work(house, agent)
-        assert work is not None
-        assert work.want == "stop"
-    report(house, "node-1", "stopped")
-    assert engine.get_state().state == "stopping"
+    member = read_work(house, "node-2")
+    assert member is not None
+    assert member.want == "stop"
+    assert read_work(house, "node-1") is None
     report(house, "node-2", "stopped")
+    centre = read_work(house, "node-1")
+    assert centre is not None
+    assert centre.want == "stop"
+    assert engine.get_state().state == "stopping"
+    report(house, "node-1", "stopped")
     assert engine.get_state().state == "off"
     assert engine.get_state().machines == []
+
+
+def test_an_engine_that_is_enabled_while_it_ends_starts_on_every_machine(
+    house: NetworkHouse,
+) -> None:
+    enable_two(house)
+    engine = house.allocations.network_engine
+    engine.disable()
+    assert engine.enable().state == "starting"
+    work = read_work(house, "node-1")
+    assert work is not None
+    assert (work.want, work.role) == ("run", "centre")
+    assert states(house) == {"node-1": ("centre", "starting"), "node-2": ("member", "starting")}
 
 
 def test_packets_that_some_tunnel_does_not_carry_are_refused(house: NetworkHouse) -> None:

@@ -16,7 +16,9 @@ def upgrade() -> None:
         "network_machines",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("agent", sa.String(63), nullable=False),
-        sa.Column("state", sa.String(16), nullable=False, comment="starting, ready, failed"),
+        sa.Column(
+            "state", sa.String(16), nullable=False, comment="starting, ready, failed, stopping"
+        ),
         sa.Column("reason", sa.String(400), nullable=False, comment="why it is in that state"),
         sa.Column("tunnel", sa.String(45), nullable=False, comment="address of its tunnels"),
         sa.Column(
