@@ -60,6 +60,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/networks/{network}/load-balancers": BALANCER,
     "PUT /api/v1/networks/{network}/load-balancers/{balancer}/certificate": {"certificate": "x"},
     "POST /api/v1/networks/{network}/load-balancers/{balancer}/drains": {"job": "web"},
+    "POST /api/v1/jobs/{job}/exposures": {"port": 8000},
     "POST /api/v1/networks/{network}/port-forwards": {"target": "web", "target_port": 80},
     "POST /api/v1/networks/{network}/security-groups/{group}/rules": {"protocol": "any"},
     "POST /api/v1/jobs": JOB,

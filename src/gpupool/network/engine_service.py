@@ -47,11 +47,13 @@ class NetworkEngineService:
         self._owner_uid = owner_uid
         self._find_agents = find_agents
         self.proxies = ProxyStates()
+        self._relay_socket = ""
 
     def get_state(self) -> NetworkEngineOut:
         """Return how the engine is."""
         with self._store.read() as connection:
-            return _describe(connection)
+            out = _describe(connection)
+        return out.model_copy(update={"relay_socket": self._relay_socket})
 
     def enable(self, body: NetworkEngineIn | None = None) -> NetworkEngineOut:
         """Ask the pool's agent to run the engine. Idempotent; returns at once.
@@ -163,6 +165,7 @@ class NetworkEngineService:
             if report.state == "stopped":
                 return
             self.proxies.replace(report.proxies, report.missing_proxy)
+            self._relay_socket = report.relay_socket
             values = {
                 "state": report.state,
                 "reason": report.reason,

@@ -10,6 +10,7 @@ from gpupool.metering import tables as _metering
 from gpupool.network import tables as _networks
 from gpupool.network.balancing import proxy_tables as _proxies
 from gpupool.network.balancing import tables as _balancing
+from gpupool.network.exposing import tables as _exposing
 from gpupool.network.forwarding import tables as _forwarding
 from gpupool.network.security import tables as _security
 from gpupool.store.tables import metadata
@@ -22,6 +23,7 @@ ROOMS = (
     _balancing,
     _proxies,
     _forwarding,
+    _exposing,
     _fleet,
     _metering,
     _allocations,

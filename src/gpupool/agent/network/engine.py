@@ -27,6 +27,7 @@ from gpupool.agent.network.daemons import (
 )
 from gpupool.agent.network.job_networks import JobNetworks
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
+from gpupool.agent.network.port_relay import RELAY_SOCKET
 from gpupool.agent.network.proxies import Proxies, end_proxies
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.uplink import INNER, Uplink
@@ -72,6 +73,7 @@ class NetworkEngine:
         self._news = threading.Condition()
         self._is_closing = False
         self._has_started = False
+        self._has_new_work = False
         self._thread = SupervisedThread("network-engine", self._run)
 
     def apply_work(self, work: NetworkEngineWork | None) -> None:
@@ -80,7 +82,7 @@ class NetworkEngine:
             return
         with self._news:
             self._work = work
-            self._last = None
+            self._has_new_work = True
             self._news.notify()
             # A thread starts once; this one watches on until the agent closes.
             if not self._has_started and not self._is_closing:
@@ -93,10 +95,10 @@ class NetworkEngine:
             self._is_closing = True
             self._news.notify()
         self._thread.stop()
-        self._networks.close()
 
     def join(self, seconds: float) -> None:
         self._thread.join(seconds)
+        self._networks.close()
 
     def _run(self) -> None:
         while (work := self._take_work()) is not None:
@@ -108,8 +110,12 @@ class NetworkEngine:
         """Wait for the next look; None when closing."""
         with self._news:
             is_watching = self._work is not None and self._work.want == "run"
-            if self._last is not None:
+            # Work that came during the last step is taken at once, or it would be forgotten.
+            if self._last is not None and not self._has_new_work:
                 self._news.wait(self._find_pause() if is_watching else None)
+            if self._has_new_work:
+                self._has_new_work = False
+                self._last = None
             return None if self._is_closing else self._work
 
     def _find_pause(self) -> float:
@@ -127,7 +133,10 @@ class NetworkEngine:
         """Start what does not run, and say how it is. Idempotent."""
         done = self._last
         if done is not None and done.state == "ready":
-            return self._add_proxies(self._watch(done), work)
+            watched = self._watch(done)
+            if watched.state == "ready":
+                self._proxies.watch(work.proxies)
+            return self._add_proxies(watched, work)
         try:
             self._check_machine()
             self._create_databases()
@@ -141,19 +150,20 @@ class NetworkEngine:
         ready = NetworkEngineReport(
             state="ready", reason=reason[:400], northbound=northbound, uplink=uplink
         )
+        self._proxies.apply(work.proxies)
         return self._add_proxies(ready, work)
 
     def _add_proxies(
         self, report: NetworkEngineReport, work: NetworkEngineWork
     ) -> NetworkEngineReport:
-        """Run the proxies that are wanted, and say how they are. A dead one is restarted."""
+        """Add to a report how the proxies are."""
         if report.state != "ready":
             return report
-        self._proxies.apply(work.proxies)
         return report.model_copy(
             update={
                 "proxies": self._proxies.read_reports(work.proxies),
                 "missing_proxy": self._proxies.missing_program,
+                "relay_socket": str(self._root.parent / RELAY_SOCKET),
             }
         )
 

@@ -80,6 +80,10 @@ class JobNetworks:
             if port not in known and not is_proxy(port):
                 self.detach(port)
 
+    def locate(self, port: str) -> Path:
+        """Return the path of the namespace of a port."""
+        return self._namespaces.locate(port)
+
     def close(self) -> None:
         """Close the connection; nothing on the wire changes."""
         with self._lock:

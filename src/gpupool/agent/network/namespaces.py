@@ -63,7 +63,7 @@ class JobNamespaces:
         Idempotent; undoes first what a killed agent left half made.
         """
         library = import_pyroute2()
-        network = JobNetwork(self._locate(work.id), name_interface(work.id))
+        network = JobNetwork(self.locate(work.id), name_interface(work.id))
         if self._is_complete(library, network, work):
             return network
         self.remove(work.id)
@@ -87,7 +87,7 @@ class JobNamespaces:
             with enter_namespace(self._switch), import_pyroute2().IPRoute() as switch:
                 for index in switch.link_lookup(ifname=name_interface(port)):
                     switch.link("del", index=index)
-        remove_namespace(self._locate(port))
+        remove_namespace(self.locate(port))
 
     def list_ports(self) -> list[str]:
         """List the ports that have a namespace."""
@@ -97,7 +97,8 @@ class JobNamespaces:
         ours = (name for name in names if name.startswith(self._prefix))
         return sorted(name.removeprefix(self._prefix) for name in ours)
 
-    def _locate(self, port: str) -> Path:
+    def locate(self, port: str) -> Path:
+        """Return the path of the namespace of a port."""
         return NAMESPACES / f"{self._prefix}{port}"
 
     def _is_complete(self, library: Any, network: JobNetwork, work: PortWork) -> bool:
