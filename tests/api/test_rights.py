@@ -63,6 +63,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/network-verifications": {},
     "PUT /api/v1/networks/{network}/limits": {"in_kbit": 20_000},
     "PUT /api/v1/tenants/{tenant}/bandwidth-cap": {"in_kbit": 20_000},
+    "POST /api/v1/jobs/{job}/exposures": {"port": 8000},
     "POST /api/v1/networks/{network}/port-forwards": {"target": "web", "target_port": 80},
     "POST /api/v1/network-firewall": {"action": "deny", "prefix": "10.0.0.0/8"},
     "POST /api/v1/networks/{network}/dns-records": {"name": "db", "address": "10.0.0.9"},

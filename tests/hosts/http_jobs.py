@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gpupool.agent.network.daemons import NAMESPACES, locate_engine
+from tests.e2e.pool_fixture import RealPool
+
 #: Answers with its name, or its address, and what it was asked. `/slow` takes 0.5 s, `/stream` sends a
-#: line each 0.1 s for 6 s, `/deaf` lets it take no more connections.
+#: line each 0.1 s for 4 s, `/deaf` lets it take no more connections.
 SERVE = """
 import http.server, json, socket, sys, time
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -21,7 +24,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
             self.send_header("Connection", "close")
             self.end_headers()
-            for number in range(60):
+            for number in range(40):
                 self.wfile.write(b"%d\\n" % number)
                 self.wfile.flush()
                 time.sleep(0.1)
@@ -104,8 +107,8 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self.finish()
 
-    def finish(self) -> None:
-        found = json.loads(self._process.communicate(timeout=60)[0])
+    def finish(self, seconds: float = 60) -> None:
+        found = json.loads(self._process.communicate(timeout=seconds)[0])
         self.names = found["names"]
         self.failures = found["failures"]
 
@@ -162,3 +165,57 @@ class Stream:
         self._thread.join(30)
         self._process.wait(5)
         return self.lines
+
+
+def submit(pool: RealPool, name: str, *command: str, array: int = 0) -> None:
+    more = ("--array", str(array)) if array else ()
+    words = ("submit", "--network", "web", "--gpu", "0.1", *more, "--name", name, "--")
+    pool.do(*words, *command)
+    for job in [f"{name}.{n}" for n in range(array)] or [name]:
+        pool.until_state(job, "running")
+
+
+def serve(pool: RealPool, name: str, port: int = 8000, array: int = 0) -> None:
+    # Members of an array answer with their addresses.
+    known = () if array else (name,)
+    submit(pool, name, sys.executable, "-c", SERVE, str(port), *known, array=array)
+
+
+def mark(pool: RealPool) -> str:
+    return locate_engine(pool.state_dir / "agent/network").mark
+
+
+def find_port(pool: RealPool, name: str) -> str:
+    """The port of a job, by the MAC address of its namespace's interface."""
+    wanted = next(
+        one["mac"]
+        for one in pool.json("network", "show", "web")["ports"]
+        if one["job_name"] == name
+    )
+    for entry in NAMESPACES.glob(f"gpupool-{mark(pool)}-n-*"):
+        words = ["ip", "-n", entry.name, "-o", "link", "show", "eth0"]
+        if wanted in subprocess.run(words, capture_output=True, text=True, check=True).stdout:
+            return entry.name.removeprefix(f"gpupool-{mark(pool)}-")
+    raise AssertionError(f"no namespace of {name}")
+
+
+def until_members(pool: RealPool, balancer: str, states: dict[str, str]) -> None:
+    def look() -> bool:
+        found = pool.json("network", "lb-show", "web", balancer)["http"]["members"]
+        return {one["dns_name"]: one["state"] for one in found} == states
+
+    pool.until(look, f"{balancer}: {states}")
+
+
+def address(pool: RealPool, balancer: str) -> str:
+    return str(pool.json("network", "lb-show", "web", balancer)["address"])
+
+
+def count_requests(pool: RealPool, balancer: str, name: str) -> int:
+    members = pool.json("network", "lb-show", "web", balancer)["http"]["members"]
+    return int(next(one["requests"] for one in members if one["dns_name"] == name))
+
+
+def open_client(pool: RealPool, job: str) -> Client:
+    """Ask as a job does."""
+    return Client(NAMESPACES / f"gpupool-{mark(pool)}-{find_port(pool, job)}")

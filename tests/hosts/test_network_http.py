@@ -9,15 +9,25 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpupool.agent.network.daemons import find_missing_programs, locate_engine
+from gpupool.agent.network.daemons import find_missing_programs
 from gpupool.agent.network.proxies import PROGRAM
 from tests.e2e.pool_fixture import RealPool
-from tests.hosts.http_jobs import SERVE, Client
+from tests.hosts.http_jobs import (
+    Client,
+    address,
+    count_requests,
+    mark,
+    open_client,
+    serve,
+    submit,
+    until_members,
+)
 from tests.support.pages import PAGES
 from tests.support.typed_commands import commands
 
@@ -49,8 +59,7 @@ def pool() -> Iterator[RealPool]:
 
 @pytest.fixture
 def client(pool: RealPool) -> Client:
-    port = find_port(pool, "client")
-    return Client(Path("/run/netns") / f"gpupool-{mark(pool)}-{port}")
+    return open_client(pool, "client")
 
 
 @pytest.fixture(scope="module")
@@ -72,38 +81,6 @@ def make_certificate(folder: Path, host: str) -> Path:
     return both
 
 
-def submit(pool: RealPool, name: str, *command: str, array: int = 0) -> None:
-    more = ("--array", str(array)) if array else ()
-    words = ("submit", "--network", "web", "--gpu", "0.1", *more, "--name", name, "--")
-    pool.do(*words, *command)
-    for job in [f"{name}.{n}" for n in range(array)] or [name]:
-        pool.until_state(job, "running")
-
-
-def serve(pool: RealPool, name: str, port: int = 8000, array: int = 0) -> None:
-    # Members of an array answer with their addresses.
-    known = () if array else (name,)
-    submit(pool, name, sys.executable, "-c", SERVE, str(port), *known, array=array)
-
-
-def mark(pool: RealPool) -> str:
-    return locate_engine(pool.state_dir / "agent/network").mark
-
-
-def find_port(pool: RealPool, name: str) -> str:
-    """The port of a job, by the MAC address of its namespace's interface."""
-    wanted = next(
-        one["mac"]
-        for one in pool.json("network", "show", "web")["ports"]
-        if one["job_name"] == name
-    )
-    for entry in Path("/run/netns").glob(f"gpupool-{mark(pool)}-n-*"):
-        words = ["ip", "-n", entry.name, "-o", "link", "show", "eth0"]
-        if wanted in subprocess.run(words, capture_output=True, text=True, check=True).stdout:
-            return entry.name.removeprefix(f"gpupool-{mark(pool)}-")
-    raise AssertionError(f"no namespace of {name}")
-
-
 def find_proxies(pool: RealPool) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
@@ -121,18 +98,6 @@ def check_nothing_is_left(pool: RealPool) -> None:
     assert find_proxies(pool) == []
     assert not list(Path("/run/netns").glob(f"gpupool-{mark(pool)}*"))
     assert not Path(f"/run/gpupool-network-{mark(pool)}").exists()
-
-
-def until_members(pool: RealPool, balancer: str, states: dict[str, str]) -> None:
-    def look() -> bool:
-        found = pool.json("network", "lb-show", "web", balancer)["http"]["members"]
-        return {one["dns_name"]: one["state"] for one in found} == states
-
-    pool.until(look, f"{balancer}: {states}")
-
-
-def address(pool: RealPool, balancer: str) -> str:
-    return str(pool.json("network", "lb-show", "web", balancer)["address"])
 
 
 def test_hosts_and_paths_lead_to_their_jobs(pool: RealPool, client: Client) -> None:
@@ -240,11 +205,6 @@ def check_secret(pool: RealPool, pem: Path) -> None:
     assert all(one.stat().st_mode & 0o077 == 0 for one in holders), holders
 
 
-def count_requests(pool: RealPool, balancer: str, name: str) -> int:
-    members = pool.json("network", "lb-show", "web", balancer)["http"]["members"]
-    return next(one["requests"] for one in members if one["dns_name"] == name)
-
-
 def test_no_request_fails_when_a_job_is_drained_stopped_or_deaf(
     pool: RealPool, client: Client
 ) -> None:
@@ -298,8 +258,9 @@ def test_answers_go_on_over_changes_and_kills(pool: RealPool, client: Client) ->
     assert client.status(url) == 200
     pool.up()
     until_members(pool, "long", {"first": "up", "second": "up"})
-    assert find_proxies(pool) == proxies
-    assert stream.finish() == [str(number) for number in range(60)]
+    # Old workers end with their connections; none is new.
+    assert set(find_proxies(pool)) <= set(proxies)
+    assert stream.finish() == [str(number) for number in range(40)]
     # A killed proxy comes back.
     for pid in find_proxies(pool):
         os.kill(pid, signal.SIGKILL)
@@ -331,6 +292,98 @@ def test_what_is_refused_says_why(pool: RealPool, tmp_path: Path) -> None:
     pool.do("network", "lb-delete", "web", "plain")
 
 
+def test_an_exposed_port_answers_and_ends_with_its_job(pool: RealPool, client: Client) -> None:
+    serve(pool, "shown")
+    made = pool.json("expose", "shown", "8000", "--http", "--name", "shop")
+    assert made["probe"]["is_answered"] is True, made["probe"]
+    assert made["url"] is None
+    url = f"http://{made['load_balancer']['address']}"
+    assert client.ask(url)["name"] == "shown"
+    # The same once more is the same; another way is refused.
+    again = pool.json("expose", "shown", "8000", "--http", "--name", "shop")
+    assert again["load_balancer"]["id"] == made["load_balancer"]["id"]
+    assert "GP-2008" in pool.run("expose", "shown", "8000").stderr
+    # TCP, of a port on which nothing serves yet.
+    plain = pool.json("expose", "shown", "9000", "--timeout", "0")
+    assert plain["probe"]["is_answered"] is None
+    assert plain["load_balancer"]["name"] == "shown-9000"
+    pool.do("unexpose", "shown", "9000")
+    assert "GP-3020" in pool.run("unexpose", "shown", "9000").stderr
+    pool.do("stop", "shown", "--grace", "0")
+    pool.until_state("shown", "stopped")
+    assert "shop" not in {one["name"] for one in pool.json("network", "lb-list", "web")}
+    refused = pool.run("expose", "shown", "8000", "--http")
+    assert "GP-2007" in refused.stderr, refused.stderr
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="needs the package nftables")
+def test_an_exposed_port_is_reached_from_the_machine(pool: RealPool) -> None:
+    pool.do("network", "enable", "--forward-ports", "30100-30101")
+    pool.do("network", "gateway-create", "web")
+    serve(pool, "outer")
+    made = pool.json("expose", "outer", "8000", "--http", "--timeout", "60")
+    assert made["probe"]["is_answered"] is True, made["probe"]
+    assert made["machine_port"] in (30100, 30101)
+    with urllib.request.urlopen(made["url"], timeout=10) as answer:
+        assert json.loads(answer.read())["name"] == "outer"
+    pool.do("stop", "outer", "--grace", "0")
+    pool.until(lambda: pool.json("network", "forward-list", "web") == [], "the end of the forward")
+    pool.do("network", "gateway-delete", "web")
+    pool.do("network", "enable", "--forward-ports", "")
+
+
+LOOPBACK = """
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"inside")
+    def log_message(self, *words):
+        pass
+http.server.HTTPServer(("127.0.0.1", 8888), Handler).serve_forever()
+"""
+
+
+def test_a_person_reaches_a_port_that_only_the_job_itself_sees(pool: RealPool) -> None:
+    submit(pool, "notebook", sys.executable, "-c", LOOPBACK)
+    relay = pool.start("port-forward", "notebook", "0:8888")
+    try:
+        assert relay.stdout is not None
+        line = relay.stdout.readline().decode()
+        number = int(line.split()[0].rpartition(":")[2])
+        url = f"http://127.0.0.1:{number}/"
+
+        def ask() -> str | None:
+            try:
+                with urllib.request.urlopen(url, timeout=5) as answer:
+                    text: str = answer.read().decode()
+                    return text
+            except OSError:
+                return None
+
+        assert pool.until(ask, "an answer") == "inside"
+        stranger = ["setpriv", "--reuid", "65534", "--clear-groups", "curl", "-s", "-m", "5", url]
+        done = subprocess.run(stranger, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.returncode != 0) == ("", True)
+    finally:
+        relay.send_signal(signal.SIGINT)
+        assert relay.wait(10) == 0
+    # The relay itself lets no other account in either.
+    path = pool.json("network", "status")["relay_socket"]
+    job = pool.job("notebook")["id"]
+    program = "import sys; from gpupool.cli.network.port_forward import open_relay as o; o(*sys.argv[1:3], 8888)"
+    words = ["setpriv", "--reuid", "65534", "--clear-groups", sys.executable, "-c", program]
+    refused = subprocess.run([*words, path, job], capture_output=True, text=True, check=False)
+    assert "of yours" in refused.stderr, refused.stderr
+    pool.do("submit", "--gpu", "0.1", "--name", "bare", "--", "sleep", "600")
+    pool.until_state("bare", "running")
+    assert "is in no network" in pool.run("port-forward", "bare", "80").stderr
+    assert "is in no network" in pool.run("expose", "bare", "80").stderr
+    for name in ("notebook", "bare"):
+        pool.do("stop", name, "--grace", "0")
+
+
 def test_commands_of_the_page_work_in_their_order(pool: RealPool) -> None:
     for words in commands(PAGES / "network-load-balancer.md"):
         printed = pool.do(*words)
@@ -339,5 +392,20 @@ def test_commands_of_the_page_work_in_their_order(pool: RealPool) -> None:
                 pool.until_state(f"serve.{number}", "running")
         if words[0] == "run":
             assert printed == "200\n"
+    remove_lab(pool)
+
+
+def test_commands_of_the_page_of_exposures_work_in_their_order(pool: RealPool) -> None:
+    for words in commands(PAGES / "network-expose.md"):
+        printed = pool.do(*words)
+        if words[0] == "submit":
+            pool.until_state("serve", "running")
+        if words[0] == "expose":
+            assert "http://web:80" in printed
+            assert "finds the job up (L4OK)" in printed
+    remove_lab(pool)
+
+
+def remove_lab(pool: RealPool) -> None:
     pool.until(lambda: pool.json("network", "show", "lab")["ports"] == [], "the jobs' end")
     pool.do("network", "delete", "lab", "--yes")

@@ -18,6 +18,7 @@ from gpupool.allocations.lifecycle.overdue import OverdueJobs
 from gpupool.allocations.migration.automatic import AutomaticDefragmentation
 from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.services.events import EventService
+from gpupool.allocations.services.exposures import ExposureService
 from gpupool.allocations.services.jobs import JobService
 from gpupool.allocations.services.migrations import MigrationService
 from gpupool.allocations.services.quotas import QuotaService
@@ -108,6 +109,7 @@ class Allocations:
         self.load_balancers = LoadBalancerService(store, self.networks.find_network, proxies)
         self.http_balancers = ProxyService(store, self.networks.find_network, proxies)
         self.dns_records = DnsRecordService(store, self.networks.find_network)
+        self.exposures = ExposureService(store, proxies)
         self.port_forwards = PortForwardService(store, self.networks.find_network)
         self.firewall = FirewallService(store, self.networks.find_network)
         self.bandwidth_limits = BandwidthLimitService(store, self.networks.find_network)

@@ -59,17 +59,18 @@ class NetworkEngineService:
         self._find_agents = find_agents
         self.proxies = ProxyStates()
         self._is_silent = is_silent
+        self._relay_socket = ""
 
     def get_state(self) -> NetworkEngineOut:
         """Return how the engine is."""
         with self._store.read() as connection:
             out = self._describe(connection)
-        if out.state != "stopping":
-            return out
-        with self._store.write() as write:
-            # A machine that is silent by now is no longer waited for.
-            self._settle_end(write)
-            return self._describe(write.connection)
+        if out.state == "stopping":
+            with self._store.write() as write:
+                # A machine that is silent by now is no longer waited for.
+                self._settle_end(write)
+                out = self._describe(write.connection)
+        return out.model_copy(update={"relay_socket": self._relay_socket})
 
     def enable(self, body: NetworkEngineIn | None = None) -> NetworkEngineOut:
         """Ask the pool's agents to run the engine. Idempotent; returns at once.
@@ -246,6 +247,7 @@ class NetworkEngineService:
             if row.agent != agent:
                 return
             self.proxies.replace(report.proxies, report.missing_proxy)
+            self._relay_socket = report.relay_socket
             if before is not None and before.southbound != report.southbound:
                 others = [one.agent for one in machines.read_machines(write.connection)]
                 machines.announce_machines(write, [other for other in others if other != agent])

@@ -14,6 +14,7 @@ from fastapi import APIRouter, FastAPI
 
 from gpupool.allocations.routes.defragmentation import router as defrag_router
 from gpupool.allocations.routes.events import router as event_router
+from gpupool.allocations.routes.exposures import router as exposure_router
 from gpupool.allocations.routes.forecast import router as planning_router
 from gpupool.allocations.routes.jobs import router as allocations_router
 from gpupool.allocations.routes.logs import router as log_router
@@ -75,6 +76,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(limiting_router),
     RouterMount(naming_router),
     RouterMount(verification_router),
+    RouterMount(exposure_router),
     RouterMount(cluster_router),
     RouterMount(planning_router),
     RouterMount(reservation_router),

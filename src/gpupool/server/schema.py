@@ -10,6 +10,7 @@ from gpupool.metering import tables as _metering
 from gpupool.network import tables as _networks
 from gpupool.network.balancing import proxy_tables as _proxies
 from gpupool.network.balancing import tables as _balancing
+from gpupool.network.exposing import tables as _exposing
 from gpupool.network.firewall import tables as _firewall
 from gpupool.network.forwarding import tables as _forwarding
 from gpupool.network.limiting import tables as _limiting
@@ -32,6 +33,7 @@ ROOMS = (
     _limiting,
     _naming,
     _verification,
+    _exposing,
     _fleet,
     _metering,
     _allocations,

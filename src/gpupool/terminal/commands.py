@@ -15,6 +15,9 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("ps", "list jobs"),
             ("show", "everything about one job, card, node or the pool"),
             ("logs", "print a job's output"),
+            ("expose", "publish a port of a job by a load balancer of its network"),
+            ("unexpose", "publish a port of a job no more"),
+            ("port-forward", "reach a port of your job in a network from this machine"),
             ("saved", "tell the pool that a job's work is saved"),
             ("resize", "change the share of a running job"),
             ("suspend", "move a running job to main memory and free its share"),
@@ -98,6 +101,9 @@ _MODULES = {
     "suspend": "suspension.suspend",
     "resume": "suspension.resume",
     "network": "network.network",
+    "expose": "network.expose",
+    "unexpose": "network.unexpose",
+    "port-forward": "network.port_forward",
     "completion": "completion",
 }
 

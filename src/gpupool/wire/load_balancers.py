@@ -138,3 +138,32 @@ class LoadBalancerOut(WireModel):
     members: list[LoadBalancerPartOut] = Field(description="jobs behind it that run now")
     http: HttpBalancerOut | None = Field(None, description="null: it passes connections on")
     created_ns: int
+
+
+class ExposureIn(WireModel):
+    """A port of a job that is published by a load balancer of its network."""
+
+    port: int = Field(ge=1, le=65535, description="on which the job serves")
+    is_http: bool = Field(False, description="by one of HTTP, on port 80")
+    host: str | None = Field(
+        None, max_length=253, description="with is_http: the only host that it answers"
+    )
+    name: Name | None = Field(
+        None, description="of the load balancer, also in DNS; null: made of job and port"
+    )
+
+
+class ExposureOut(WireModel):
+    """A published port of a job. It ends with the job."""
+
+    job: str
+    port: int
+    is_http: bool
+    host: str | None
+    network: str
+    load_balancer: LoadBalancerOut
+    machine_port: int | None = Field(
+        description="of the pool's machine, for clients outside; null: there is none"
+    )
+    inside_reason: str = Field("", description="why clients outside do not reach it")
+    created_ns: int

@@ -146,6 +146,9 @@ class NetworkEngineOut(WireModel):
     networks: int = 0
     jobs: int = Field(0, description="jobs in networks now")
     forward_ports: str = Field("", description="ports of its machine for tenants; empty: none")
+    relay_socket: str = Field(
+        "", description="on its machine, where users reach ports of their jobs; empty: not known"
+    )
 
 
 class NetworkEngineIn(WireModel):
@@ -277,6 +280,7 @@ class NetworkEngineReport(WireModel):
     northbound_tls: str = Field("", max_length=200)
     southbound: str = Field("", max_length=200)
     proxies: list[ProxyReport] = Field(default_factory=list, max_length=4096)
+    relay_socket: str = Field("", max_length=200)
     missing_proxy: str = Field(
         "", max_length=80, description="the program that its machine lacks for load balancers"
     )

@@ -33,6 +33,7 @@ from gpupool.agent.network.daemons import (
 from gpupool.agent.network.engine_end import ENGINE, end_engine, make_helpers
 from gpupool.agent.network.engine_parts import EngineParts
 from gpupool.agent.network.namespaces import create_namespace
+from gpupool.agent.network.port_relay import RELAY_SOCKET
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.tunnel import Tunnel, lay_tunnel
 from gpupool.agent.network.tunnel_address import find_source_address
@@ -124,14 +125,18 @@ class NetworkEngine:
             with mark_busy(6 * _START_SECONDS):
                 report = self._stop() if work.want == "stop" else self._start(work)
             # In every report from then on: one that is in the queue is replaced by the next.
-            verified = self._verification.get_report()
-            self._tell(work, report.model_copy(update={"verification": verified}))
+            more = {
+                "verification": self._verification.get_report(),
+                "relay_socket": str(self._root.parent / RELAY_SOCKET),
+            }
+            self._tell(work, report.model_copy(update=more))
             self._thread.mark_well()
 
     def _take_work(self) -> NetworkEngineWork | None:
         """Wait for the next look; None when closing."""
         with self._news:
             is_watching = self._work is not None and self._work.want == "run"
+            # Without a report there is work that came during the last step.
             if self._last is not None:
                 self._news.wait(self._find_pause() if is_watching else None)
             return None if self._is_closing else self._work

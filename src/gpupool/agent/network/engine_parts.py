@@ -57,7 +57,10 @@ class EngineParts:
         if report.state != "ready":
             return report
         self._start_resolvers(work)
-        self._proxies.apply(work.proxies)
+        if is_news:
+            self._proxies.apply(work.proxies)
+        else:
+            self._proxies.watch(work.proxies)
         if is_news or self._limits.is_due():
             self._readings = self._limits.apply(work.limits)
         return report.model_copy(

@@ -107,6 +107,10 @@ class JobNetworks:
             self._forget(ports)
             raise
 
+    def locate(self, port: str) -> Path:
+        """Return the path of the namespace of a port."""
+        return self._namespaces.locate(port)
+
     def close(self) -> None:
         """Close the connection; nothing on the wire changes."""
         with self._lock:

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Final
 
 from gpupool.agent.jobs.helpers import HelperProcesses
@@ -46,6 +47,9 @@ _START_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.02
 _CHECK_SECONDS: Final = 10.0
 
+#: Stands for all workers that have ended, among process ids.
+_ENDED: Final = 0
+
 log = logging.getLogger(__name__)
 
 
@@ -71,18 +75,30 @@ class Proxies:
         for key in self._drains.list_proxies():
             if key not in works:
                 self._remove(key)
-        for key, work in works.items():
-            try:
-                self._apply_one(work)
-                self._failures.pop(key, None)
-            except (NetworkingUnavailable, SupervisorError, OSError, ValueError) as error:
-                self._note_failure(key, str(error))
-            except ProxyUnavailable as error:
-                self._note_failure(key, str(error))
+        for work in works.values():
+            self._try_one(work)
+
+    def watch(self, wanted: Iterable[ProxyWork]) -> None:
+        """Bring back those that have ended or failed; the others cost one question each."""
+        for work in wanted:
+            key = work.port.id
+            control = ProxyControl(self._drains.locate(key) / "master.sock")
+            if key in self._failures or not _is_running(control):
+                self._try_one(work)
 
     def read_reports(self, wanted: Iterable[ProxyWork]) -> list[ProxyReport]:
         """Read how the proxies and the jobs behind them are."""
         return [self._read_report(work.port.id) for work in wanted]
+
+    def _try_one(self, work: ProxyWork) -> None:
+        key = work.port.id
+        try:
+            self._apply_one(work)
+            self._failures.pop(key, None)
+        except NetworkingUnavailable as error:
+            self._note_failure(key, error.message)
+        except (ProxyUnavailable, SupervisorError, SubprocessError, OSError, ValueError) as error:
+            self._note_failure(key, str(error))
 
     def _note_failure(self, key: str, reason: str) -> None:
         if self._failures.get(key) != reason:
@@ -144,10 +160,15 @@ class Proxies:
         """Read the servers of the current worker, with the counts of all workers so far."""
         workers = control.list_workers()
         counts = self._requests[key]
+        _fold_counts(counts, workers.pids)
         sessions = defaultdict[str, int](int)
         current = dict[str, ServerCounts]()
         for worker in workers.pids:
-            servers = control.read_servers(worker)
+            try:
+                servers = control.read_servers(worker)
+            except ProxyUnavailable:
+                # An old worker has just ended: what it counted last is added.
+                continue
             counts[worker] = defaultdict(int)
             for server in servers:
                 counts[worker][server.key] += server.requests
@@ -165,6 +186,14 @@ class Proxies:
             )
             reports.append(report)
         return reports
+
+
+def _fold_counts(counts: dict[int, dict[str, int]], workers: Iterable[int]) -> None:
+    """Add up the counts of workers that have ended, under `_ENDED`."""
+    for worker in set(counts) - {_ENDED, *workers}:
+        total = counts.setdefault(_ENDED, defaultdict(int))
+        for key, count in counts.pop(worker).items():
+            total[key] += count
 
 
 def end_proxies(files: EngineFiles, helpers: HelperProcesses) -> None:

@@ -14,6 +14,7 @@ from gpupool.allocations.store.tables import IS_LIVE, allocations, gangs, jobs, 
 from gpupool.fleet.tables import nodes
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import JobState
+from gpupool.network.exposing.exposures import delete_exposures
 from gpupool.store.database import WriteTransaction
 
 # How to start a gang is kept once for all members. It goes with the last of them, because members
@@ -56,6 +57,7 @@ def stop_waiting_jobs(write: WriteTransaction, job_ids: Sequence[int], why: str)
         )
     )
     write.execute(launches.delete().where(launches.c.job_id.in_(job_ids)))
+    delete_exposures(write, [row.public_id for row in rows])
     by_array: Counter[int] = Counter()
     gang_ids = set[int]()
     for row in rows:

@@ -38,6 +38,7 @@ from gpupool.fleet.tables import nodes
 from gpupool.metering.service import MeteringService
 from gpupool.model.allocation import AllocationState
 from gpupool.model.job import ENDED, JobState, is_job_transition
+from gpupool.network.exposing.exposures import delete_exposures
 from gpupool.store.database import WriteTransaction
 from gpupool.wire.fleet import ReportIn
 
@@ -251,6 +252,7 @@ def _apply_end(write: WriteTransaction, row: Row, report: ReportIn, effects: Rep
         # A short job may be over before a report says that it runs.
         values["started_ns"] = _clamp_to_ledger(write, row, report.started_ns)
     _update_job(write, row, values)
+    delete_exposures(write, [row.job])
     # The environment in it may hold secrets.
     write.execute(_FORGET_LAUNCH, {"job": row.job_id})
     if row.array_id is not None:

@@ -34,6 +34,9 @@ from gpupool.wire.load_balancers import (
     LoadBalancerOut,
 )
 
+#: A route as its row has it: host, path, backends by DNS name, target_port.
+StoredRoute = dict[str, Any]
+
 #: Load balancers of HTTP of one network, at most: each is a process of some 20 MB.
 MOST_PROXIES = 16
 
@@ -61,8 +64,12 @@ def insert_proxy(
     network: Any,
     balancer_id: int,
     http: HttpSettingsIn,
+    routes: Sequence[StoredRoute],
 ) -> None:
     """Give a load balancer its proxy.
+
+    Args:
+        routes: those of `make_routes`, which count instead of those of `http`.
 
     Raises:
         NetworkingUnavailable: networking is not ready, or the machine lacks HAProxy.
@@ -88,7 +95,7 @@ def insert_proxy(
             subnet_id=subnet.id,
             address=str(address),
             https_port=None if certificate is None else http.https_port,
-            routes=_make_routes(http),
+            routes=list(routes),
             redirects=http.redirects,
             is_sticky=http.is_sticky,
             check_path=None if http.check_path is None else check_path(http.check_path),
@@ -248,9 +255,9 @@ def _make_unknown(network: Any, balancer: str) -> UnknownNetwork:
     )
 
 
-def _make_routes(http: HttpSettingsIn) -> list[dict[str, Any]]:
+def make_routes(http: HttpSettingsIn) -> list[StoredRoute]:
     """Return routes as they are stored. Raises BadInput for a bad one, or one that is there twice."""
-    routes = list[dict[str, Any]]()
+    routes = list[StoredRoute]()
     for route in http.routes:
         host = None if route.host is None else check_host(route.host)
         path = check_path(route.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -10,7 +11,13 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
-from gpupool.network.balancing.proxies import check_settings, delete_proxies, insert_proxy
+from gpupool.network.balancing.proxies import (
+    StoredRoute,
+    check_settings,
+    delete_proxies,
+    insert_proxy,
+    make_routes,
+)
 from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.reading import describe_balancers
 from gpupool.network.balancing.tables import load_balancers
@@ -56,30 +63,13 @@ class LoadBalancerService:
         """
         check_name(body.name, "name of a load balancer")
         check_settings(body)
+        backends = sorted({make_dns_name(backend) for backend in body.backends})
+        routes = [] if body.http is None else make_routes(body.http)
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
-            _refuse_repeated(write.connection, network, body.name)
-            # A proxy probes from its own address.
-            is_checked = body.is_checked and body.http is None
-            if is_checked:
-                reserve_probes(write, network.id)
-            balancer_id = write.insert(
-                load_balancers,
-                public_id=new_id("b"),
-                network_id=network.id,
-                name=body.name,
-                protocol=body.protocol,
-                port=body.port,
-                target_port=body.target_port,
-                backends=sorted({make_dns_name(backend) for backend in body.backends}),
-                is_checked=is_checked,
-                created_ns=write.now_ns,
-            )
-            if body.http is not None:
-                insert_proxy(write, self._states, network, balancer_id, body.http)
+            insert_balancer(write, self._states, network, body, backends, routes)
             shown = describe_balancers(write.connection, network, self._states)
             out = next(one for one in shown if one.name == body.name)
-            _finish(write, "created", network, body.name)
             write.answer(201, out.model_dump(mode="json"))
         return out
 
@@ -101,6 +91,44 @@ class LoadBalancerService:
                 )
             _finish(write, "deleted", network, balancer)
             write.answer(204, None)
+
+
+def insert_balancer(
+    write: WriteTransaction,
+    states: ProxyStates,
+    network: Any,
+    body: LoadBalancerIn,
+    backends: Sequence[str],
+    routes: Sequence[StoredRoute] = (),
+) -> int:
+    """Insert a load balancer in the caller's transaction; returns its row id.
+
+    Args:
+        backends, routes: with DNS names of jobs; they count instead of those of the body.
+
+    Raises as `LoadBalancerService.create_balancer`.
+    """
+    _refuse_repeated(write.connection, network, body.name)
+    # A proxy probes from its own address.
+    is_checked = body.is_checked and body.http is None
+    if is_checked:
+        reserve_probes(write, network.id)
+    balancer_id = write.insert(
+        load_balancers,
+        public_id=new_id("b"),
+        network_id=network.id,
+        name=body.name,
+        protocol=body.protocol,
+        port=body.port,
+        target_port=body.target_port,
+        backends=list(backends),
+        is_checked=is_checked,
+        created_ns=write.now_ns,
+    )
+    if body.http is not None:
+        insert_proxy(write, states, network, balancer_id, body.http, routes)
+    _finish(write, "created", network, body.name)
+    return balancer_id
 
 
 def delete_balancers(write: WriteTransaction, network_id: int) -> None:

@@ -53,20 +53,10 @@ class PortForwardService:
                     hint=f"gpupool network gateway-create {network.name}",
                 )
             port = _choose_port(write.connection, body)
-            key = new_id("f")
-            write.insert(
-                port_forwards,
-                public_id=key,
-                network_id=network.id,
-                protocol=body.protocol,
-                port=port,
-                target=make_dns_name(body.target),
-                target_port=body.target_port,
-                created_ns=write.now_ns,
-            )
+            target = make_dns_name(body.target)
+            insert_forward(write, network, target, port, body.target_port, protocol=body.protocol)
             shown = describe_forwards(write.connection, network)
-            out = next(one for one in shown if one.id == key)
-            _finish(write, "created", network, port)
+            out = next(one for one in shown if (one.port, one.protocol) == (port, body.protocol))
             write.answer(201, out.model_dump(mode="json"))
         return out
 
@@ -91,6 +81,46 @@ class PortForwardService:
             write.answer(204, None)
 
 
+def insert_forward(
+    write: WriteTransaction,
+    network: Any,
+    target: str,
+    port: int,
+    target_port: int,
+    *,
+    protocol: str = "tcp",
+) -> int:
+    """Insert a forward in the caller's transaction; returns its row id.
+
+    Args:
+        target: a DNS name in the network.
+        port: a free one of the machine.
+    """
+    forward_id = write.insert(
+        port_forwards,
+        public_id=new_id("f"),
+        network_id=network.id,
+        protocol=protocol,
+        port=port,
+        target=target,
+        target_port=target_port,
+        created_ns=write.now_ns,
+    )
+    _finish(write, "created", network, port)
+    return forward_id
+
+
+def find_free_port(connection: sa.Connection, protocol: str) -> int | None:
+    """Find a port of the machine that is for tenants and free; None: there is none."""
+    taken = _read_taken(connection, protocol)
+    return next((port for port in read_open_ports(connection) if port not in taken), None)
+
+
+def _read_taken(connection: sa.Connection, protocol: str) -> set[int]:
+    query = sa.select(port_forwards.c.port).where(port_forwards.c.protocol == protocol)
+    return set(connection.execute(query).scalars())
+
+
 def _choose_port(connection: sa.Connection, body: PortForwardIn) -> int:
     ports = read_open_ports(connection)
     if not ports:
@@ -98,11 +128,10 @@ def _choose_port(connection: sa.Connection, body: PortForwardIn) -> int:
             "no port of the pool's machine is for tenants",
             hint="an admin opens some: gpupool network enable --forward-ports 30000-30099",
         )
-    query = sa.select(port_forwards.c.port).where(port_forwards.c.protocol == body.protocol)
-    taken = set(connection.execute(query).scalars())
+    taken = _read_taken(connection, body.protocol)
     span = f"{ports[0]}-{ports[-1]}"
     if body.port is None:
-        free = next((port for port in ports if port not in taken), None)
+        free = find_free_port(connection, body.protocol)
         if free is None:
             raise TooManyNetworks(
                 f"all {len(ports)} ports {span} are taken",

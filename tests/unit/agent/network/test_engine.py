@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from queue import Queue
+
+import pytest
 
 from gpupool.agent.config import AgentConfig
 from gpupool.agent.network.engine import NetworkEngine
@@ -45,3 +48,56 @@ def test_work_that_comes_during_work_is_done_as_well(tmp_path: Path) -> None:
     finally:
         engine.close()
         engine.join(4)
+
+
+RUN = NetworkEngineWork(want="run")
+STOP = NetworkEngineWork(want="stop")
+
+
+class BusyEngine(NetworkEngine):
+    """An engine whose start lasts until the test lets it go on; no daemon runs."""
+
+    def __init__(self, place: Path) -> None:
+        self.reports: list[str] = []
+        self.has_report = threading.Condition()
+        self.is_starting = threading.Event()
+        self.may_start = threading.Event()
+        super().__init__(place, CONFIG, self._note)
+
+    def _note(self, report: NetworkEngineReport) -> None:
+        with self.has_report:
+            self.reports.append(report.state)
+            self.has_report.notify()
+
+    def _start(self, work: NetworkEngineWork) -> NetworkEngineReport:
+        self.is_starting.set()
+        assert self.may_start.wait(5)
+        return NetworkEngineReport(state="ready")
+
+    def _stop(self) -> NetworkEngineReport:
+        return NetworkEngineReport(state="stopped")
+
+    def wait_for(self, state: str) -> bool:
+        with self.has_report:
+            return self.has_report.wait_for(lambda: state in self.reports, 5)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_stop_that_comes_during_a_start_follows_it(tmp_path: Path, times: int) -> None:
+    engine = BusyEngine(tmp_path)
+    for _ in range(times):
+        engine.apply_work(RUN)
+    assert engine.is_starting.wait(5)
+    engine.apply_work(STOP)
+    engine.may_start.set()
+    assert engine.wait_for("stopped"), engine.reports
+    assert engine.reports == ["ready", "stopped"]
+    engine.close()
+    engine.join(5)
+
+
+def test_work_for_an_engine_that_closes_starts_nothing(tmp_path: Path) -> None:
+    engine = BusyEngine(tmp_path)
+    engine.close()
+    engine.apply_work(RUN)
+    assert not engine.is_starting.is_set()

@@ -1,4 +1,4 @@
-"""Load balancers of HTTP, each with a proxy that has an address in a subnet."""
+"""Load balancers of HTTP, each with a proxy in a subnet, and ports of jobs that are exposed."""
 
 from __future__ import annotations
 
@@ -38,4 +38,28 @@ def upgrade() -> None:
         sa.UniqueConstraint(
             "subnet_id", "address", name=op.f("uq_http_balancers_subnet_id_address")
         ),
+    )
+    op.create_table(
+        "exposures",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("job", sa.String(16), nullable=False, comment="its id"),
+        sa.Column("port", sa.Integer(), nullable=False, comment="on which the job serves"),
+        sa.Column("host", sa.String(253), nullable=True, comment="of HTTP; null: any"),
+        sa.Column("balancer_id", sa.Integer(), nullable=False),
+        sa.Column("forward_id", sa.Integer(), nullable=True),
+        sa.Column("created_ns", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["balancer_id"],
+            ["load_balancers.id"],
+            name=op.f("fk_exposures_balancer_id"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(
+            ["forward_id"],
+            ["port_forwards.id"],
+            name=op.f("fk_exposures_forward_id"),
+            ondelete="SET NULL",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_exposures")),
+        sa.UniqueConstraint("job", "port", name=op.f("uq_exposures_job_port")),
     )
