@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gpupool.agent.network.daemons import find_missing_programs, locate_engine
+from gpupool.agent.supervisor.client import read_log
 from gpupool.vm.door import connect_guest
 from tests.e2e.pool_fixture import RealPool
 from tests.hosts import guest
@@ -52,12 +53,26 @@ except OSError as error:
 """
 
 
+class Log:
+    """What the serial port of a VM printed, without a new `gpupool logs` for each look."""
+
+    def __init__(self, pool: RealPool, name: str) -> None:
+        self._directory = pool.state_dir / "agent" / "jobs" / pool.job(name)["id"]
+
+    def read(self) -> str:
+        try:
+            return read_log(self._directory, 0, 1 << 20).data.decode().replace("\r", "")
+        except FileNotFoundError:
+            # It has not started yet.
+            return ""
+
+
 class Guest:
     """The guest of one VM, by its console."""
 
     def __init__(self, pool: RealPool, name: str) -> None:
         self._pool = pool
-        self._name = name
+        self._log = Log(pool, name)
         self._console = pool.start("vm", "console", name, stdin=subprocess.PIPE)
         self._count = 0
 
@@ -67,11 +82,9 @@ class Guest:
         assert self._console.stdin is not None
         self._console.stdin.write(f"{self._count} {line}\n".encode())
         self._console.stdin.flush()
-        marks = re.compile(rf"begin-{self._count}\r?\n(.*?)end-{self._count}\r?\n", re.DOTALL)
-        found = self._pool.until(
-            lambda: marks.search(self._pool.do("logs", self._name)), f"the end of {line!r}"
-        )
-        return str(found[1]).replace("\r", "")
+        marks = re.compile(rf"begin-{self._count}\n(.*?)end-{self._count}\n", re.DOTALL)
+        found = self._pool.until(lambda: marks.search(self._log.read()), f"the end of {line!r}")
+        return str(found[1])
 
     def close(self) -> None:
         assert self._console.stdin is not None
@@ -116,11 +129,16 @@ def linux(pool: RealPool) -> list[str]:
 def dev(pool: RealPool, linux: list[str]) -> Iterator[Guest]:
     """A VM in network a, with the address that it asked for."""
     pool.do("vm", "run", *linux, "--network", "a", "--address", ADDRESS, "--name", "dev")
-    pool.until(lambda: LEASED in pool.run("logs", "dev").stdout, "the guest's leases")
+    await_leases(pool, "dev")
     made = Guest(pool, "dev")
     yield made
     made.close()
     pool.do("vm", "stop", "dev", "--grace", "0")
+
+
+def await_leases(pool: RealPool, name: str) -> None:
+    log = Log(pool, name)
+    pool.until(lambda: LEASED in log.read(), "the guest's leases")
 
 
 def namespace(pool: RealPool) -> Path:
@@ -271,7 +289,7 @@ def test_a_security_group_holds_for_a_vm_and_its_end_leaves_no_tap(
     before = list_taps(pool)
     words = ("--network", "a", "--security-group", "web", "--name", "closed")
     pool.do("vm", "run", *linux, *words)
-    pool.until(lambda: LEASED in pool.run("logs", "closed").stdout, "the guest's leases")
+    await_leases(pool, "closed")
     assert ask(pool, "a", "closed", 1) == "TimeoutError"
     pool.do("network", "group-allow", "a", "web", "tcp:7000")
     pool.until(lambda: ask(pool, "a", "closed", 1) == "from-vm", "packets by the rule")

@@ -147,7 +147,8 @@ def _run_ssh(options: argparse.Namespace, context: CommandContext) -> int:
         raise CommandNotFound("ssh is not installed", hint="apt-get install openssh-client")
     if record.tap:
         address = ("127.0.0.1", 22)
-        door = shlex.join([sys.executable, "-m", "gpupool.vm.door", str(files.control.absolute())])
+        command = [sys.executable, "-P", "-m", "gpupool.vm.door", str(files.control.absolute())]
+        door = shlex.join(command)
         words = [program, "-o", "ProxyUseFdpass=yes"]
         # A percent sign begins a token of ssh_config(5).
         words += ["-o", f"ProxyCommand={door.replace('%', '%%')}"]
