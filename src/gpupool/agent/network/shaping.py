@@ -8,9 +8,9 @@ from typing import Any, Final
 from gpupool.agent.network.namespaces import import_pyroute2
 from gpupool.base.errors import NetworkingUnavailable
 
-#: Thousandths of the limit at which an interface is shaped. The kernel counts the 14 bytes of the
-#: Ethernet header, 1 % of a full packet.
-_SHAPED_MILLI: Final = 1010
+#: Thousandths of the limit at which an interface is shaped. The kernel counts headers too: a full
+#: packet of UDP has 1,456 bytes with them and 1,414 bytes of payload, which the limit is about.
+_SHAPED_MILLI: Final = 1030
 _QDISC: Final = 0x10000
 _CLASS: Final = 0x10001
 

@@ -99,9 +99,15 @@ class NetworkVerificationService:
 
     def get(self, caller: Principal, key: str) -> NetworkVerificationOut:
         """Return a verification. Raises UnknownNetwork."""
-        for one in self.list_last(caller):
-            if one.id == key:
-                return one
+        query = sa.select(network_verifications).where(
+            match_visible(caller, network_verifications.c.tenant_id),
+            network_verifications.c.public_id == key,
+        )
+        now_ns = self._store.clock.now_ns()
+        with self._store.read() as connection:
+            row = connection.execute(query).one_or_none()
+            if row is not None:
+                return _describe(connection, row, now_ns)
         raise UnknownNetwork(
             f"no verification {key[:80]!r}", hint="gpupool network verify  makes a new one"
         )
