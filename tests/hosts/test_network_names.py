@@ -87,7 +87,12 @@ while True:
     server.sendto(head + message[12:end] + record, source)
 """
 LAB = ResolverConfig(
-    1, 1442, "lab.gpupool.internal", {"web": (IPv4Address("10.0.0.2"),)}, is_forwarding=False
+    "port",
+    1,
+    1442,
+    "lab.gpupool.internal",
+    {"web": (IPv4Address("10.0.0.2"),)},
+    is_forwarding=False,
 )
 
 
@@ -242,9 +247,27 @@ def test_resolvers_survive_a_killed_agent_and_follow_the_next_one(pool: RealPool
     assert ask(pool, "a", "newer A", "late A") == [f"0 1 {address}", "3 0"]
 
 
-def test_a_resolver_ends_with_its_network(pool: RealPool) -> None:
-    pool.do("network", "create", "c", "--cidr", "10.0.0.0/24")
+def test_a_resolver_moves_with_subnets_and_ends_with_its_network(pool: RealPool) -> None:
+    pool.do("network", "create", "c", "--cidr", "10.0.0.0/28")
     assert ask(pool, "c", "store A") == ["3 0"]
+    # The first subnet has the resolver's port. Jobs of the second one are routed to it.
+    pool.do("network", "subnet-create", "c", "--cidr", "10.0.1.0/28", "--subnet", "more")
+    for number in range(13):
+        words = ("submit", "--network", "c", "--gpu", "0.01", "--name", f"filler-{number}")
+        pool.do(*words, "--", "sleep", "600")
+    pool.until_state("filler-12", "running")
+    program = (sys.executable, name_questions.__file__, "filler-12 A", "filler-12 A tcp")
+    words = ("submit", "--network", "c", "--gpu", "0.01", "--name", "routed")
+    pool.do(*words, "--", *program)
+    pool.until_state("routed", "done")
+    address = str(pool.job("filler-12")["address"])
+    assert pool.do("logs", "routed").splitlines() == [f"0 1 {address}"] * 2
+    used = {one["name"]: one["used"] for one in pool.json("network", "show", "c")["subnets"]}
+    assert used["default"] == 13
+    pool.do("stop", *(f"filler-{number}" for number in range(13)))
+    pool.until(lambda: pool.json("network", "show", "c")["ports"] == [], "the jobs' end")
+    pool.do("network", "subnet-delete", "c", "default")
+    assert ask(pool, "c", "store A", "store A tcp") == ["3 0", "3 0"]
     before = len(find_resolvers(pool))
     pool.until(lambda: pool.json("network", "show", "c")["ports"] == [], "the job's end")
     pool.do("network", "delete", "c", "--yes")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv4Network
 
+from gpupool.network.balancing.model import RESOLVER_ADDRESSES
 from gpupool.network.balancing.proxy_model import ProxyPort
 from gpupool.network.balancing.rows import BalancedPort, compile_balancer, key_balancer
 from gpupool.network.forwarding.rows import compile_forward, key_forward
@@ -31,7 +32,9 @@ from gpupool.network.model import (
 )
 from gpupool.network.resolver_rows import (
     RESOLVER_ADDRESS,
+    ROUTER_ADDRESS,
     compile_resolver,
+    has_resolver,
     key_resolver,
     key_resolver_nat,
 )
@@ -52,7 +55,7 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
     proxies = [one.proxy for one in network.balancers if one.proxy is not None]
     for subnet in network.subnets:
         ports = by_subnet[subnet.key]
-        rows.append(_compile_router_port(subnet))
+        rows.append(_compile_router_port(network, subnet))
         here = [proxy for proxy in proxies if proxy.subnet == subnet.key]
         rows.append(_compile_switch(network, subnet, [*ports, *here]))
         rows.append(_compile_switch_router_port(subnet))
@@ -109,8 +112,7 @@ def _compile_router(network: Network) -> NorthboundRow:
         {
             "ports": _keys("router-port", (subnet.key for subnet in network.subnets))
             | frozenset(_key_end(end) for end in network.peerings)
-            | uplink
-            | {key_resolver(network)},
+            | uplink,
             "static_routes": frozenset(
                 _key_route(end, prefix) for end in network.peerings for prefix in end.prefixes
             )
@@ -123,14 +125,17 @@ def _compile_router(network: Network) -> NorthboundRow:
     )
 
 
-def _compile_router_port(subnet: Subnet) -> NorthboundRow:
+def _compile_router_port(network: Network, subnet: Subnet) -> NorthboundRow:
+    prefixes = [f"{subnet.gateway}/{subnet.cidr.prefixlen}"]
+    if has_resolver(network, subnet):
+        prefixes.append(f"{ROUTER_ADDRESS}/{RESOLVER_ADDRESSES.prefixlen}")
     return NorthboundRow(
         "Logical_Router_Port",
         f"router-port/{subnet.key}",
         {
             "name": f"gpupool-router-{subnet.key}",
             "mac": make_router_mac(subnet),
-            "networks": (f"{subnet.gateway}/{subnet.cidr.prefixlen}",),
+            "networks": tuple(sorted(prefixes)),
             "peer": (),
         },
         {"gateway_chassis": frozenset()},
@@ -176,6 +181,8 @@ def _compile_switch(
     network: Network, subnet: Subnet, ports: Iterable[Port | ProxyPort]
 ) -> NorthboundRow:
     ours = _keys("port", (port.key for port in ports))
+    if has_resolver(network, subnet):
+        ours |= {key_resolver(network)}
     return NorthboundRow(
         "Logical_Switch",
         f"switch/{subnet.key}",

@@ -1,8 +1,8 @@
 """Compiles the resolver of a network to rows of an OVN northbound database (ovn-nb(5)). Pure.
 
-A logical switch with one port of type `localport`, which each chassis has, and a port of the
-network's router. The options of the port carry the names: northd(8) copies them to the southbound
-database, where the agents of all chassis read them.
+A port of type `localport`, which each chassis has, and a second address of the router beside it. The
+options of the port carry the names: northd(8) copies them to the southbound database, where the
+agents of all chassis read them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ipaddress import AddressValueError, IPv4Address
 from typing import Final
 
 from gpupool.network.balancing.model import RESOLVER_ADDRESSES
-from gpupool.network.model import Gateway, Network, make_mac
+from gpupool.network.model import Gateway, Network, Subnet, make_mac
 from gpupool.network.rows import NorthboundRow, Value
 
 #: The address of the resolver, alike in all networks, and that of the router beside it.
@@ -42,6 +42,7 @@ class ResolverConfig:
     """What the resolver of a network answers.
 
     Attributes:
+        port: name of its port; another one once that is on another switch.
         number: row id of the network, unique in the pool.
         mtu: largest packet inside the network, in bytes.
         domain: of the network's names.
@@ -49,6 +50,7 @@ class ResolverConfig:
         is_forwarding: whether other names are looked up outside; else they do not exist.
     """
 
+    port: str
     number: int
     mtu: int
     domain: str
@@ -61,9 +63,12 @@ def is_host_name(name: str, domain: str) -> bool:
     return len(name) + 1 + len(domain) <= _LONGEST_NAME and bool(_HOST_NAME.fullmatch(name))
 
 
-def name_resolver_port(network: str) -> str:
-    """Return the name of the resolver's port, which is the `iface-id` of its interface."""
-    return f"gpupool-resolver-{network}"
+def name_resolver_port(network: Network) -> str:
+    """Return the name of the resolver's port, which is the `iface-id` of its interface.
+
+    It names the subnet, so that a port on another switch is another port.
+    """
+    return f"gpupool-resolver-{network.subnets[0].key}"
 
 
 def make_resolver_mac(number: int) -> str:
@@ -72,55 +77,31 @@ def make_resolver_mac(number: int) -> str:
 
 
 def compile_resolver(network: Network) -> tuple[NorthboundRow, ...]:
-    """Compile a resolver to its rows, without the router that refers to them."""
-    key = network.key
-    router_port = f"gpupool-resolver-router-{key}"
-    address = f"{make_resolver_mac(network.id)} {RESOLVER_ADDRESS}"
-    rows = [
-        NorthboundRow(
-            "Logical_Switch",
-            f"resolver-switch/{key}",
-            {"name": f"gpupool-resolver-switch-{key}"},
-            {
-                "ports": frozenset({f"resolver-port/{key}", f"resolver-cable/{key}"}),
-                "dns_records": frozenset(),
-                "load_balancer": frozenset(),
-            },
-        ),
-        _make_port(
-            f"resolver-port/{key}",
-            name_resolver_port(key),
-            "localport",
-            address,
-            _make_options(network),
-        ),
-        _make_port(
-            f"resolver-cable/{key}",
-            f"gpupool-resolver-cable-{key}",
-            "router",
-            "router",
-            {"router-port": router_port},
-        ),
-        NorthboundRow(
-            "Logical_Router_Port",
-            key_resolver(network),
-            {
-                "name": router_port,
-                "mac": make_mac(0x16, network.id),
-                "networks": (f"{ROUTER_ADDRESS}/{RESOLVER_ADDRESSES.prefixlen}",),
-                "peer": (),
-            },
-            {"gateway_chassis": frozenset()},
-        ),
-    ]
+    """Compile a resolver to its rows, without those that refer to them."""
+    columns: dict[str, Value] = {
+        "name": name_resolver_port(network),
+        "type": "localport",
+        "addresses": (f"{make_resolver_mac(network.id)} {RESOLVER_ADDRESS}",),
+        "port_security": (),
+        "options": _make_options(network),
+    }
+    rows = [NorthboundRow("Logical_Switch_Port", key_resolver(network), columns)]
     if network.gateway is not None:
         rows.append(_compile_nat(network, network.gateway))
     return tuple(rows)
 
 
 def key_resolver(network: Network) -> str:
-    """Return the key of the router's port beside the resolver."""
-    return f"resolver-router-port/{network.key}"
+    """Return the key of the resolver's port."""
+    return f"resolver-port/{network.key}"
+
+
+def has_resolver(network: Network, subnet: Subnet) -> bool:
+    """Whether the resolver's port is on the switch of this subnet: the first of the network.
+
+    A switch of its own would be tidier, and costs northd(8) half as much again for each change.
+    """
+    return subnet.key == network.subnets[0].key
 
 
 def key_resolver_nat(network: Network) -> str:
@@ -128,7 +109,7 @@ def key_resolver_nat(network: Network) -> str:
     return f"resolver-nat/{network.key}"
 
 
-def read_resolver(options: Mapping[str, str]) -> ResolverConfig | None:
+def read_resolver(port: str, options: Mapping[str, str]) -> ResolverConfig | None:
     """Read the options of a resolver's port; None where they are no resolver's.
 
     What is no name or no address is left out: it never reaches a file of the resolver.
@@ -144,7 +125,7 @@ def read_resolver(options: Mapping[str, str]) -> ResolverConfig | None:
         if name != option and is_host_name(name, domain):
             addresses[name] = _parse_addresses(text)
     is_forwarding = options.get(_FORWARDS) == "true"
-    return ResolverConfig(int(number), int(mtu), domain, addresses, is_forwarding)
+    return ResolverConfig(port, int(number), int(mtu), domain, addresses, is_forwarding)
 
 
 def _make_options(network: Network) -> dict[str, str]:
@@ -189,16 +170,3 @@ def _compile_nat(network: Network, gateway: Gateway) -> NorthboundRow:
             "logical_ip": str(RESOLVER_ADDRESSES),
         },
     )
-
-
-def _make_port(
-    key: str, name: str, kind: str, address: str, options: dict[str, str]
-) -> NorthboundRow:
-    columns: dict[str, Value] = {
-        "name": name,
-        "type": kind,
-        "addresses": (address,),
-        "port_security": (),
-        "options": options,
-    }
-    return NorthboundRow("Logical_Switch_Port", key, columns)

@@ -27,7 +27,7 @@ def find_port(network: Network) -> NorthboundRow:
 def read_config(network: Network) -> ResolverConfig:
     options = find_port(network).columns["options"]
     assert isinstance(options, dict)
-    config = read_resolver(options)
+    config = read_resolver("port", options)
     assert config is not None
     return config
 
@@ -37,6 +37,7 @@ def test_every_name_of_a_network_reaches_its_resolver() -> None:
     twin = replace(network.ports[1], name=network.ports[0].name)
     config = read_config(replace(network, ports=(network.ports[0], twin, network.ports[2])))
     assert config == ResolverConfig(
+        "port",
         7,
         1442,
         "net1.gpupool.internal",
@@ -58,7 +59,7 @@ def test_a_resolver_forwards_while_its_network_has_a_gateway() -> None:
 def test_resolvers_of_two_networks_share_an_address_and_no_port() -> None:
     one = find_port(replace(make_network(1, 1), id=1))
     two = find_port(replace(make_network(2, 1), id=2))
-    assert one.columns["name"] == name_resolver_port("v-0000000001") != two.columns["name"]
+    assert one.columns["name"] == name_resolver_port(make_network(1, 1)) != two.columns["name"]
     addresses = [str(row.columns["addresses"]) for row in (one, two)]
     assert all(str(RESOLVER_ADDRESS) in each for each in addresses)
     assert addresses[0] != addresses[1]
@@ -87,13 +88,13 @@ def test_what_is_no_name_or_no_address_never_reaches_a_file() -> None:
         "gpupool-name:": "10.0.0.2",
         "other": "10.0.0.9",
     }
-    config = read_resolver(options)
+    config = read_resolver("port", options)
     assert config is not None
     assert set(config.addresses) == {"good"}
     assert [str(one) for one in config.addresses["good"]] == ["10.0.0.2", "10.0.0.3", "10.0.0.4"]
-    assert read_resolver({**options, "gpupool-domain": "a b"}) is None
-    assert read_resolver({**options, "gpupool-mtu": "x"}) is None
-    assert read_resolver({}) is None
+    assert read_resolver("port", {**options, "gpupool-domain": "a b"}) is None
+    assert read_resolver("port", {**options, "gpupool-mtu": "x"}) is None
+    assert read_resolver("port", {}) is None
 
 
 def test_a_host_name_has_labels_of_63_characters_at_most() -> None:

@@ -100,9 +100,9 @@ def _ask(asking: socket.socket, name: str, seconds: float) -> NameAnswer | None:
             # Others are answers to earlier questions, which came too late.
             if message[:2] == number.to_bytes(2):
                 return read_answer(number, message)
-    except (TimeoutError, ConnectionRefusedError):
-        # Refused: the resolver's process is about to listen.
-        pass
+    except OSError:
+        # A timeout; or refused or unreachable, as the resolver's port or process is about to come.
+        return None
     return None
 
 

@@ -112,6 +112,15 @@ class JobNamespaces:
         """Whether a port has a namespace."""
         return self.locate(port).exists()
 
+    def forget_neighbour(self, port: str, address: str) -> None:
+        """Let a namespace ask again for the MAC address of a neighbour. Idempotent."""
+        library = import_pyroute2()
+        with enter_namespace(self._locate(port)), library.IPRoute() as inside:
+            for cable in inside.link_lookup(ifname="eth0"):
+                for entry in inside.get_neighbours(ifindex=cable, dst=address):
+                    if entry.get_attr("NDA_LLADDR") is not None:
+                        inside.neigh("del", ifindex=cable, dst=address)
+
     def list_ports(self) -> list[str]:
         """List the ports that have a namespace."""
         if not NAMESPACES.is_dir():

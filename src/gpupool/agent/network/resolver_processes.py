@@ -36,7 +36,6 @@ from gpupool.network.resolver_rows import (
     ROUTER_ADDRESS,
     ResolverConfig,
     make_resolver_mac,
-    name_resolver_port,
 )
 from gpupool.wire.networks import PortWork
 
@@ -62,6 +61,8 @@ class ResolverProcesses:
         self._root = root / "resolvers"
         self._helpers = HelperProcesses(self._root, owner_uid, lambda _name: ())
         self._namespaces = JobNamespaces(files, (_NETWORK,))
+        #: The ports that this object has plugged in, by network.
+        self._plugged: dict[str, str] = {}
 
     def list_networks(self) -> list[str]:
         """List the networks that have a resolver, or what is left of one."""
@@ -84,13 +85,14 @@ class ResolverProcesses:
         if self.is_running(network):
             if is_changed:
                 self._reload(network)
+            self._plug(network, config, ports)
             return
         work = _make_port(network, config)
         attached = self._namespaces.create(work)
         with enter_namespace(attached.namespace):
             # Of this namespace alone: its process needs no right of root to listen.
             Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("0")
-        ports.plug(attached.interface, name_resolver_port(network))
+        self._plug(network, config, ports)
         helper = make_resolver(network, files, account, attached.namespace, config.mtu)
         self._helpers.start(network, [helper])
         _await_listening(network, attached.namespace)
@@ -105,6 +107,7 @@ class ResolverProcesses:
             SupervisorError: it does not end.
         """
         self._helpers.release(network)
+        self._plugged.pop(network, None)
         if ports is not None:
             ports.remove(name_interface(network))
         self._namespaces.remove(network)
@@ -115,6 +118,12 @@ class ResolverProcesses:
         for network in self.list_networks():
             self.end(network, None)
         shutil.rmtree(self._files.names, ignore_errors=True)
+
+    def _plug(self, network: str, config: ResolverConfig, ports: SwitchPorts) -> None:
+        if self._plugged.get(network) != config.port:
+            ports.plug(name_interface(network), config.port)
+            self._namespaces.forget_neighbour(network, str(ROUTER_ADDRESS))
+            self._plugged[network] = config.port
 
     def _reload(self, network: str) -> None:
         """Let a resolver read its files again. It listens, so it takes the signal."""

@@ -47,7 +47,7 @@ class LocalNetwork:
 
     Attributes:
         config: what its resolver answers; None while it has no port for one.
-        has_job: whether a job of it is here, or may come here.
+        has_job: whether a job of it is here.
     """
 
     config: ResolverConfig | None = None
@@ -201,12 +201,14 @@ def read_local_networks(
         if key is None:
             continue
         if row.type == "localport":
-            found.setdefault(key, LocalNetwork()).config = read_resolver(row.options)
-        elif row.type == "" and _may_be_local(row, machine):
+            found.setdefault(key, LocalNetwork()).config = read_resolver(
+                row.logical_port, row.options
+            )
+        elif row.type == "" and _is_local(row, machine):
             found.setdefault(key, LocalNetwork()).has_job = True
     return found
 
 
-def _may_be_local(row: Any, machine: str) -> bool:
-    """Whether a port is on this machine. One that is nowhere yet may come, and finds a resolver."""
-    return all(chassis.name == machine for chassis in row.chassis)
+def _is_local(row: Any, machine: str) -> bool:
+    """Whether a port is on this machine; a port that is plugged in nowhere yet is not."""
+    return any(chassis.name == machine for chassis in row.chassis)

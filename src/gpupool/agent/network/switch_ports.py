@@ -109,6 +109,8 @@ class SwitchPorts:
     def plug(self, interface: str, port: str, seconds: float = _OPEN_SECONDS) -> None:
         """Plug an interface in as a port of the pool, without a wait for its flows. Idempotent.
 
+        An interface that is plugged in as another port becomes this one.
+
         Args:
             interface: a name of an interface of this machine.
             port: name of the logical switch port.
@@ -121,7 +123,11 @@ class SwitchPorts:
             bridge = self._find_bridge()
             if bridge is None:
                 raise NetworkingUnavailable(f"the switch has no bridge {BRIDGE}")
-            if self._find("Port", interface) is not None:
+            present = self._find("Port", interface)
+            if present is not None:
+                if present.external_ids.get(OWNER) != port:
+                    present.external_ids = {OWNER: port}
+                    self._find("Interface", interface).external_ids = {"iface-id": port}
                 return
             plug = transaction.insert(self._session.get_table("Interface"))
             plug.name = interface

@@ -18,7 +18,12 @@ from gpupool.network.resolver_rows import ResolverConfig
 ONE = IPv4Address("10.0.0.2")
 TWO = IPv4Address("10.0.0.3")
 CONFIG = ResolverConfig(
-    5, 1442, "lab.gpupool.internal", {"web": (ONE, TWO), "a-0.a": (ONE,)}, is_forwarding=False
+    "port",
+    5,
+    1442,
+    "lab.gpupool.internal",
+    {"web": (ONE, TWO), "a-0.a": (ONE,)},
+    is_forwarding=False,
 )
 
 

@@ -19,6 +19,7 @@ OPTIONS = {
 def make_row(kind: str, network: str | None = "v-1", chassis: str | None = None) -> Any:
     return SimpleNamespace(
         type=kind,
+        logical_port="port",
         options=OPTIONS if kind == "localport" else {},
         external_ids={} if network is None else {NETWORK: network},
         chassis=[] if chassis is None else [SimpleNamespace(name=chassis)],
@@ -29,18 +30,18 @@ def read(*rows: Any) -> dict[str, LocalNetwork]:
     return read_local_networks(dict(enumerate(rows)))
 
 
-def test_a_job_here_or_on_its_way_needs_the_resolver_of_its_network() -> None:
-    for chassis in ("gpupool", None):
-        (network,) = read(make_row("localport"), make_row("", chassis=chassis)).values()
-        assert network.has_job
-        assert network.config is not None
-        assert set(network.config.addresses) == {"job"}
+def test_a_job_here_needs_the_resolver_of_its_network() -> None:
+    (network,) = read(make_row("localport"), make_row("", chassis="gpupool")).values()
+    assert network.has_job
+    assert network.config is not None
+    assert set(network.config.addresses) == {"job"}
 
 
 def test_a_job_of_another_machine_or_network_and_a_router_need_none_here() -> None:
     found = read(
         make_row("localport"),
         make_row("", chassis="other"),
+        make_row("", chassis=None),
         make_row("patch"),
         make_row("", network=None),
         make_row("", network="v-2", chassis="gpupool"),

@@ -50,7 +50,7 @@ def test_every_switch_of_a_network_balances_and_the_resolver_has_its_name() -> N
     assert rows["switch/s-0000000001"].references["load_balancer"] == {"lb/b-web"}
     options = rows["resolver-port/v-0000000001"].columns["options"]
     assert isinstance(options, dict)
-    config = read_resolver(options)
+    config = read_resolver("port", options)
     assert config is not None
     assert config.addresses["web"] == (WEB.address,) == (IPv4Address("100.126.0.8"),)
 

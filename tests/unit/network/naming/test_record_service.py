@@ -33,7 +33,7 @@ def read_addresses(house: NetworkHouse) -> dict[str, tuple[IPv4Address, ...]]:
     (port,) = (row for row in compile_network(network) if row.key.startswith("resolver-port/"))
     options = port.columns["options"]
     assert isinstance(options, dict)
-    config = read_resolver(options)
+    config = read_resolver("port", options)
     assert config is not None
     return dict(config.addresses)
 

@@ -66,8 +66,7 @@ def test_a_port_that_comes_or_goes_changes_its_own_rows_only(
         "gpupool-gateway-s-0000000001",
         "gpupool-n-0000001000",
         "gpupool-n-0000001001",
-        "gpupool-resolver-cable-v-0000000001",
-        "gpupool-resolver-v-0000000001",
+        "gpupool-resolver-s-0000000001",
     ]
 
 
