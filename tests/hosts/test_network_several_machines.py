@@ -42,25 +42,30 @@ import socket
 server = socket.create_server(("", 7000))
 while True:
     peer, _ = server.accept()
+    peer.settimeout(5)
     count = 0
-    while count < 200000:
-        count += len(peer.recv(65536))
-    peer.sendall({text!r} + b" %d" % count)
+    try:
+        while count < 200000 and (data := peer.recv(65536)):
+            count += len(data)
+        peer.sendall({text!r} + b" %d" % count)
+    except OSError:
+        pass
     peer.close()
 """
 #: Sends 200,000 bytes, so that packets are of full size, and exits with 0 for the right answer.
+#: It asks again where a connection breaks: another centre pauses traffic for some seconds.
 ASK = """
 import socket, sys, time
 deadline = time.monotonic() + float(sys.argv[3])
 while True:
     try:
-        peer = socket.create_connection((sys.argv[1], 7000), 3)
+        with socket.create_connection((sys.argv[1], 7000), 3) as peer:
+            peer.sendall(b"x" * 200000)
+            answer = peer.recv(100).decode()
         break
     except OSError:
         if time.monotonic() > deadline:
             raise
-peer.sendall(b"x" * 200000)
-answer = peer.recv(100).decode()
 sys.exit(answer != sys.argv[2] + " 200000")
 """
 DAEMONS = ("ovn-northd", "ovs-vswitchd", "ovn-controller", "ovsdb-server")
@@ -107,7 +112,7 @@ class SeveralMachines:
         self.pool.do(*command, "--name", name, "--", sys.executable, "-c", script, *words)
 
     def ask(
-        self, network: str, node: str, target: str, text: str, seconds: float = 10
+        self, network: str, node: str, target: str, text: str, seconds: float = 30
     ) -> tuple[str, int | None]:
         """Ask a server from a node; how the job ended."""
         self._asked = getattr(self, "_asked", 0) + 1
@@ -268,7 +273,7 @@ def test_a_member_whose_agent_and_daemons_are_killed_comes_back(machines: Severa
     machines.pool.until(
         lambda: len(set(list_processes(member.mark)) - set(killed)) == 3, "three new daemons"
     )
-    assert machines.ask("a", "machine-2", "server-a", "a", 20) == ("done", 0)
+    assert machines.ask("a", "machine-2", "server-a", "a") == ("done", 0)
 
 
 def test_another_machine_becomes_the_centre(machines: SeveralMachines) -> None:
@@ -278,8 +283,8 @@ def test_another_machine_becomes_the_centre(machines: SeveralMachines) -> None:
     assert status["node"] == "machine-2"
     roles = {one["node"]: one["role"] for one in status["machines"]}
     assert roles == {"machine-2": "centre", "sim-0": "member", "machine-1": "member"}
-    assert machines.ask("a", "sim-0", "server-a", "a", 20) == ("done", 0)
-    assert machines.ask("b", "machine-1", "server-b", "b", 20) == ("done", 0)
+    assert machines.ask("a", "sim-0", "server-a", "a") == ("done", 0)
+    assert machines.ask("b", "machine-1", "server-b", "b") == ("done", 0)
     old = locate_engine(machines.pool.state_dir / "agent/network").mark
     assert len(list_processes(old)) == 3
     assert len(list_processes(machines.members[1].mark)) == 6
@@ -327,7 +332,7 @@ def test_traffic_goes_on_without_a_centre(machines: SeveralMachines) -> None:
     machines.pool.until(lambda: read_ticks() > before + 3, "more answers without a centre")
     machines.start_agent(centre)
     machines.pool.until(machines.is_ready, "three machines that are ready")
-    assert machines.ask("b", "sim-0", "server-b", "b", 20) == ("done", 0)
+    assert machines.ask("b", "sim-0", "server-b", "b") == ("done", 0)
 
 
 def test_commands_of_the_page_work_in_their_order(machines: SeveralMachines) -> None:
@@ -335,4 +340,4 @@ def test_commands_of_the_page_work_in_their_order(machines: SeveralMachines) -> 
         machines.pool.do(*words)
     machines.pool.until(machines.is_ready, "three machines that are ready")
     assert machines.status()["node"] == "sim-0"
-    assert machines.ask("a", "machine-2", "server-a", "a", 20) == ("done", 0)
+    assert machines.ask("a", "machine-2", "server-a", "a") == ("done", 0)

@@ -7,6 +7,7 @@ machines are in `machines`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ from gpupool.wire.networks import (
     NetworkEngineReport,
     NetworkEngineWork,
 )
+
+log = logging.getLogger(__name__)
 
 
 class NetworkEngineService:
@@ -133,10 +136,7 @@ class NetworkEngineService:
         return str(row.agent) if row is not None and row.agent in agents else agents[0]
 
     def admit_agent(self, agent: str) -> None:
-        """Make a machine part of an engine that is enabled, and renew what is due. Idempotent.
-
-        Called with each first poll of an agent.
-        """
+        """Make a machine part of an engine that is enabled, and renew what is due. Idempotent."""
         with self._store.read() as connection:
             row = _read_row(connection)
             is_wanted = row is not None and row.state != "stopping"
@@ -145,9 +145,13 @@ class NetworkEngineService:
             known = machines.find_machine(connection, agent)
             if known is not None and not machines.is_renewal_due(known, self._store.clock.now_ns()):
                 return
-        with self._store.write() as write:
-            if self._bring_in(write, [agent]):
-                machines.announce_machines(write)
+        try:
+            with self._store.write() as write:
+                if self._bring_in(write, [agent]):
+                    machines.announce_machines(write)
+        except NetworkingUnavailable as error:
+            # Its other work goes on.
+            log.warning("%s joins no networks: %s", agent, error)
 
     def _bring_in(self, write: WriteTransaction, agents: Sequence[str]) -> bool:
         """Admit machines with the certificates of all of them; whether something changed."""
@@ -216,7 +220,7 @@ class NetworkEngineService:
         others = [one.agent for one in machines.read_machines(connection) if one.agent != agent]
         return machine.work_seq, NetworkEngineWork(
             members=[machines.name_chassis(other, agent) for other in others],
-            uplink=_has_gateways(connection),
+            uplink=machines.has_gateways(connection),
             forwards=read_forward_work(connection, uplink),
             firewall=read_firewall_work(connection, uplink),
             proxies=read_proxy_work(connection),
@@ -287,8 +291,7 @@ class NetworkEngineService:
     def read_northbound(self) -> str | None:
         """Return where the northbound database is; None while the engine is not ready.
 
-        On this machine that is a socket. A centre elsewhere is reached over TLS, with a certificate
-        that this process shows from then on.
+        A centre elsewhere is reached over TLS, with a certificate that is shown from then on.
         """
         with self._store.read() as connection:
             row = _read_row(connection)
@@ -341,11 +344,6 @@ def read_open_ports(connection: sa.Connection) -> range:
     """Read the ports of the pool's machine that are for tenants."""
     row = _read_row(connection)
     return parse_ports(row.forward_ports) if row is not None and row.forward_ports else range(0)
-
-
-def _has_gateways(connection: sa.Connection) -> bool:
-    query = sa.select(networks.c.id).where(networks.c.has_gateway).limit(1)
-    return connection.execute(query).first() is not None
 
 
 def _announce_gateways(write: WriteTransaction) -> None:

@@ -9,7 +9,7 @@ from gpupool.agent.network.daemons import CERTIFICATE, PRIVATE_KEY, TRUSTED, Eng
 from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.wire.networks import EngineCertificate
 
-#: By file, the field of a certificate. Whom to trust comes first: no daemon meets a peer with a
+#: By file, the field of a certificate. What is trusted comes first: no daemon meets a peer with a
 #: newer certificate before it trusts its authority.
 _FIELDS: Final = {TRUSTED: "trusted", PRIVATE_KEY: "private_key", CERTIFICATE: "certificate"}
 

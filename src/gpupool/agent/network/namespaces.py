@@ -115,7 +115,7 @@ class JobNamespaces:
     def forget_neighbour(self, port: str, address: str) -> None:
         """Let a namespace ask again for the MAC address of a neighbour. Idempotent."""
         library = import_pyroute2()
-        with enter_namespace(self._locate(port)), library.IPRoute() as inside:
+        with enter_namespace(self.locate(port)), library.IPRoute() as inside:
             for cable in inside.link_lookup(ifname="eth0"):
                 for entry in inside.get_neighbours(ifindex=cable, dst=address):
                     if entry.get_attr("NDA_LLADDR") is not None:

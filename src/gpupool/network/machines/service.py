@@ -183,6 +183,12 @@ def name_chassis(agent: str, centre: str) -> str:
     return CHASSIS if agent == centre else f"{CHASSIS}-{agent}"
 
 
+def has_gateways(connection: sa.Connection) -> bool:
+    """Whether some network has a gateway, which the centre needs an uplink for."""
+    query = sa.select(networks.c.id).where(networks.c.has_gateway).limit(1)
+    return connection.execute(query).first() is not None
+
+
 def read_largest_mtu(connection: sa.Connection) -> int:
     """Return the largest packet of a network; 0 without networks."""
     return connection.execute(sa.select(sa.func.max(networks.c.mtu))).scalar() or 0

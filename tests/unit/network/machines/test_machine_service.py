@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from gpupool.base.errors import BadQuantity, NetworkingUnavailable
@@ -59,6 +61,17 @@ def test_a_member_gets_work_once_its_centre_has_said_where_it_listens(house: Net
     assert work.southbound == "ssl:10.0.0.1:6642"
     assert work.certificate is not None
     assert states(house) == {"node-1": ("centre", "ready"), "node-2": ("member", "starting")}
+
+
+def test_a_machine_that_gets_no_certificate_has_its_other_work(
+    house: NetworkHouse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.allocations.network_engine.enable()
+    house.register(2, "node-2")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    assert house.allocations.agents.read_work("node-2", 0).live == []
+    assert "node-2 joins no networks" in caplog.text
+    assert list(states(house)) == ["node-1"]
 
 
 def test_jobs_join_only_where_the_engine_is_ready(house: NetworkHouse) -> None:
