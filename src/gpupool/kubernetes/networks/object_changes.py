@@ -135,7 +135,7 @@ def _waits_for_addresses(wanted: Json, live: Mapping[Key, Json]) -> bool:
 
 
 def _parse_prefix(text: str) -> IPv4Network | None:
-    """Return the IPv4 prefix; None for any other text, which somebody else has written."""
+    """Return the IPv4 prefix; None for any other text, which gpupool has not written."""
     try:
         return IPv4Network(text, strict=False)
     except ValueError:
