@@ -128,9 +128,18 @@ def _waits_for_addresses(wanted: Json, live: Mapping[Key, Json]) -> bool:
         if found["kind"] != "Subnet" or spec.get("vpc") != wanted["spec"]["vpc"]:
             continue
         for text in str(spec.get("cidrBlock") or "").split(","):
-            if ":" not in text and text and cidr.overlaps(IPv4Network(text, strict=False)):
+            other = _parse_prefix(text)
+            if other is not None and cidr.overlaps(other):
                 return True
     return False
+
+
+def _parse_prefix(text: str) -> IPv4Network | None:
+    """Return the IPv4 prefix; None for any other text, which gpupool has not written."""
+    try:
+        return IPv4Network(text, strict=False)
+    except ValueError:
+        return None
 
 
 def _is_in_force(wanted: Json, found: Json | None) -> bool:
@@ -160,7 +169,10 @@ def _covers(wanted: Iterable[str], found: Iterable[str]) -> bool:
     ranges = []
     for text in found:
         first, _, last = text.partition("..")
-        ranges.append((IPv4Address(first), IPv4Address(last or first)))
+        try:
+            ranges.append((IPv4Address(first), IPv4Address(last or first)))
+        except ValueError:
+            continue  # IPv6, or what somebody else has written
     for text in wanted:
         address = IPv4Address(text)
         if not any(first <= address <= last for first, last in ranges):

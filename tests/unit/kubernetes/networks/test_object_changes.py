@@ -105,6 +105,20 @@ def test_dropped_objects_go_kind_by_kind_and_the_last_kind_first() -> None:
     assert gone == [kind.name for kind in reversed(KINDS)]
 
 
+def test_words_of_others_that_are_no_addresses_break_nothing() -> None:
+    live = as_live(*WIDE)
+    spec = live[("Subnet", "gp-vision--train")]["spec"]
+    spec["excludeIps"] = ["fd00::1", "nonsense", "10.1.0.1..10.1.0.9", "10.1.0.254"]
+    assert plan(live).applied == ()
+    live[("Subnet", "other")] = {
+        "kind": "Subnet",
+        "metadata": {"name": "other"},
+        "spec": {"vpc": "gp-vision", "cidrBlock": "nonsense,fd00::/64"},
+    }
+    del live[("Subnet", "gp-vision--serve")]
+    assert [key_of(one) for one in plan(live).applied] == [("Subnet", "gp-vision--serve")]
+
+
 def test_only_a_subnet_that_is_going_loses_its_probe_address() -> None:
     live = as_live(*WIDE)
     assert plan(live).emptied == ()
