@@ -65,18 +65,18 @@ class ProxyDrains:
         count = 0
         for proxy, backends, _ in self._list_users(port):
             directory = self.locate(proxy)
-            (directory / "draining").mkdir(mode=0o700, exist_ok=True)
-            (directory / "draining" / port).touch()
             control = ProxyControl(directory / "master.sock")
             try:
+                (directory / "draining").mkdir(mode=0o700, exist_ok=True)
+                (directory / "draining" / port).touch()
                 workers = control.list_workers()
                 # Each time: a worker may have started in between, without it.
                 control.stop_new_requests({port: backends}, workers)
                 for worker in workers.pids:
                     servers = control.read_servers(worker)
                     count += sum(one.sessions for one in servers if one.key == port)
-            except ProxyUnavailable:
-                # A proxy that does not run serves no requests.
+            except (ProxyUnavailable, FileNotFoundError):
+                # A proxy that does not run, or has just been deleted, serves no requests.
                 continue
         return count
 

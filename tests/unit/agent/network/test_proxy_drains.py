@@ -41,3 +41,13 @@ def test_proxies_are_listed_and_removed(drains: ProxyDrains) -> None:
     drains.remove("h-1")
     assert drains.list_proxies() == ["h-2"]
     assert (is_proxy("h-2"), is_proxy("n-2")) == (True, False)
+
+
+def test_a_proxy_that_is_deleted_meanwhile_serves_nothing(
+    drains: ProxyDrains, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = drains._list_users("n-2")
+    drains.remove("h-2")
+    monkeypatch.setattr(drains, "_list_users", lambda _port: found)
+    assert drains.drain("n-2") == 0
+    assert drains.list_proxies() == ["h-1"]
