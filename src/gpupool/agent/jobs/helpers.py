@@ -7,6 +7,7 @@ same helper share it, and it ends with the last of them. Must not know what a he
 
 from __future__ import annotations
 
+import hashlib
 import select
 import shutil
 import threading
@@ -49,6 +50,7 @@ class HelperProcesses:
         self._root = root
         self._owner_uid = owner_uid
         self._find_cgroups = find_cgroups
+        self._mark = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:8]
         # An allocation must not begin to use a helper while its last user ends it.
         self._lock = threading.RLock()
 
@@ -106,7 +108,8 @@ class HelperProcesses:
 
     def _make_spec(self, helper: HelperProcess) -> JobSpec:
         return JobSpec(
-            job_id=f"helper-{helper.name}",
+            # Orphans are found by it in all processes: other pools have helpers of that name too.
+            job_id=f"helper-{self._mark}-{helper.name}",
             arguments=helper.arguments,
             directory="/",
             environment=dict(helper.environment),

@@ -146,3 +146,15 @@ def test_a_helper_that_does_not_end_keeps_its_allocation(
         processes.release("al-1")
     assert (tmp_path / "mps-0/users/al-1").exists()
     monkeypatch.undo()
+
+
+def test_a_helper_that_ends_leaves_that_of_another_pool_alone(tmp_path: Path) -> None:
+    pools = [make(tmp_path / name) for name in ("one", "two")]
+    for pool in pools:
+        pool.start("al-1", [DAEMON])
+    other = find_pid(tmp_path / "two" / "mps-0")
+    os.kill(find_pid(tmp_path / "one" / "mps-0"), signal.SIGKILL)
+    pools[0].release("al-1")
+    assert is_alive(other)
+    pools[1].release("al-1")
+    assert not is_alive(other)
