@@ -77,7 +77,9 @@ class NetworkEngine:
             self._work = work
             self._last = None
             self._news.notify()
-        self._thread.start()
+        # A thread starts once; with later work it goes on.
+        if not self._thread.is_alive():
+            self._thread.start()
 
     def close(self) -> None:
         """Stop watching; the daemons go on. Idempotent."""
@@ -92,7 +94,8 @@ class NetworkEngine:
     def _run(self) -> None:
         while (work := self._take_work()) is not None:
             with mark_busy(6 * _START_SECONDS):
-                self._tell(self._stop() if work.want == "stop" else self._start(work))
+                report = self._stop() if work.want == "stop" else self._start(work)
+                self._tell(work, report)
             self._thread.mark_well()
 
     def _take_work(self) -> NetworkEngineWork | None:
@@ -103,10 +106,11 @@ class NetworkEngine:
                 self._news.wait(_LOOK_SECONDS if is_watching else None)
             return None if self._is_closing else self._work
 
-    def _tell(self, report: NetworkEngineReport) -> None:
+    def _tell(self, work: NetworkEngineWork, report: NetworkEngineReport) -> None:
         with self._news:
             is_news = report != self._last
-            self._last = report
+            # Work that came meanwhile is carried out whole, as if nothing had been done.
+            self._last = report if self._work is work else None
         if is_news:
             self._report(report)
 
