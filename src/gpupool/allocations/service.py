@@ -40,6 +40,7 @@ from gpupool.model.suspension import USUAL_IDLE_RULES, IdleSuspensionRules
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.forwarding.service import PortForwardService
+from gpupool.network.lines.service import LineService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
 from gpupool.network.security.service import SecurityGroupService
@@ -100,6 +101,7 @@ class Allocations:
         self.network_reaches = ReachService(store, self.networks.find_network)
         self.load_balancers = LoadBalancerService(store, self.networks.find_network)
         self.port_forwards = PortForwardService(store, self.networks.find_network)
+        self.network_lines = LineService(store, self.networks.find_network)
         self.network_engine = NetworkEngineService(store, owner_uid, list_agents)
         self.agents = AgentService(
             store,

@@ -15,6 +15,9 @@ from gpupool.base.errors import NetworkingUnavailable, StillInUse
 from gpupool.base.health import CheckFinding, fail, warn, well
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
 from gpupool.network.forwarding.reading import read_forward_work
+from gpupool.network.lines.opening import change_opening, parse_vlans
+from gpupool.network.lines.reading import read_line_work
+from gpupool.network.lines.reports import apply_line_reports, end_lines
 from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports, networks
 from gpupool.store.database import Store, WriteTransaction
@@ -55,12 +58,14 @@ class NetworkEngineService:
 
         Raises:
             NetworkingUnavailable: the pool does not run as root, or has several machines.
-            BadAddress: the ports for tenants are no range of ports.
-            StillInUse: ports that would be taken from tenants are forwarded.
+            BadAddress: the ports or VLANs for tenants are no range of them.
+            StillInUse: what would be taken from tenants is used.
         """
         ports = None if body is None else body.forward_ports
         if ports:
             parse_ports(ports)
+        if body is not None and body.line_vlans:
+            parse_vlans(body.line_vlans)
         if self._owner_uid != 0:
             raise NetworkingUnavailable(
                 f"networks need a pool of root; this one runs as uid {self._owner_uid}",
@@ -70,7 +75,7 @@ class NetworkEngineService:
             row = _read_row(write.connection)
             agent = self._find_agent(write.connection)
             if row is None or row.state in ("failed", "stopping"):
-                opened = write.execute(sa.select(network_engine.c.forward_ports)).scalar()
+                before = write.execute(sa.select(network_engine)).one_or_none()
                 write.execute(network_engine.delete())
                 write.insert(
                     network_engine,
@@ -80,13 +85,19 @@ class NetworkEngineService:
                     reason="",
                     northbound="",
                     work_seq=write.touch_ledger(),
-                    forward_ports=opened or "",
+                    forward_ports="" if before is None else before.forward_ports,
+                    line_interface="" if before is None else before.line_interface,
+                    line_vlans="" if before is None else before.line_vlans,
                 )
                 write.event("network.enabled", agent)
                 write.announce(("node", agent), "network-engine")
             if ports is not None:
                 refuse_closed_ports(write.connection, ports)
                 write.execute(network_engine.update().values(forward_ports=ports))
+            if body is not None:
+                row = _read_row(write.connection)
+                if change_opening(write, row, body.line_interface, body.line_vlans):
+                    renew_uplink(write)
             out = _describe(write.connection)
             write.answer(200, out.model_dump(mode="json"))
         return out
@@ -141,6 +152,8 @@ class NetworkEngineService:
             want=want,
             uplink=_has_gateways(connection),
             forwards=read_forward_work(connection, read_uplink(connection)),
+            line_interface=row.line_interface,
+            lines=read_line_work(connection),
         )
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
@@ -151,13 +164,15 @@ class NetworkEngineService:
                 return
             if row.state == "stopping":
                 if report.state == "stopped":
-                    # The row stays for the ports that an admin has opened.
+                    # The row stays for what an admin has opened.
                     write.execute(network_engine.update().values(state="off", uplink=""))
+                    end_lines(write)
                     write.event("network.stopped", agent)
                     write.announce("network-engine")
                 return
             if report.state == "stopped":
                 return
+            apply_line_reports(write, report.lines)
             values = {
                 "state": report.state,
                 "reason": report.reason,
@@ -182,6 +197,8 @@ class NetworkEngineService:
         if engine.state == "failed":
             # The reason of a failed start has the packages that this machine lacks.
             return fail(f"the engine failed: {engine.reason}", "gpupool network status")
+        if engine.state == "ready" and engine.reason:
+            return warn(engine.reason, "gpupool network status")
         if engine.state == "ready":
             return well(f"ready; {engine.networks} networks, {engine.jobs} jobs in them")
         return warn(f"the engine is {engine.state}", "gpupool network status")
@@ -252,4 +269,6 @@ def _describe(connection: sa.Connection) -> NetworkEngineOut:
         networks=_count(connection, networks),
         jobs=_count(connection, network_ports),
         forward_ports="" if row is None else row.forward_ports,
+        line_interface="" if row is None else row.line_interface,
+        line_vlans="" if row is None else row.line_vlans,
     )

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 from gpupool.network.balancing.model import LoadBalancer
 from gpupool.network.forwarding.model import PortForward
+from gpupool.network.lines.model import Line
 from gpupool.network.security.model import SecurityGroup
 
 #: MTU inside a network whose packets are carried by Geneve over Ethernet with an MTU of 1500: OVN
@@ -132,6 +133,7 @@ class Network:
     groups: tuple[SecurityGroup, ...] = ()
     balancers: tuple[LoadBalancer, ...] = ()
     forwards: tuple[PortForward, ...] = ()
+    lines: tuple[Line, ...] = ()
 
 
 def make_dns_name(job: str, array: str | None = None) -> str:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from gpupool.network.addresses import find_gateway
 from gpupool.network.balancing.reading import read_balancers
 from gpupool.network.forwarding.reading import read_forwards
+from gpupool.network.lines.reading import read_lines
 from gpupool.network.model import Network, PeeringEnd, Port, Subnet, make_gateway
 from gpupool.network.security.reading import read_groups, read_members
 from gpupool.network.tables import (
@@ -59,6 +60,7 @@ def read_networks(
     groups = read_groups(connection, None if keys is None else ids)
     balancers = read_balancers(connection, None if keys is None else ids)
     forwards = read_forwards(connection, None if keys is None else ids)
+    lines = read_lines(connection, None if keys is None else ids)
     uplink = read_uplink(connection)
     found = dict[str, Network]()
     for row in rows:
@@ -75,6 +77,7 @@ def read_networks(
             tuple(groups[row.id]),
             tuple(balancers[row.id]),
             tuple(forwards[row.id]),
+            tuple(lines[row.id]),
         )
     return found
 

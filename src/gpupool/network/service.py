@@ -22,6 +22,7 @@ from gpupool.network.balancing.service import delete_balancers, renew_probes
 from gpupool.network.engine_service import renew_uplink, require_ready
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
+from gpupool.network.lines.service import delete_lines, note_subnet
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.security.membership import delete_groups
@@ -116,6 +117,7 @@ class NetworkService:
             subnet = _insert_subnet(write, row.id, body)
             peered = list_peered_prefixes(write.connection, row)
             check_overlap(subnet, (prefix for _, prefix in peered), "a peered network")
+            note_subnet(write, row, subnet)
             renew_probes(write, row.id)
             out = describe_networks(write.connection, [row])[0]
             data = {"network": row.public_id, "cidr": str(subnet)}
@@ -145,6 +147,7 @@ class NetworkService:
                 )
             self._refuse_used_subnet(write.connection, row, found)
             write.execute(subnets.delete().where(subnets.c.id == found.id))
+            note_subnet(write, row)
             data = {"network": row.public_id, "cidr": found.cidr}
             write.event("network.subnet_deleted", row.name, tenant_id=row.tenant_id, data=data)
             _announce_with_peers(write, row)
@@ -164,6 +167,7 @@ class NetworkService:
             delete_peerings(write, row)
             delete_groups(write, row.id)
             delete_balancers(write, row.id)
+            delete_lines(write, row)
             write.execute(port_forwards.delete().where(port_forwards.c.network_id == row.id))
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))
             write.execute(networks.delete().where(networks.c.id == row.id))

@@ -24,6 +24,7 @@ from gpupool.metering.cluster_routes import router as cluster_router
 from gpupool.metering.routes import router as metering_router
 from gpupool.network.balancing.routes import router as balancing_router
 from gpupool.network.forwarding.routes import router as forwarding_router
+from gpupool.network.lines.routes import router as line_router
 from gpupool.network.routes import router as network_router
 from gpupool.network.security.routes import router as security_router
 from gpupool.server import routes
@@ -67,6 +68,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(security_router),
     RouterMount(balancing_router),
     RouterMount(forwarding_router),
+    RouterMount(line_router),
     RouterMount(cluster_router),
     RouterMount(planning_router),
     RouterMount(reservation_router),

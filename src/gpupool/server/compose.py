@@ -87,6 +87,7 @@ def compose_services(
         allocations.security_groups,
         allocations.load_balancers,
         allocations.port_forwards,
+        allocations.network_lines,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

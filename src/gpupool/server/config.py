@@ -13,6 +13,7 @@ from gpupool.metering.service import MeteringService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.forwarding.service import PortForwardService
+from gpupool.network.lines.service import LineService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
 from gpupool.network.reconciler import NetworkReconciler
@@ -55,6 +56,7 @@ class ServiceSet:
     security_groups: SecurityGroupService
     load_balancers: LoadBalancerService
     port_forwards: PortForwardService
+    network_lines: LineService
     network_engine: NetworkEngineService
     network_reconciler: NetworkReconciler
     logs: JobLogs | None = None

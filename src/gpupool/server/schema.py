@@ -10,6 +10,7 @@ from gpupool.metering import tables as _metering
 from gpupool.network import tables as _networks
 from gpupool.network.balancing import tables as _balancing
 from gpupool.network.forwarding import tables as _forwarding
+from gpupool.network.lines import tables as _lines
 from gpupool.network.security import tables as _security
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
@@ -20,6 +21,7 @@ ROOMS = (
     _security,
     _balancing,
     _forwarding,
+    _lines,
     _fleet,
     _metering,
     _allocations,

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from gpupool.wire.common import Name, WireModel
+from gpupool.wire.lines import LineReport, LineWork
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
 
@@ -121,6 +122,8 @@ class NetworkEngineOut(WireModel):
     networks: int = 0
     jobs: int = Field(0, description="jobs in networks now")
     forward_ports: str = Field("", description="ports of its machine for tenants; empty: none")
+    line_interface: str = Field("", description="its interface for dedicated lines; empty: none")
+    line_vlans: str = Field("", description="VLANs on it for tenants, as 200-299; empty: none")
 
 
 class NetworkEngineIn(WireModel):
@@ -131,6 +134,17 @@ class NetworkEngineIn(WireModel):
         pattern=r"^([0-9]{1,5}-[0-9]{1,5})?$",
         description="ports of the pool's machine that tenants may forward, as 30000-30099; "
         "empty: none",
+    )
+    line_interface: str | None = Field(
+        None,
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,14})?$",
+        description="interface of the pool's machine for dedicated lines, which becomes the "
+        "pool's alone; empty: none",
+    )
+    line_vlans: str | None = Field(
+        None,
+        pattern=r"^([0-9]{1,4}(-[0-9]{1,4})?)?$",
+        description="VLANs of that interface that tenants may take, as 200-299; empty: none",
     )
 
 
@@ -148,6 +162,8 @@ class NetworkEngineWork(WireModel):
     want: Literal["run", "stop"]
     uplink: bool = Field(False, description="some network has a gateway")
     forwards: list[ForwardWork] = Field(default_factory=list)
+    line_interface: str = ""
+    lines: list[LineWork] = Field(default_factory=list)
 
 
 class NetworkEngineReport(WireModel):
@@ -157,6 +173,7 @@ class NetworkEngineReport(WireModel):
     reason: str = Field("", max_length=400)
     northbound: str = Field("", max_length=200)
     uplink: str = Field("", max_length=18, description="its prefix, where one is set up")
+    lines: list[LineReport] = Field(default_factory=list)
 
 
 class PortWork(WireModel):

@@ -15,11 +15,14 @@ from typing import Final
 
 from gpupool.mechanisms.contract import HelperProcess
 from gpupool.network.gateway_rows import CHASSIS, PHYSICAL_NETWORK
+from gpupool.network.lines.rows import LINE_NETWORK
 
 #: The bridge that jobs are plugged into: an interface of the switch's namespace.
 BRIDGE: Final = "br-int"
 #: The bridge that the cable to this machine is plugged into.
 UPLINK_BRIDGE: Final = "br-uplink"
+#: The bridge that the interface for dedicated lines is plugged into.
+LINE_BRIDGE: Final = "br-lines"
 #: Where iproute2 finds namespaces, so `ip netns` shows them to admins.
 NAMESPACES: Final = Path("/run/netns")
 
@@ -144,7 +147,7 @@ def make_switch_settings(files: EngineFiles, datapath: str) -> dict[str, str]:
         "ovn-encap-type": "geneve",
         "ovn-encap-ip": "127.0.0.1",
         "ovn-monitor-all": "true",
-        "ovn-bridge-mappings": f"{PHYSICAL_NETWORK}:{UPLINK_BRIDGE}",
+        "ovn-bridge-mappings": f"{PHYSICAL_NETWORK}:{UPLINK_BRIDGE},{LINE_NETWORK}:{LINE_BRIDGE}",
     }
 
 

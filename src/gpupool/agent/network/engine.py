@@ -18,6 +18,7 @@ from typing import Final
 
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.network.daemons import (
+    UPLINK_BRIDGE,
     EngineFiles,
     find_datapath,
     find_missing_programs,
@@ -27,6 +28,7 @@ from gpupool.agent.network.daemons import (
     locate_engine,
     make_switch_settings,
 )
+from gpupool.agent.network.lines import LineSpeakers
 from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, remove_namespace
 from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.agent.network.uplink import INNER, Uplink
@@ -35,6 +37,7 @@ from gpupool.base.durable import make_directory_durably
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
+from gpupool.wire.lines import LineReport
 from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
 
 #: What the helpers' records name as their user.
@@ -62,6 +65,7 @@ class NetworkEngine:
         self._files = locate_engine(root)
         self._root = root
         self._helpers = _make_helpers(root, owner_uid)
+        self._lines = LineSpeakers(self._files, root, self._helpers)
         self._report = report
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
@@ -118,7 +122,7 @@ class NetworkEngine:
         """Start what does not run, and say how it is. Idempotent."""
         done = self._last
         if done is not None and done.state == "ready":
-            return self._watch(done)
+            return self._watch(done, work)
         try:
             self._check_machine()
             self._create_databases()
@@ -156,17 +160,27 @@ class NetworkEngine:
             subprocess.run(arguments, check=True, capture_output=True, timeout=_START_SECONDS)
             temporary.rename(file)
 
-    def _watch(self, done: NetworkEngineReport) -> NetworkEngineReport:
+    def _watch(self, done: NetworkEngineReport, work: NetworkEngineWork) -> NetworkEngineReport:
         """Start daemons that have ended; their settings are in their databases."""
         try:
             helpers = (*list_database_servers(self._files), *list_workers(self._files))
             self._helpers.start(_USER, helpers)
         except (SupervisorError, OSError) as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
-        return done
+        return done.model_copy(update={"lines": self._follow_lines(work)})
+
+    def _follow_lines(self, work: NetworkEngineWork) -> list[LineReport]:
+        # Only of an engine that was reported: the server writes the lines' rows from then on.
+        if not work.lines or not work.line_interface:
+            return []
+        ports = open_ports(self._files)
+        try:
+            return self._lines.follow(ports, work)
+        finally:
+            ports.close()
 
     def _start_daemons(self, work: NetworkEngineWork) -> tuple[str, str]:
-        """Start the daemons; return the prefix of the uplink, and why there is none."""
+        """Start the daemons; return the prefix of the uplink, and what gateways or lines wait for."""
         self._helpers.start(_USER, list_database_servers(self._files))
         ports = open_ports(self._files)
         try:
@@ -177,7 +191,11 @@ class NetworkEngine:
                     f"the switch did not make its bridge within {_START_SECONDS:g} s",
                     hint=f"see the logs below {self._root / 'daemons'}",
                 )
-            return self._set_up_uplink(ports, work) if work.uplink else self._remove_uplink(ports)
+            uplink, reason = (
+                self._set_up_uplink(ports, work) if work.uplink else self._remove_uplink(ports)
+            )
+            waits = (reason, self._lines.prepare(ports, work))
+            return uplink, "; ".join(filter(None, waits))
         finally:
             ports.close()
 
@@ -187,11 +205,11 @@ class NetworkEngine:
         except NetworkingUnavailable as error:
             # Networks without a gateway do not need it.
             return "", f"gateways wait: {error.message}; {error.hint}"
-        ports.add_uplink(INNER, find_datapath())
+        ports.add_bridge(UPLINK_BRIDGE, INNER, find_datapath())
         return str(prefix), ""
 
     def _remove_uplink(self, ports: SwitchPorts) -> tuple[str, str]:
-        ports.remove_uplink()
+        ports.remove_bridge(UPLINK_BRIDGE)
         Uplink(self._files, self._root).remove()
         return "", ""
 
@@ -219,7 +237,12 @@ def end_engine(root: Path, helpers: HelperProcesses) -> None:
     namespaces = JobNamespaces(files)
     for port in namespaces.list_ports():
         namespaces.remove(port)
+    lines = LineSpeakers(files, root, helpers)
+    lines.end()
+    # Also of speakers whose namespace is gone.
+    helpers.release_unknown({_USER})
     helpers.release(_USER)
+    lines.release_interface()
     Uplink(files, root).remove()
     # With the interfaces that a switch in user space leaves when it ends.
     remove_namespace(files.namespace)

@@ -42,8 +42,9 @@ class JobNetwork:
 
 
 def name_interface(port: str) -> str:
-    """Return the name of this machine's end of a job's cable: 12 characters."""
-    return port.replace("n-", "gp", 1)
+    """Return the name of this machine's end of the cable of a job or a line: 12 characters."""
+    kind, _, rest = port.partition("-")
+    return {"n": "gp", "l": "gl"}[kind] + rest
 
 
 class JobNamespaces:
@@ -53,9 +54,14 @@ class JobNamespaces:
     own.
     """
 
-    def __init__(self, files: EngineFiles) -> None:
+    def __init__(self, files: EngineFiles, separator: str = "-") -> None:
+        """Make the set.
+
+        Args:
+            separator: stands behind the engine's mark; tells sets of one engine apart.
+        """
         self._switch = files.namespace
-        self._prefix = f"{files.namespace.name}-"
+        self._prefix = f"{files.namespace.name}{separator}"
 
     def create(self, work: PortWork) -> JobNetwork:
         """Make the namespace of a port with its address.
@@ -63,7 +69,7 @@ class JobNamespaces:
         Idempotent; undoes first what a killed agent left half made.
         """
         library = import_pyroute2()
-        network = JobNetwork(self._locate(work.id), name_interface(work.id))
+        network = JobNetwork(self.locate(work.id), name_interface(work.id))
         if self._is_complete(library, network, work):
             return network
         self.remove(work.id)
@@ -87,7 +93,7 @@ class JobNamespaces:
             with enter_namespace(self._switch), import_pyroute2().IPRoute() as switch:
                 for index in switch.link_lookup(ifname=name_interface(port)):
                     switch.link("del", index=index)
-        remove_namespace(self._locate(port))
+        remove_namespace(self.locate(port))
 
     def list_ports(self) -> list[str]:
         """List the ports that have a namespace."""
@@ -97,7 +103,8 @@ class JobNamespaces:
         ours = (name for name in names if name.startswith(self._prefix))
         return sorted(name.removeprefix(self._prefix) for name in ours)
 
-    def _locate(self, port: str) -> Path:
+    def locate(self, port: str) -> Path:
+        """Return the path of the namespace of a port."""
         return NAMESPACES / f"{self._prefix}{port}"
 
     def _is_complete(self, library: Any, network: JobNetwork, work: PortWork) -> bool:

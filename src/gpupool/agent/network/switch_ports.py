@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
-from gpupool.agent.network.daemons import BRIDGE, UPLINK_BRIDGE
+from gpupool.agent.network.daemons import BRIDGE
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.ovn.session import OvsdbSession
 
@@ -53,24 +53,24 @@ class SwitchPorts:
         with self._lock:
             return self._session.wait_for(lambda: self._find_bridge() is not None, seconds)
 
-    def add_uplink(self, interface: str, datapath: str) -> None:
-        """Make the bridge of the uplink with that interface in it. Idempotent."""
+    def add_bridge(self, name: str, interface: str, datapath: str) -> None:
+        """Make a bridge to what lies outside with that interface in it. Idempotent."""
 
         def write(transaction: Any) -> None:
-            if self._find("Bridge", UPLINK_BRIDGE) is not None:
+            if self._find("Bridge", name) is not None:
                 return
             bridge = transaction.insert(self._session.get_table("Bridge"))
-            bridge.name = UPLINK_BRIDGE
+            bridge.name = name
             bridge.datapath_type = datapath
             bridge.fail_mode = ["standalone"]
             ports = []
             # The first is the bridge's own port, as ovs-vsctl(8) makes it.
-            for name, kind in ((UPLINK_BRIDGE, "internal"), (interface, "")):
+            for port, kind in ((name, "internal"), (interface, "")):
                 plug = transaction.insert(self._session.get_table("Interface"))
-                plug.name = name
+                plug.name = port
                 plug.type = kind
                 row = transaction.insert(self._session.get_table("Port"))
-                row.name = name
+                row.name = port
                 row.interfaces = [plug]
                 ports.append(row)
             bridge.ports = ports
@@ -80,11 +80,11 @@ class SwitchPorts:
             self._session.refresh()
             self._session.commit(write)
 
-    def remove_uplink(self) -> None:
-        """Remove the bridge of the uplink. Does nothing where there is none."""
+    def remove_bridge(self, name: str) -> None:
+        """Remove a bridge to what lies outside. Does nothing where there is none."""
 
         def write(_transaction: Any) -> None:
-            bridge = self._find("Bridge", UPLINK_BRIDGE)
+            bridge = self._find("Bridge", name)
             if bridge is not None:
                 self._find_root().delvalue("bridges", bridge)
                 bridge.delete()

@@ -15,6 +15,7 @@ from gpupool.cli.network.default import register_default, set_default
 from gpupool.cli.network.forwards import FORWARD_VERBS, register_forwards
 from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
 from gpupool.cli.network.groups import GROUP_VERBS, register_groups
+from gpupool.cli.network.lines import LINE_VERBS, register_lines
 from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
 from gpupool.cli.network.why import register_why, show_reach
 from gpupool.terminal.confirm import confirm_plan
@@ -57,6 +58,7 @@ def register(parser: CommandParser) -> None:
     register_balancers(parser)
     register_default(parser)
     register_forwards(parser)
+    register_lines(parser)
     register_why(parser)
 
 
@@ -66,6 +68,16 @@ def _register_engine(parser: CommandParser) -> None:
         "--forward-ports",
         metavar="FIRST-LAST",
         help="ports of the machine that tenants may forward to their jobs (default: none)",
+    )
+    enable.add_argument(
+        "--line-interface",
+        metavar="IFACE",
+        help="interface of the machine for dedicated lines, used for nothing else (empty: none)",
+    )
+    enable.add_argument(
+        "--line-vlans",
+        metavar="FIRST-LAST",
+        help="VLANs of it that tenants may take for lines (default: none)",
     )
     add_output(enable, OBJECT_FORMATS)
     disable = parser.add_verb("disable", "end the engine and remove all of it (admins)")
@@ -121,7 +133,11 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _enable_engine(options: argparse.Namespace, context: CommandContext) -> int:
-    body = {"forward_ports": options.forward_ports}
+    body = {
+        "forward_ports": options.forward_ports,
+        "line_interface": options.line_interface,
+        "line_vlans": options.line_vlans,
+    }
     engine = context.api.request("PUT", "network-engine", body)
     engine = _follow_engine(context, engine, {"starting"})
     _print_engine(engine, options.output)
@@ -171,6 +187,8 @@ def _print_engine(engine: dict[str, Any], output: str) -> None:
         ("networks", engine["networks"]),
         ("jobs in them", engine["jobs"]),
         ("ports for tenants", engine["forward_ports"] or None),
+        ("interface for lines", engine["line_interface"] or None),
+        ("VLANs for tenants", engine["line_vlans"] or None),
     ]
     sys.stdout.write(format_pairs([fact for fact in facts if fact[1] is not None]) + "\n")
 
@@ -315,5 +333,6 @@ _VERBS = {
     **BALANCER_VERBS,
     "default": set_default,
     **FORWARD_VERBS,
+    **LINE_VERBS,
     "why": show_reach,
 }
