@@ -165,9 +165,10 @@ class NetworkEngine:
         try:
             helpers = (*list_database_servers(self._files), *list_workers(self._files))
             self._helpers.start(_USER, helpers)
-        except (SupervisorError, OSError) as error:
+            lines = self._follow_lines(work)
+        except (NetworkingUnavailable, SupervisorError, OSError) as error:
             return NetworkEngineReport(state="failed", reason=str(error)[:400])
-        return done.model_copy(update={"lines": self._follow_lines(work)})
+        return done.model_copy(update={"lines": lines})
 
     def _follow_lines(self, work: NetworkEngineWork) -> list[LineReport]:
         # Only of an engine that was reported: the server writes the lines' rows from then on.

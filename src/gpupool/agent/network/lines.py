@@ -89,11 +89,20 @@ class LineSpeakers:
     def follow(self, ports: SwitchPorts, work: NetworkEngineWork) -> list[LineReport]:
         """Start the speakers that do not run, and report how each session is. Idempotent."""
         reports = list[LineReport]()
+        if not self._interface.has_interface(work.line_interface):
+            reason = f"interface {work.line_interface} is not there: gpupool network status"
+            return [LineReport(id=line.id, state="down", reason=reason) for line in work.lines]
         for line in work.lines:
             try:
                 self._start(ports, line)
                 reports.append(self._look(line))
-            except (NetworkingUnavailable, SupervisorError, OSError, ValueError) as error:
+            except (
+                NetworkingUnavailable,
+                SupervisorError,
+                OSError,
+                ValueError,
+                LookupError,
+            ) as error:
                 reports.append(LineReport(id=line.id, state="starting", reason=str(error)[:400]))
         return reports
 

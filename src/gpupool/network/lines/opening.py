@@ -57,7 +57,8 @@ def change_opening(
     if vlans is not None:
         values["line_vlans"] = vlans
     write.execute(network_engine.update().values(**values))
-    return bool(chosen != row.line_interface)
+    # Also the same interface again: its agent may lack a package no more.
+    return interface is not None
 
 
 def read_opening(connection: sa.Connection) -> tuple[str, range]:

@@ -8,6 +8,7 @@ from ipaddress import IPv4Network
 from gpupool.network.lines.model import Line
 from gpupool.network.model import Network, make_gateway
 from gpupool.network.northbound import compile_network
+from gpupool.network.reachability import Traffic, decide_reach
 from gpupool.network.rows import NorthboundRow
 from tests.support.dedicated_lines import KEY, make_line
 from tests.unit.network.networks import make_network
@@ -72,3 +73,11 @@ def test_a_smaller_mtu_of_the_line_is_the_router_ports() -> None:
     port = f"line-router-port/{KEY}"
     assert compile_rows(make_line(mtu=1500))[port].columns["options"] == {}
     assert compile_rows(make_line(mtu=1400))[port].columns["options"] == {"gateway_mtu": "1400"}
+
+
+def test_a_job_reaches_learned_prefixes_over_the_line_and_no_others() -> None:
+    network = replace(make_network(1, 1), lines=(learn(make_line(), "172.20.1.0/24"),))
+    (job,) = network.ports
+    over = decide_reach(network, job, "172.20.1.9", Traffic("tcp", 80))
+    assert (over.is_reached, over.object) == (None, f"dedicated line {KEY}")
+    assert decide_reach(network, job, "172.20.2.9", Traffic("tcp", 80)).is_reached is False

@@ -125,6 +125,10 @@ def test_what_is_open_for_lines_outlives_an_engine_that_is_disabled(
 ) -> None:
     made = create(house)
     report(house, made, learned=["172.20.0.0/16"])
+    before = house.allocations.agents.read_work("node-1", 0).cursor
+    # The same again, as after the installation of a package, reaches the agent.
+    open_vlans(house, "200-210")
+    assert house.allocations.agents.read_work("node-1", before).network is not None
     house.allocations.network_engine.disable()
     house.tell_engine("stopped")
     shown = lines.get_line(house.admin, "lab", made.id)
