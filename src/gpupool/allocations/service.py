@@ -44,6 +44,7 @@ from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.firewall.service import FirewallService
 from gpupool.network.forwarding.service import PortForwardService
 from gpupool.network.limiting.service import BandwidthLimitService
+from gpupool.network.lines.service import LineService
 from gpupool.network.naming.service import DnsRecordService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
@@ -116,6 +117,7 @@ class Allocations:
         self.network_verifications = NetworkVerificationService(
             store, self.networks.find_network, self.network_engine.read_northbound
         )
+        self.network_lines = LineService(store, self.networks.find_network)
         self.agents = AgentService(
             store,
             fleet,

@@ -18,16 +18,20 @@ from gpupool.base.errors import NetworkingUnavailable, StillInUse
 from gpupool.base.health import CheckFinding, fail, warn, well
 from gpupool.network.balancing.proxy_reading import read_proxy_work
 from gpupool.network.balancing.proxy_states import ProxyStates
+from gpupool.network.engine_row import apply_centre_report, read_engine_row, renew_work
 from gpupool.network.firewall.reading import read_firewall_work
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
 from gpupool.network.forwarding.reading import read_forward_work
 from gpupool.network.limiting.reading import read_limit_work
 from gpupool.network.limiting.readings import merge_readings
+from gpupool.network.lines.opening import change_opening, parse_vlans
+from gpupool.network.lines.reading import read_line_work
+from gpupool.network.lines.reports import apply_line_reports, end_lines
 from gpupool.network.machines import service as machines
 from gpupool.network.machines.views import count_rows, describe_engine, describe_waiting
 from gpupool.network.ovn.credentials import show_certificate
 from gpupool.network.reading import read_uplink
-from gpupool.network.tables import network_engine, network_ports, networks
+from gpupool.network.tables import network_engine, network_ports
 from gpupool.network.verification.work import apply_verification, read_verification_work
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.networks import (
@@ -82,23 +86,25 @@ class NetworkEngineService:
 
         Raises:
             NetworkingUnavailable: the pool does not run as root, or has no such machine.
-            BadAddress: the ports for tenants are no range of ports.
-            StillInUse: ports that would be taken from tenants are forwarded.
+            BadAddress: the ports or VLANs for tenants are no range of them.
+            StillInUse: what would be taken from tenants is used.
         """
         ports = None if body is None else body.forward_ports
         if ports:
             parse_ports(ports)
+        if body is not None and body.line_vlans:
+            parse_vlans(body.line_vlans)
         if self._owner_uid != 0:
             raise NetworkingUnavailable(
                 f"networks need a pool of root; this one runs as uid {self._owner_uid}",
                 hint="an admin starts one: sudo gpupool up",
             )
         with self._store.write() as write:
-            row = _read_row(write.connection)
+            row = read_engine_row(write.connection)
             agent = self._choose_centre(write.connection, row, None if body is None else body.node)
             is_other = row is not None and row.agent != agent
             if row is None or row.state in ("failed", "stopping") or is_other:
-                opened = write.execute(sa.select(network_engine.c.forward_ports)).scalar()
+                before = write.execute(sa.select(network_engine)).one_or_none()
                 write.execute(network_engine.delete())
                 write.insert(
                     network_engine,
@@ -108,7 +114,9 @@ class NetworkEngineService:
                     reason="",
                     northbound="",
                     work_seq=write.touch_ledger(),
-                    forward_ports=opened or "",
+                    forward_ports="" if before is None else before.forward_ports,
+                    line_interface="" if before is None else before.line_interface,
+                    line_vlans="" if before is None else before.line_vlans,
                 )
                 write.event("network.enabled", agent)
                 machines.begin_start(write)
@@ -118,6 +126,10 @@ class NetworkEngineService:
             if ports is not None:
                 refuse_closed_ports(write.connection, ports)
                 write.execute(network_engine.update().values(forward_ports=ports))
+            if body is not None:
+                row = read_engine_row(write.connection)
+                if change_opening(write, row, body.line_interface, body.line_vlans):
+                    renew_work(write)
             out = self._describe(write.connection)
             write.answer(200, out.model_dump(mode="json"))
         return out
@@ -138,7 +150,7 @@ class NetworkEngineService:
     def admit_agent(self, agent: str) -> None:
         """Make a machine part of an engine that is enabled, and renew what is due. Idempotent."""
         with self._store.read() as connection:
-            row = _read_row(connection)
+            row = read_engine_row(connection)
             is_wanted = row is not None and row.state != "stopping"
             if not is_wanted or agent not in self._find_agents(connection):
                 return
@@ -167,7 +179,7 @@ class NetworkEngineService:
             StillInUse: jobs are in networks.
         """
         with self._store.write() as write:
-            row = _read_row(write.connection)
+            row = read_engine_row(write.connection)
             count = count_rows(write.connection, network_ports)
             if count:
                 raise StillInUse(
@@ -196,7 +208,7 @@ class NetworkEngineService:
         machine = machines.find_machine(connection, agent)
         if machine is None or machine.work_seq <= after:
             return after, None
-        row = _read_row(connection)
+        row = read_engine_row(connection)
         if row is None or machine.state == "stopping":
             return machine.work_seq, NetworkEngineWork(want="stop")
         if row.state == "stopping":
@@ -224,6 +236,8 @@ class NetworkEngineService:
             forwards=read_forward_work(connection, uplink),
             firewall=read_firewall_work(connection, uplink),
             proxies=read_proxy_work(connection),
+            line_interface=row.line_interface,
+            lines=read_line_work(connection),
             verification=read_verification_work(connection),
             **shared,
         )
@@ -231,7 +245,7 @@ class NetworkEngineService:
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
         """Apply what an agent says of the engine. Idempotent."""
         with self._store.write() as write:
-            row = _read_row(write.connection)
+            row = read_engine_row(write.connection)
             if row is None or row.state == "stopping":
                 if report.state == "stopped":
                     machines.forget_machine(write, agent)
@@ -252,10 +266,11 @@ class NetworkEngineService:
                 return
             self.proxies.replace(report.proxies, report.missing_proxy)
             self._relay_socket = report.relay_socket
+            apply_line_reports(write, report.lines)
             if before is not None and before.southbound != report.southbound:
                 others = [one.agent for one in machines.read_machines(write.connection)]
                 machines.announce_machines(write, [other for other in others if other != agent])
-            _apply_centre(write, row, report)
+            apply_centre_report(write, row, report)
 
     def _settle_end(self, write: WriteTransaction) -> None:
         """Let the centre end after its members, and switch the engine off after it.
@@ -263,13 +278,14 @@ class NetworkEngineService:
         So members remove their rows from databases that still answer. A silent machine is not
         waited for.
         """
-        row = _read_row(write.connection)
+        row = read_engine_row(write.connection)
         if row is None or row.state != "stopping":
             return
         if machines.has_more_to_end(write, row.agent, self._is_silent):
             return
-        # The row stays for the ports that an admin has opened.
+        # The row stays for what an admin has opened.
         write.execute(network_engine.update().values(state="off", uplink=""))
+        end_lines(write)
         write.event("network.stopped", row.agent)
         write.announce("network-engine")
 
@@ -284,6 +300,8 @@ class NetworkEngineService:
         waiting = [one for one in engine.machines if one.state != "ready"]
         if engine.state == "ready" and waiting:
             return warn(describe_waiting(engine.machines, waiting), "gpupool network status")
+        if engine.state == "ready" and engine.reason:
+            return warn(engine.reason, "gpupool network status")
         if engine.state == "ready":
             return well(f"ready; {engine.networks} networks, {engine.jobs} jobs in them")
         return warn(f"the engine is {engine.state}", "gpupool network status")
@@ -294,7 +312,7 @@ class NetworkEngineService:
         A centre elsewhere is reached over TLS, with a certificate that is shown from then on.
         """
         with self._store.read() as connection:
-            row = _read_row(connection)
+            row = read_engine_row(connection)
             if row is None or row.state != "ready":
                 return None
             centre = machines.find_machine(connection, row.agent)
@@ -306,68 +324,4 @@ class NetworkEngineService:
         return str(centre.northbound)
 
     def _describe(self, connection: sa.Connection) -> NetworkEngineOut:
-        return describe_engine(connection, _read_row(connection), self._is_silent)
-
-
-def _apply_centre(write: WriteTransaction, row: Any, report: NetworkEngineReport) -> None:
-    """Apply what the centre says to the engine's own row."""
-    values = {
-        "state": report.state,
-        "reason": report.reason,
-        "northbound": report.northbound,
-        "uplink": report.uplink,
-    }
-    if all(getattr(row, name) == value for name, value in values.items()):
-        return
-    write.execute(network_engine.update().values(**values))
-    if row.uplink != report.uplink:
-        _announce_gateways(write)
-        # The agent learns of the forwards once the addresses of gateways are known.
-        renew_work(write)
-    write.announce("network-engine")
-
-
-def renew_work(write: WriteTransaction) -> None:
-    """Give the engine's agent its work again, since some of it changed. In the caller's transaction."""
-    row = _read_row(write.connection)
-    if row is not None:
-        machines.announce_machines(write, [row.agent])
-
-
-def renew_machines(write: WriteTransaction) -> None:
-    """Give the agents of all machines of the engine their work again. In the caller's transaction."""
-    if _read_row(write.connection) is not None:
-        machines.announce_machines(write)
-
-
-def read_open_ports(connection: sa.Connection) -> range:
-    """Read the ports of the pool's machine that are for tenants."""
-    row = _read_row(connection)
-    return parse_ports(row.forward_ports) if row is not None and row.forward_ports else range(0)
-
-
-def _announce_gateways(write: WriteTransaction) -> None:
-    """Announce the networks whose rows depend on the uplink."""
-    found = write.execute(sa.select(networks.c.id).where(networks.c.has_gateway)).scalars()
-    write.announce(*(("network", network_id) for network_id in found))
-
-
-def require_ready(connection: sa.Connection) -> None:
-    """Raise NetworkingUnavailable unless networks can take jobs now."""
-    row = _read_row(connection)
-    if row is None:
-        raise NetworkingUnavailable(
-            "networking is not enabled in this pool",
-            hint="an admin enables it: gpupool network enable",
-        )
-    if row.state != "ready":
-        reason = f": {row.reason}" if row.reason else ""
-        raise NetworkingUnavailable(
-            f"the engine of networks is {row.state}{reason}", hint="gpupool network status"
-        )
-
-
-def _read_row(connection: sa.Connection) -> Any:
-    """Return the row of an engine that is enabled, or on its way to be or not to be; else None."""
-    query = sa.select(network_engine).where(network_engine.c.state != "off")
-    return connection.execute(query).one_or_none()
+        return describe_engine(connection, read_engine_row(connection), self._is_silent)

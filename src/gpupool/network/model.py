@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv4Network
 from gpupool.network.balancing.model import LoadBalancer
 from gpupool.network.forwarding.model import PortForward
 from gpupool.network.limiting.model import UNLIMITED, Bandwidth
+from gpupool.network.lines.model import Line
 from gpupool.network.naming.model import DnsRecord
 from gpupool.network.security.model import SecurityGroup
 
@@ -144,6 +145,7 @@ class Network:
     balancers: tuple[LoadBalancer, ...] = ()
     forwards: tuple[PortForward, ...] = ()
     records: tuple[DnsRecord, ...] = ()
+    lines: tuple[Line, ...] = ()
 
 
 def make_domain(network: str) -> str:

@@ -20,6 +20,12 @@ from gpupool.network.gateway_rows import (
     list_nat_keys,
 )
 from gpupool.network.limiting.rows import compile_port_limit, key_port_limit
+from gpupool.network.lines.rows import (
+    compile_line,
+    key_line_policy,
+    key_line_port,
+    list_line_routes,
+)
 from gpupool.network.model import (
     LINK_PREFIX,
     Network,
@@ -77,6 +83,9 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
         rows += compile_group(group, inside, routers)
     if network.gateway is not None:
         rows += compile_gateway(network, network.gateway)
+    prefixes = [subnet.cidr for subnet in network.subnets]
+    for line in network.lines:
+        rows += compile_line(line, prefixes, network.mtu)
     return tuple(rows)
 
 
@@ -112,11 +121,14 @@ def _compile_router(network: Network) -> NorthboundRow:
         {
             "ports": _keys("router-port", (subnet.key for subnet in network.subnets))
             | frozenset(_key_end(end) for end in network.peerings)
-            | uplink,
+            | uplink
+            | frozenset(map(key_line_port, network.lines)),
             "static_routes": frozenset(
                 _key_route(end, prefix) for end in network.peerings for prefix in end.prefixes
             )
-            | default,
+            | default
+            | frozenset[str]().union(*map(list_line_routes, network.lines)),
+            "policies": frozenset(map(key_line_policy, network.lines)),
             "nat": list_nat_keys(network) | {key_resolver_nat(network)}
             if has_gateway
             else frozenset(),

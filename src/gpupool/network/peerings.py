@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken, OverlappingSubnets, UnknownNetwork, WrongState
 from gpupool.base.ids import is_id, new_id
 from gpupool.model.tenant import Principal
+from gpupool.network.lines.reading import list_line_prefixes
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.tables import network_peerings, networks, subnets
 from gpupool.store.database import Store, WriteTransaction
@@ -189,8 +190,9 @@ def _find_peering(connection: sa.Connection, network: Any, peering: str) -> Any:
 
 def _refuse_overlap(connection: sa.Connection, one: int, other: int) -> None:
     clashing = list[str]()
-    theirs = _read_prefixes(connection, other)
-    for prefix in _read_prefixes(connection, one):
+    # Neither network's packets for a dedicated line may go through the peering.
+    theirs = _read_prefixes(connection, other) + list_line_prefixes(connection, other)
+    for prefix in _read_prefixes(connection, one) + list_line_prefixes(connection, one):
         clashing += [f"{prefix} and {each}" for each in theirs if prefix.overlaps(each)]
     if clashing:
         raise OverlappingSubnets(

@@ -22,7 +22,7 @@ from gpupool.network.addresses import (
 )
 from gpupool.network.balancing.proxy_reading import has_proxies
 from gpupool.network.balancing.proxy_tables import http_balancers
-from gpupool.network.engine_service import renew_machines, renew_work
+from gpupool.network.engine_row import renew_machines, renew_work
 from gpupool.network.limiting.reading import read_limits
 from gpupool.network.model import make_domain, make_port_mac
 from gpupool.network.requested_addresses import find_subnet, read_requested

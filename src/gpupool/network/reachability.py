@@ -95,6 +95,14 @@ def _decide_address(network: Network, address: IPv4Address) -> Reach:
                 f"peering {end.key}",
                 f"packets to {address} go through the peering; security groups of the other owner decide there",
             )
+    for line in network.lines:
+        if any(address in prefix for prefix in (line.link, *line.list_routes())):
+            return Reach(
+                None,
+                f"dedicated line {line.key}",
+                f"packets to {address} go over the line of VLAN {line.vlan} to {line.peer}; what lies "
+                "behind it decides",
+            )
     if network.gateway is not None:
         return Reach(
             None,
@@ -105,7 +113,7 @@ def _decide_address(network: Network, address: IPv4Address) -> Reach:
     return Reach(
         False,
         f"network {network.name}",
-        f"{address} is outside of the network, which has no gateway and no peering to it",
+        f"{address} is outside of the network, which has no gateway, and no peering or dedicated line to it",
         f"gpupool network gateway-create {network.name}",
     )
 

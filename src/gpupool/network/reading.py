@@ -15,6 +15,7 @@ from gpupool.network.balancing.reading import read_balancers
 from gpupool.network.forwarding.reading import read_forwards
 from gpupool.network.limiting.model import NetworkLimits
 from gpupool.network.limiting.reading import read_limits
+from gpupool.network.lines.reading import read_lines
 from gpupool.network.model import (
     Gateway,
     Network,
@@ -70,6 +71,7 @@ def read_networks(
     balancers = read_balancers(connection, None if keys is None else ids)
     forwards = read_forwards(connection, None if keys is None else ids)
     records = read_records(connection, None if keys is None else ids)
+    lines = read_lines(connection, None if keys is None else ids)
     uplink = read_uplink(connection)
     found = dict[str, Network]()
     for row in rows:
@@ -87,6 +89,7 @@ def read_networks(
             tuple(balancers[row.id]),
             tuple(forwards[row.id]),
             tuple(records[row.id]),
+            tuple(lines[row.id]),
         )
     return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 #: A column's value: of a scalar, a set, or a map. Sets are sorted, so that equal means equal.
-Value = str | int | bool | tuple[str, ...] | Mapping[str, str] | Mapping[str, int]
+Value = str | int | bool | tuple[str, ...] | tuple[int, ...] | Mapping[str, str] | Mapping[str, int]
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from gpupool.model.tenant import Principal
 from gpupool.network.addresses import check_overlap, parse_cidr
 from gpupool.network.balancing.proxies import list_subnet_balancers
 from gpupool.network.balancing.service import delete_balancers, renew_probes
-from gpupool.network.engine_service import renew_work, require_ready
+from gpupool.network.engine_row import renew_work, require_ready
 from gpupool.network.firewall.tables import firewall_rules
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.limiting.tables import bandwidth_limits
+from gpupool.network.lines.service import delete_lines, note_subnet
 from gpupool.network.machines.service import check_mtu
 from gpupool.network.naming.service import delete_records
 from gpupool.network.peerings import delete_peerings, list_peered_prefixes
@@ -125,6 +126,7 @@ class NetworkService:
             subnet = _insert_subnet(write, row.id, body)
             peered = list_peered_prefixes(write.connection, row)
             check_overlap(subnet, (prefix for _, prefix in peered), "a peered network")
+            note_subnet(write, row, subnet)
             renew_probes(write, row.id)
             out = describe_networks(write.connection, [row])[0]
             data = {"network": row.public_id, "cidr": str(subnet)}
@@ -154,6 +156,7 @@ class NetworkService:
                 )
             self._refuse_used_subnet(write.connection, row, found)
             write.execute(subnets.delete().where(subnets.c.id == found.id))
+            note_subnet(write, row)
             data = {"network": row.public_id, "cidr": found.cidr}
             write.event("network.subnet_deleted", row.name, tenant_id=row.tenant_id, data=data)
             _announce_with_peers(write, row)
@@ -178,6 +181,7 @@ class NetworkService:
             write.execute(
                 network_verifications.delete().where(network_verifications.c.network_id == row.id)
             )
+            delete_lines(write, row)
             write.execute(port_forwards.delete().where(port_forwards.c.network_id == row.id))
             write.execute(firewall_rules.delete().where(firewall_rules.c.network_id == row.id))
             write.execute(subnets.delete().where(subnets.c.network_id == row.id))

@@ -107,5 +107,19 @@ network_engine = sa.Table(
         server_default="",
         comment="ports of the machine for tenants, as 30000-30099; empty: none",
     ),
+    sa.Column(
+        "line_interface",
+        sa.String(15),
+        nullable=False,
+        server_default="",
+        comment="interface of the machine for dedicated lines; empty: none",
+    ),
+    sa.Column(
+        "line_vlans",
+        sa.String(9),
+        nullable=False,
+        server_default="",
+        comment="VLANs for dedicated lines, as 200-299; empty: none",
+    ),
     sa.CheckConstraint("id = 1", name="one_row"),
 )

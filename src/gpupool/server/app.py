@@ -27,6 +27,7 @@ from gpupool.network.balancing.routes import router as balancing_router
 from gpupool.network.firewall.routes import router as firewall_router
 from gpupool.network.forwarding.routes import router as forwarding_router
 from gpupool.network.limiting.routes import router as limiting_router
+from gpupool.network.lines.routes import router as line_router
 from gpupool.network.naming.routes import router as naming_router
 from gpupool.network.routes import router as network_router
 from gpupool.network.security.routes import router as security_router
@@ -77,6 +78,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(naming_router),
     RouterMount(verification_router),
     RouterMount(exposure_router),
+    RouterMount(line_router),
     RouterMount(cluster_router),
     RouterMount(planning_router),
     RouterMount(reservation_router),

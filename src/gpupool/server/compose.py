@@ -92,6 +92,7 @@ def compose_services(
         allocations.bandwidth_limits,
         allocations.dns_records,
         allocations.network_verifications,
+        allocations.network_lines,
         engine,
         NetworkReconciler(store, engine.read_northbound),
         logs,

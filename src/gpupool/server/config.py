@@ -16,6 +16,7 @@ from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.firewall.service import FirewallService
 from gpupool.network.forwarding.service import PortForwardService
 from gpupool.network.limiting.service import BandwidthLimitService
+from gpupool.network.lines.service import LineService
 from gpupool.network.naming.service import DnsRecordService
 from gpupool.network.peerings import PeeringService
 from gpupool.network.reach_service import ReachService
@@ -65,6 +66,7 @@ class ServiceSet:
     bandwidth_limits: BandwidthLimitService
     dns_records: DnsRecordService
     network_verifications: NetworkVerificationService
+    network_lines: LineService
     network_engine: NetworkEngineService
     network_reconciler: NetworkReconciler
     logs: JobLogs | None = None

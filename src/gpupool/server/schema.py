@@ -14,6 +14,7 @@ from gpupool.network.exposing import tables as _exposing
 from gpupool.network.firewall import tables as _firewall
 from gpupool.network.forwarding import tables as _forwarding
 from gpupool.network.limiting import tables as _limiting
+from gpupool.network.lines import tables as _lines
 from gpupool.network.machines import tables as _machines
 from gpupool.network.naming import tables as _naming
 from gpupool.network.security import tables as _security
@@ -34,6 +35,7 @@ ROOMS = (
     _naming,
     _verification,
     _exposing,
+    _lines,
     _fleet,
     _metering,
     _allocations,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gpupool.wire.common import Name, WireModel
 from gpupool.wire.firewall import FirewallWork
+from gpupool.wire.lines import LineReport, LineWork
 from gpupool.wire.network_promises import (
     LimitReading,
     LimitWork,
@@ -149,6 +150,8 @@ class NetworkEngineOut(WireModel):
     relay_socket: str = Field(
         "", description="on its machine, where users reach ports of their jobs; empty: not known"
     )
+    line_interface: str = Field("", description="its interface for dedicated lines; empty: none")
+    line_vlans: str = Field("", description="VLANs on it for tenants, as 200-299; empty: none")
 
 
 class NetworkEngineIn(WireModel):
@@ -161,6 +164,17 @@ class NetworkEngineIn(WireModel):
         "empty: none",
     )
     node: Name | None = Field(None, description="the machine that becomes the centre")
+    line_interface: str | None = Field(
+        None,
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,14})?$",
+        description="interface of the pool's machine for dedicated lines, which becomes the "
+        "pool's alone; empty: none",
+    )
+    line_vlans: str | None = Field(
+        None,
+        pattern=r"^([0-9]{1,4}(-[0-9]{1,4})?)?$",
+        description="VLANs of that interface that tenants may take, as 200-299; empty: none",
+    )
 
 
 class ForwardWork(WireModel):
@@ -262,6 +276,8 @@ class NetworkEngineWork(WireModel):
     forwards: list[ForwardWork] = Field(default_factory=list)
     firewall: list[FirewallWork] = Field(default_factory=list)
     proxies: list[ProxyWork] = Field(default_factory=list)
+    line_interface: str = ""
+    lines: list[LineWork] = Field(default_factory=list)
     limits: list[LimitWork] = Field(default_factory=list)
     verification: NetworkVerificationWork | None = None
 
@@ -279,6 +295,7 @@ class NetworkEngineReport(WireModel):
     version: str = Field("", max_length=40)
     northbound_tls: str = Field("", max_length=200)
     southbound: str = Field("", max_length=200)
+    lines: list[LineReport] = Field(default_factory=list)
     proxies: list[ProxyReport] = Field(default_factory=list, max_length=4096)
     relay_socket: str = Field("", max_length=200)
     missing_proxy: str = Field(

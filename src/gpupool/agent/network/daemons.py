@@ -16,6 +16,7 @@ from typing import Final
 
 from gpupool.mechanisms.contract import HelperProcess
 from gpupool.network.gateway_rows import PHYSICAL_NETWORK
+from gpupool.network.lines.rows import LINE_NETWORK
 
 #: The bridge that jobs are plugged into: an interface of the switch's namespace.
 BRIDGE: Final = "br-int"
@@ -32,6 +33,8 @@ CENTRE_DATABASES: Final[Mapping[str, str]] = {
     "northbound": "db:OVN_Northbound,NB_Global,connections",
     "southbound": "db:OVN_Southbound,SB_Global,connections",
 }
+#: The bridge that the interface for dedicated lines is plugged into.
+LINE_BRIDGE: Final = "br-lines"
 #: Where iproute2 finds namespaces, so `ip netns` shows them to admins.
 NAMESPACES: Final = Path("/run/netns")
 
@@ -198,7 +201,7 @@ def make_switch_settings(
         "ovn-encap-type": "geneve",
         "ovn-encap-ip": tunnel or "127.0.0.1",
         "ovn-monitor-all": "true",
-        "ovn-bridge-mappings": f"{PHYSICAL_NETWORK}:{UPLINK_BRIDGE}",
+        "ovn-bridge-mappings": f"{PHYSICAL_NETWORK}:{UPLINK_BRIDGE},{LINE_NETWORK}:{LINE_BRIDGE}",
     }
 
 

@@ -21,6 +21,7 @@ from gpupool.agent.network.centre import Centre
 from gpupool.agent.network.certificate_files import write_certificate
 from gpupool.agent.network.daemons import (
     TUNNEL_BRIDGE,
+    UPLINK_BRIDGE,
     find_datapath,
     find_missing_programs,
     list_create_commands,
@@ -32,6 +33,7 @@ from gpupool.agent.network.daemons import (
 )
 from gpupool.agent.network.engine_end import ENGINE, end_engine, make_helpers
 from gpupool.agent.network.engine_parts import EngineParts
+from gpupool.agent.network.lines import LineSpeakers
 from gpupool.agent.network.namespaces import create_namespace
 from gpupool.agent.network.port_relay import RELAY_SOCKET
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
@@ -45,6 +47,7 @@ from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.network.ovn.control import is_controller_connected
+from gpupool.wire.lines import LineReport
 from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
 
 #: Seconds in which a daemon has to come up, and between two looks at running ones.
@@ -76,6 +79,7 @@ class NetworkEngine:
         self._parts = EngineParts(self._files, root, config.owner_uid, self._helpers)
         self._centre = Centre(self._files, root, self._helpers)
         self._tunnel = Tunnel(self._files, root)
+        self._lines = LineSpeakers(self._files, root, self._helpers)
         self._report = report
         self._work: NetworkEngineWork | None = None
         self._last: NetworkEngineReport | None = None
@@ -207,17 +211,28 @@ class NetworkEngine:
         try:
             self._start_processes(work)
             self._tunnel.restore()
-        except (SupervisorError, OSError) as error:
+            lines = self._follow_lines(work)
+        except (NetworkingUnavailable, SupervisorError, OSError) as error:
             return done.model_copy(update={"state": "failed", "reason": str(error)[:400]})
         if work.role == "member":
             return done.model_copy(update=self._describe_connection(work))
-        return done
+        return done.model_copy(update={"lines": lines})
 
     def _start_processes(self, work: NetworkEngineWork) -> None:
         self._helpers.start(ENGINE, (make_switch_database(self._files),))
         if work.role == "centre":
             self._centre.start()
         self._helpers.start(ENGINE, list_workers(self._files))
+
+    def _follow_lines(self, work: NetworkEngineWork) -> list[LineReport]:
+        # Only of an engine that was reported: the server writes the lines' rows from then on.
+        if not work.lines or not work.line_interface:
+            return []
+        ports = open_ports(self._files)
+        try:
+            return self._lines.follow(ports, work)
+        finally:
+            ports.close()
 
     def _start_daemons(self, work: NetworkEngineWork) -> NetworkEngineReport:
         """Start the daemons, connect them, and say how they are."""
@@ -245,6 +260,7 @@ class NetworkEngine:
             uplink, reason = (
                 self._set_up_uplink(ports, work) if work.uplink else self._remove_uplink(ports)
             )
+            reason = "; ".join(filter(None, (reason, self._lines.prepare(ports, work))))
             # After the uplink, whose end stops the machine's forwarding as a whole.
             mtu = 0
             if work.certificate is not None:
@@ -305,11 +321,11 @@ class NetworkEngine:
         except NetworkingUnavailable as error:
             # Networks without a gateway do not need it.
             return "", f"gateways wait: {error.message}; {error.hint}"
-        ports.add_uplink(INNER, find_datapath())
+        ports.add_bridge(UPLINK_BRIDGE, INNER, find_datapath())
         return str(prefix), ""
 
     def _remove_uplink(self, ports: SwitchPorts) -> tuple[str, str]:
-        ports.remove_uplink()
+        ports.remove_bridge(UPLINK_BRIDGE)
         Uplink(self._files, self._root).remove()
         return "", ""
 

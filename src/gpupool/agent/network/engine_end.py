@@ -10,6 +10,7 @@ from typing import Final
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.network.centre import Centre
 from gpupool.agent.network.daemons import locate_engine
+from gpupool.agent.network.lines import LineSpeakers
 from gpupool.agent.network.namespaces import JobNamespaces, remove_namespace
 from gpupool.agent.network.proxies import end_proxies
 from gpupool.agent.network.resolver_processes import ResolverProcesses
@@ -51,9 +52,14 @@ def end_engine(root: Path, owner_uid: int) -> None:
     for port in VmTaps(files).list_ports():
         namespaces.clear(port)
     end_proxies(files, helpers)
+    lines = LineSpeakers(files, root, helpers)
+    lines.end()
+    # Also of speakers whose namespace is gone.
+    helpers.release_unknown({ENGINE})
     # The controller first: it removes its rows from databases that still answer.
     helpers.release(ENGINE)
     Centre(files, root, helpers).remove()
+    lines.release_interface()
     Tunnel(files, root).remove()
     Uplink(files, root).remove()
     # With the interfaces that a switch in user space leaves when it ends.

@@ -48,8 +48,9 @@ class JobNetwork:
 
 
 def name_interface(port: str) -> str:
-    """Return the name of this machine's end of a job's cable: 12 characters."""
-    return port.replace("n-", "gp", 1)
+    """Return the name of this machine's end of the cable of a job or a line: 12 characters."""
+    kind, _, rest = port.partition("-")
+    return {"n": "gp", "l": "gl"}[kind] + rest
 
 
 class JobNamespaces:

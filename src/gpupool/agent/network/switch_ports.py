@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any, Final
 
-from gpupool.agent.network.daemons import BRIDGE, UPLINK_BRIDGE, EngineFiles
+from gpupool.agent.network.daemons import BRIDGE, EngineFiles
 from gpupool.agent.network.shaping import find_shaped_bytes
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.ovn.session import OvsdbSession
@@ -58,16 +58,8 @@ class SwitchPorts:
         with self._lock:
             return self._session.wait_for(lambda: self._find_bridge() is not None, seconds)
 
-    def add_uplink(self, interface: str, datapath: str) -> None:
-        """Make the bridge of the uplink with that interface in it. Idempotent."""
-        self.add_bridge(UPLINK_BRIDGE, interface, datapath)
-
-    def remove_uplink(self) -> None:
-        """Remove the bridge of the uplink. Does nothing where there is none."""
-        self.remove_bridge(UPLINK_BRIDGE)
-
     def add_bridge(self, name: str, interface: str, datapath: str) -> None:
-        """Make a bridge that learns addresses, with that interface in it. Idempotent."""
+        """Make a bridge to what lies outside with that interface in it. Idempotent."""
 
         def write(transaction: Any) -> None:
             if self._find("Bridge", name) is not None:
@@ -94,7 +86,7 @@ class SwitchPorts:
             self._session.commit(write)
 
     def remove_bridge(self, name: str) -> None:
-        """Remove a bridge. Does nothing where there is none."""
+        """Remove a bridge to what lies outside. Does nothing where there is none."""
 
         def write(_transaction: Any) -> None:
             bridge = self._find("Bridge", name)

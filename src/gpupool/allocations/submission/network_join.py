@@ -12,7 +12,7 @@ from gpupool.allocations.store.tables import HAS_REST, NOT_MADE, arrays, claims,
 from gpupool.allocations.submission.submission import Submission
 from gpupool.base.errors import BadAddress, SubnetFull, UnknownNetwork
 from gpupool.model.job import LIVE
-from gpupool.network.engine_service import require_ready
+from gpupool.network.engine_row import require_ready
 from gpupool.network.model import make_vm_mac
 from gpupool.network.ports import (
     NO_NETWORK,

@@ -17,6 +17,7 @@ from gpupool.cli.network.forwards import FORWARD_VERBS, register_forwards
 from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
 from gpupool.cli.network.groups import GROUP_VERBS, register_groups
 from gpupool.cli.network.limits import LIMIT_VERBS, register_limits
+from gpupool.cli.network.lines import LINE_VERBS, register_lines
 from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
 from gpupool.cli.network.proxies import PROXY_VERBS, register_proxies
 from gpupool.cli.network.records import RECORD_VERBS, register_records
@@ -67,6 +68,7 @@ def register(parser: CommandParser) -> None:
     register_limits(parser)
     register_records(parser)
     register_verify(parser)
+    register_lines(parser)
     register_why(parser)
 
 
@@ -82,6 +84,16 @@ def _register_engine(parser: CommandParser) -> None:
         metavar="NODE",
         help="the machine that has the databases and the gateways (default: as before, or the "
         "first of the pool)",
+    )
+    enable.add_argument(
+        "--line-interface",
+        metavar="IFACE",
+        help="interface of the machine for dedicated lines, used for nothing else (empty: none)",
+    )
+    enable.add_argument(
+        "--line-vlans",
+        metavar="FIRST-LAST",
+        help="VLANs of it that tenants may take for lines (default: none)",
     )
     add_output(enable, OBJECT_FORMATS)
     disable = parser.add_verb("disable", "end the engine and remove all of it (admins)")
@@ -137,7 +149,12 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _enable_engine(options: argparse.Namespace, context: CommandContext) -> int:
-    body = {"forward_ports": options.forward_ports, "node": options.node}
+    body = {
+        "forward_ports": options.forward_ports,
+        "node": options.node,
+        "line_interface": options.line_interface,
+        "line_vlans": options.line_vlans,
+    }
     engine = context.api.request("PUT", "network-engine", body)
     engine = _follow_engine(context, engine, {"starting"})
     _print_engine(engine, options.output)
@@ -187,6 +204,8 @@ def _print_engine(engine: dict[str, Any], output: str) -> None:
         ("networks", engine["networks"]),
         ("jobs in them", engine["jobs"]),
         ("ports for tenants", engine["forward_ports"] or None),
+        ("interface for lines", engine["line_interface"] or None),
+        ("VLANs for tenants", engine["line_vlans"] or None),
     ]
     sys.stdout.write(format_pairs([fact for fact in facts if fact[1] is not None]) + "\n")
     if engine["machines"]:
@@ -348,5 +367,6 @@ _VERBS = {
     **LIMIT_VERBS,
     **RECORD_VERBS,
     "verify": verify_networks,
+    **LINE_VERBS,
     "why": show_reach,
 }

@@ -21,7 +21,7 @@ from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.proxy_tables import http_balancers
 from gpupool.network.balancing.reading import describe_balancers
 from gpupool.network.balancing.tables import load_balancers
-from gpupool.network.engine_service import renew_work, require_ready
+from gpupool.network.engine_row import renew_work, require_ready
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
 from gpupool.network.ports import take_address

@@ -15,7 +15,7 @@ from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.reading import describe_balancers
 from gpupool.network.balancing.service import insert_balancer
 from gpupool.network.balancing.tables import load_balancers
-from gpupool.network.engine_service import read_open_ports, renew_work
+from gpupool.network.engine_row import read_open_ports, renew_work
 from gpupool.network.exposing.tables import exposures
 from gpupool.network.forwarding.service import find_free_port, insert_forward
 from gpupool.network.forwarding.tables import port_forwards

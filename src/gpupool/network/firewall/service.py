@@ -10,7 +10,7 @@ from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import parse_prefix
-from gpupool.network.engine_service import renew_work
+from gpupool.network.engine_row import renew_work
 from gpupool.network.firewall.reading import describe_rules
 from gpupool.network.firewall.tables import firewall_rules
 from gpupool.network.lookup import FindNetwork

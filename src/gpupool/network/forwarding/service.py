@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from gpupool.base.errors import NameTaken, TooManyNetworks, UnknownNetwork, WrongState
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Principal
-from gpupool.network.engine_service import read_open_ports, renew_work
+from gpupool.network.engine_row import read_open_ports, renew_work
 from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.lookup import FindNetwork

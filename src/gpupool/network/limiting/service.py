@@ -16,7 +16,7 @@ from gpupool.base.errors import (
 from gpupool.base.ids import new_id
 from gpupool.base.units import format_bandwidth
 from gpupool.model.tenant import Principal
-from gpupool.network.engine_service import renew_machines
+from gpupool.network.engine_row import renew_machines
 from gpupool.network.limiting.model import UNLIMITED, Bandwidth, LimitSubject
 from gpupool.network.limiting.reading import describe_limits, make_bandwidth_in, read_caps
 from gpupool.network.limiting.tables import bandwidth_caps, bandwidth_limits

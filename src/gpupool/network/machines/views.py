@@ -35,6 +35,8 @@ def describe_engine(
         reason=reason,
         node=row.agent,
         forward_ports=row.forward_ports,
+        line_interface=row.line_interface,
+        line_vlans=row.line_vlans,
         machines=_describe_machines(connection, row.agent, is_silent),
         **counts,
     )

@@ -21,12 +21,13 @@ KEY: Final = "gpupool-key"
 #: By table, the columns with values that are ours (ovn-nb(5)).
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "Logical_Router": ("name",),
-    "Logical_Router_Port": ("name", "mac", "networks", "peer"),
+    "Logical_Router_Port": ("name", "mac", "networks", "peer", "options"),
     "Logical_Switch": ("name",),
-    "Logical_Switch_Port": ("name", "type", "addresses", "port_security", "options"),
+    "Logical_Switch_Port": ("name", "type", "addresses", "port_security", "options", "tag"),
     "DHCP_Options": ("cidr", "options"),
     "DNS": ("records",),
     "Logical_Router_Static_Route": ("ip_prefix", "nexthop"),
+    "Logical_Router_Policy": ("priority", "match", "action"),
     "Gateway_Chassis": ("name", "chassis_name", "priority"),
     "Port_Group": ("name",),
     "Load_Balancer": ("name", "protocol", "vips", "ip_port_mappings", "options"),
@@ -37,7 +38,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: By table, the columns that refer to other rows.
 _REFERENCES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Logical_Router": ("ports", "static_routes", "nat", "load_balancer"),
+    "Logical_Router": ("ports", "static_routes", "nat", "load_balancer", "policies"),
     "Logical_Router_Port": ("gateway_chassis",),
     "Logical_Switch": ("ports", "dns_records", "load_balancer", "qos_rules"),
     "Load_Balancer": ("health_check",),

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from gpupool.base.errors import NetworkingUnavailable, UnknownNetwork, WrongState
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Principal
-from gpupool.network.engine_service import renew_work, require_ready
+from gpupool.network.engine_row import renew_work, require_ready
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import Network
 from gpupool.network.reading import read_networks

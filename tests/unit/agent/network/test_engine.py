@@ -101,3 +101,21 @@ def test_work_for_an_engine_that_closes_starts_nothing(tmp_path: Path) -> None:
     engine.close()
     engine.apply_work(RUN)
     assert not engine.is_starting.is_set()
+
+
+def test_a_second_work_is_carried_out_by_the_same_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without its programs the engine says what is missing, and touches nothing.
+    monkeypatch.setenv("PATH", "/nonexistent")
+    reports = Queue[NetworkEngineReport]()
+    engine = NetworkEngine(tmp_path, CONFIG, reports.put)
+    try:
+        for _ in range(2):
+            engine.apply_work(NetworkEngineWork(want="run"))
+            report = reports.get(timeout=5)
+            assert report.state == "failed"
+            assert "ovn-northd" in report.reason
+    finally:
+        engine.close()
+        engine.join(5)

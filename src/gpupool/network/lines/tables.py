@@ -1,0 +1,36 @@
+"""The table of dedicated lines."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gpupool.network.tables import networks
+from gpupool.store.tables import metadata
+
+network_lines = sa.Table(
+    "network_lines",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("public_id", sa.String(16), nullable=False, unique=True),
+    sa.Column("network_id", sa.ForeignKey(networks.c.id), nullable=False),
+    sa.Column("vlan", sa.Integer, nullable=False, unique=True),
+    sa.Column("address", sa.String(18), nullable=False, comment="of the router, with the prefix"),
+    sa.Column("speaker", sa.String(15), nullable=False),
+    sa.Column("peer", sa.String(15), nullable=False),
+    sa.Column("asn", sa.BigInteger, nullable=False),
+    sa.Column("peer_asn", sa.BigInteger, nullable=False),
+    # The speaker needs the key itself, so no digest of it would do.
+    sa.Column("secret_key", sa.String(80), nullable=True, comment="TCP MD5 key; null: none"),
+    sa.Column("bfd", sa.Boolean, nullable=False),
+    sa.Column("mtu", sa.Integer, nullable=False),
+    sa.Column("prefix_limit", sa.Integer, nullable=False),
+    sa.Column("allowed", sa.JSON, nullable=False, comment="prefixes that the peer may announce"),
+    sa.Column("announced", sa.JSON, nullable=True, comment="null: every subnet of the network"),
+    sa.Column("created_ns", sa.BigInteger, nullable=False),
+    # What the agent reported last.
+    sa.Column("state", sa.String(16), nullable=False, comment="off, starting, up, down"),
+    sa.Column("reason", sa.String(400), nullable=False),
+    sa.Column("learned", sa.JSON, nullable=False),
+    sa.Column("refused", sa.JSON, nullable=False, comment="prefixes with reasons, the first ones"),
+    sa.Column("refused_count", sa.Integer, nullable=False),
+)
