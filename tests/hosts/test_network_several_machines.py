@@ -48,8 +48,8 @@ while True:
         while count < 200000 and (data := peer.recv(65536)):
             count += len(data)
         peer.sendall({text!r} + b" %d" % count)
-    except OSError:
-        pass
+    except OSError as error:
+        print(error)
     peer.close()
 """
 #: Sends 200,000 bytes, so that packets are of full size, and exits with 0 for the right answer.
