@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from bench.rows import Row
+from gpupool.agent.network.balancing.proxies import PROGRAM
 from gpupool.agent.network.daemons import find_missing_programs
-from gpupool.agent.network.proxies import PROGRAM
 from tests.e2e.pool_fixture import RealPool
 from tests.hosts.http_jobs import (
     Client,

@@ -10,7 +10,12 @@ from pathlib import Path
 
 from bench.rows import Row
 from gpupool.agent.network.daemons import find_missing_programs
-from gpupool.agent.network.traffic import TrafficEnd, TrafficPlan, TrafficProtocol, measure_path
+from gpupool.agent.network.verification.traffic import (
+    TrafficEnd,
+    TrafficPlan,
+    TrafficProtocol,
+    measure_path,
+)
 from tests.e2e.pool_fixture import RealPool
 from tests.support.network_pool import find_end
 

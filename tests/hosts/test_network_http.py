@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from gpupool.agent.network.balancing.proxies import PROGRAM
 from gpupool.agent.network.daemons import find_missing_programs
-from gpupool.agent.network.proxies import PROGRAM
 from tests.e2e.pool_fixture import RealPool
 from tests.hosts.http_jobs import (
     Client,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.agent.network.traffic import TrafficPlan, TrafficProtocol, measure_path
+from gpupool.agent.network.verification.traffic import TrafficPlan, TrafficProtocol, measure_path
 from tests.e2e.pool_fixture import RealPool
 from tests.support.network_pool import OVN_MARKS, find_end, locate_files, network_pool
 from tests.support.pages import PAGES

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpupool.agent.network.daemons import find_missing_programs, locate_engine
-from gpupool.agent.network.speaker_config import PROGRAMS, locate_speakers
+from gpupool.agent.network.lines.speaker_config import PROGRAMS, locate_speakers
 from tests.e2e.pool_fixture import RealPool
 from tests.support import company_router as company
 from tests.support.company_router import CompanyRouter

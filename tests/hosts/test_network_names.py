@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.agent.network.daemons import EngineFiles, find_missing_programs, locate_engine
-from gpupool.agent.network.resolver_files import (
+from gpupool.agent.network.naming.resolver_files import (
     ResolverFiles,
     format_names,
     format_servers,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gpupool.agent.network.isolation import check_isolation
-from gpupool.wire.network_promises import ProbePort
+from gpupool.agent.network.verification.isolation import check_isolation
+from gpupool.wire.network.promises import ProbePort
 from tests.e2e.pool_fixture import RealPool
 from tests.support.network_pool import OVN_MARKS, find_end, locate_files, network_pool
 from tests.support.pages import PAGES

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpupool.network.lines.checks import parse_line
 from gpupool.network.lines.model import Line
-from gpupool.wire.lines import LineIn, LineWork
+from gpupool.wire.network.lines import LineIn, LineWork
 
 KEY = "l-0000000001"
 

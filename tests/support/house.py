@@ -26,7 +26,7 @@ from gpupool.tenancy.service import TenancyService
 from gpupool.wire.defrag import MoveIn
 from gpupool.wire.fleet import DeviceIn, NodeIn, ReportIn, ReportsIn, WorkOut
 from gpupool.wire.jobs import JobOut
-from gpupool.wire.networks import NetworkJoinIn
+from gpupool.wire.network.networks import NetworkJoinIn
 from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 from gpupool.wire.vm import VmIn
 

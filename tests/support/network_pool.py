@@ -15,7 +15,7 @@ import pytest
 
 from gpupool.agent.network.daemons import EngineFiles, find_missing_programs, locate_engine
 from gpupool.agent.network.namespaces import JobNamespaces
-from gpupool.agent.network.traffic import TrafficEnd
+from gpupool.agent.network.verification.traffic import TrafficEnd
 from tests.e2e.pool_fixture import RealPool
 
 _MISSING = find_missing_programs()

@@ -18,7 +18,7 @@ from gpupool.base.silence import ROUND_SECONDS, mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.wire.fleet import ReportIn, ReportsIn, ReportsOut
 from gpupool.wire.modes import ModeReport
-from gpupool.wire.networks import NetworkEngineReport
+from gpupool.wire.network.networks import NetworkEngineReport
 from gpupool.wire.samples import DeviceSample, JobSample
 
 #: Reports of one request.

@@ -11,7 +11,7 @@ from gpupool.network.forwarding.open_ports import parse_ports
 from gpupool.network.machines import service as machines
 from gpupool.network.tables import network_engine, networks
 from gpupool.store.write_transaction import WriteTransaction
-from gpupool.wire.networks import NetworkEngineReport
+from gpupool.wire.network.networks import NetworkEngineReport
 
 
 def renew_work(write: WriteTransaction) -> None:

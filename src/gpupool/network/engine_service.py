@@ -34,7 +34,7 @@ from gpupool.network.reading import read_uplink
 from gpupool.network.tables import network_engine, network_ports
 from gpupool.network.verification.work import apply_verification, read_verification_work
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.wire.networks import (
+from gpupool.wire.network.networks import (
     NetworkEngineIn,
     NetworkEngineOut,
     NetworkEngineReport,

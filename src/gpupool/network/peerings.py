@@ -20,7 +20,7 @@ from gpupool.network.lookup import FindNetwork
 from gpupool.network.tables import network_peerings, networks, subnets
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import tenants
-from gpupool.wire.networks import PeeringOut
+from gpupool.wire.network.networks import PeeringOut
 
 _requester = networks.alias("requester")
 _accepter = networks.alias("accepter")

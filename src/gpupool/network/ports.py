@@ -29,7 +29,7 @@ from gpupool.network.requested_addresses import find_subnet, read_requested
 from gpupool.network.security.membership import join_groups, leave_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.store.database import WriteTransaction
-from gpupool.wire.networks import PortWork
+from gpupool.wire.network.networks import PortWork
 
 #: What a submission names to join no network, whatever the tenant's default is.
 NO_NETWORK: Final = "none"

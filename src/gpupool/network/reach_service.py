@@ -8,7 +8,7 @@ from gpupool.network.lookup import FindNetwork
 from gpupool.network.reachability import Traffic, decide_reach
 from gpupool.network.reading import read_networks
 from gpupool.store.database import Store
-from gpupool.wire.networks import ReachOut
+from gpupool.wire.network.networks import ReachOut
 
 
 class ReachService:

@@ -14,7 +14,7 @@ from gpupool.network.reachability import Traffic
 from gpupool.network.service import NetworkService
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import Page
-from gpupool.wire.networks import (
+from gpupool.wire.network.networks import (
     NetworkEngineIn,
     NetworkEngineOut,
     NetworkIn,

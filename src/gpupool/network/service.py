@@ -19,27 +19,22 @@ from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import check_overlap, parse_cidr
 from gpupool.network.balancing.proxies import list_subnet_balancers
-from gpupool.network.balancing.service import delete_balancers, renew_probes
+from gpupool.network.balancing.service import renew_probes
 from gpupool.network.engine_row import renew_work, require_ready
-from gpupool.network.firewall.tables import firewall_rules
 from gpupool.network.forwarding.reading import describe_forwards
-from gpupool.network.forwarding.tables import port_forwards
-from gpupool.network.limiting.tables import bandwidth_limits
-from gpupool.network.lines.service import delete_lines, note_subnet
+from gpupool.network.lines.service import note_subnet
 from gpupool.network.machines.service import check_mtu
-from gpupool.network.naming.service import delete_records
-from gpupool.network.peerings import delete_peerings, list_peered_prefixes
+from gpupool.network.parts import delete_parts
+from gpupool.network.peerings import list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
 from gpupool.network.requested_addresses import read_requested
-from gpupool.network.security.membership import delete_groups
 from gpupool.network.tables import network_ports, networks, subnets
-from gpupool.network.verification.tables import network_verifications
 from gpupool.network.views import describe_networks
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.wire.common import Page
-from gpupool.wire.networks import NetworkIn, NetworkOut, SubnetIn
+from gpupool.wire.network.networks import NetworkIn, NetworkOut, SubnetIn
 
 #: Networks of one tenant, and subnets of one network, at most.
 MOST_NETWORKS = 64
@@ -173,18 +168,7 @@ class NetworkService:
                     hint=f"gpupool ps; gpupool network show {row.name}",
                     jobs=count,
                 )
-            delete_peerings(write, row)
-            delete_groups(write, row.id)
-            delete_balancers(write, row.id)
-            write.execute(bandwidth_limits.delete().where(bandwidth_limits.c.network_id == row.id))
-            delete_records(write, row.id)
-            write.execute(
-                network_verifications.delete().where(network_verifications.c.network_id == row.id)
-            )
-            delete_lines(write, row)
-            write.execute(port_forwards.delete().where(port_forwards.c.network_id == row.id))
-            write.execute(firewall_rules.delete().where(firewall_rules.c.network_id == row.id))
-            write.execute(subnets.delete().where(subnets.c.network_id == row.id))
+            delete_parts(write, row)
             write.execute(networks.delete().where(networks.c.id == row.id))
             data = {"network": row.public_id}
             if row.has_gateway:

@@ -15,7 +15,7 @@ from gpupool.network.reading import make_subnet, read_uplink
 from gpupool.network.security.reading import read_members
 from gpupool.network.tables import network_ports, subnets
 from gpupool.tenancy.tables import tenants
-from gpupool.wire.networks import GatewayOut, NetworkOut, NetworkPortOut, SubnetOut
+from gpupool.wire.network.networks import GatewayOut, NetworkOut, NetworkPortOut, SubnetOut
 
 
 def describe_networks(

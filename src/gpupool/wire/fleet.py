@@ -10,7 +10,7 @@ from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
 from gpupool.wire.mechanisms import EnforcementWord, PlannedMechanism
 from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
-from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork, PortWork
+from gpupool.wire.network.networks import NetworkEngineReport, NetworkEngineWork, PortWork
 from gpupool.wire.samples import DeviceSample, JobSample, ProcessOut, UsageOut
 from gpupool.wire.suspension import JobWish, ReportState
 from gpupool.wire.vm import VmIn

@@ -17,7 +17,7 @@ from gpupool.model.launch import (
 from gpupool.model.vm import VM_COMMAND
 from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
-from gpupool.wire.networks import NetworkJoinIn
+from gpupool.wire.network.networks import NetworkJoinIn
 from gpupool.wire.vm import VmIn
 
 Sharing = Literal["fixed", "burst", "best-effort", "mps", "offline"]

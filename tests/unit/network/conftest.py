@@ -9,7 +9,7 @@ import pytest
 
 from gpupool.allocations.service import Allocations
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.networks import NetworkEngineReport, NetworkIn, NetworkOut, SubnetIn
+from gpupool.wire.network.networks import NetworkEngineReport, NetworkIn, NetworkOut, SubnetIn
 from tests.support.house import House
 
 

@@ -9,7 +9,7 @@ from gpupool.model.tenant import Principal, UserRole
 from gpupool.network.northbound import compile_network
 from gpupool.network.reading import read_networks
 from gpupool.tenancy.tenants import insert_tenant
-from gpupool.wire.networks import NetworkIn, NetworkOut, SubnetIn
+from gpupool.wire.network.networks import NetworkIn, NetworkOut, SubnetIn
 from tests.unit.network.conftest import NetworkHouse
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from gpupool.base.errors import AddressTaken, BadAddress, StillInUse, UnknownNetwork
 from gpupool.network.model import make_vm_mac
-from gpupool.wire.load_balancers import LoadBalancerIn
-from gpupool.wire.networks import SubnetIn
-from gpupool.wire.security_groups import SecurityGroupIn
+from gpupool.wire.network.load_balancers import LoadBalancerIn
+from gpupool.wire.network.networks import SubnetIn
+from gpupool.wire.network.security_groups import SecurityGroupIn
 from tests.unit.network.conftest import NetworkHouse
 
 

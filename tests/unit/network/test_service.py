@@ -18,7 +18,7 @@ from gpupool.base.errors import (
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.network.service import MOST_NETWORKS
 from gpupool.tenancy.tenants import insert_tenant
-from gpupool.wire.networks import NetworkIn, SubnetIn
+from gpupool.wire.network.networks import NetworkIn, SubnetIn
 from tests.unit.network.conftest import NetworkHouse
 
 

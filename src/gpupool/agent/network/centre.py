@@ -21,7 +21,7 @@ from gpupool.agent.network.daemons import (
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.ovn.control import listen_on, remove_chassis
-from gpupool.wire.networks import NetworkEngineWork
+from gpupool.wire.network.networks import NetworkEngineWork
 
 #: What the helpers' records name as their user.
 _USER: Final = "centre"

@@ -7,7 +7,7 @@ from typing import Final
 
 from gpupool.agent.network.daemons import CERTIFICATE, PRIVATE_KEY, TRUSTED, EngineFiles
 from gpupool.base.durable import make_directory_durably, write_durably
-from gpupool.wire.networks import EngineCertificate
+from gpupool.wire.network.networks import EngineCertificate
 
 #: By file, the field of a certificate. What is trusted comes first: no daemon meets a peer with a
 #: newer certificate before it trusts its authority.

@@ -33,22 +33,22 @@ from gpupool.agent.network.daemons import (
 )
 from gpupool.agent.network.engine_end import ENGINE, end_engine, make_helpers
 from gpupool.agent.network.engine_parts import EngineParts
-from gpupool.agent.network.lines import LineSpeakers
+from gpupool.agent.network.lines.speakers import LineSpeakers
 from gpupool.agent.network.namespaces import create_namespace
 from gpupool.agent.network.port_relay import RELAY_SOCKET
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.tunnel import Tunnel, lay_tunnel
 from gpupool.agent.network.tunnel_address import find_source_address
 from gpupool.agent.network.uplink import INNER, Uplink
-from gpupool.agent.network.verification_thread import VerificationThread
+from gpupool.agent.network.verification.verification_thread import VerificationThread
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import make_directory_durably
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.network.ovn.control import is_controller_connected
-from gpupool.wire.lines import LineReport
-from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.lines import LineReport
+from gpupool.wire.network.networks import NetworkEngineReport, NetworkEngineWork
 
 #: Seconds in which a daemon has to come up, and between two looks at running ones.
 _START_SECONDS: Final = 10.0

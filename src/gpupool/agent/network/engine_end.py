@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.agent.jobs.helpers import HelperProcesses
+from gpupool.agent.network.balancing.proxies import end_proxies
 from gpupool.agent.network.centre import Centre
 from gpupool.agent.network.daemons import locate_engine
-from gpupool.agent.network.lines import LineSpeakers
+from gpupool.agent.network.lines.speakers import LineSpeakers
 from gpupool.agent.network.namespaces import JobNamespaces, remove_namespace
-from gpupool.agent.network.proxies import end_proxies
-from gpupool.agent.network.resolver_processes import ResolverProcesses
+from gpupool.agent.network.naming.resolver_processes import ResolverProcesses
 from gpupool.agent.network.tunnel import Tunnel
 from gpupool.agent.network.uplink import Uplink
 from gpupool.agent.network.vm_taps import VmTaps

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.agent.jobs.helpers import HelperProcesses
+from gpupool.agent.network.balancing.proxies import Proxies
 from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.job_networks import JobNetworks
-from gpupool.agent.network.limit_watch import LimitWatch
-from gpupool.agent.network.proxies import Proxies
-from gpupool.agent.network.resolvers import NetworkResolvers, SouthboundPlace
+from gpupool.agent.network.limiting.limit_watch import LimitWatch
+from gpupool.agent.network.naming.resolvers import NetworkResolvers, SouthboundPlace
 from gpupool.network.ovn.credentials import show_certificate
-from gpupool.wire.network_promises import LimitReading
-from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.networks import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.promises import LimitReading
 
 #: Seconds in which a thread that starts a resolver has to end.
 _STOP_SECONDS: Final = 60.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv4Network
 
-from gpupool.wire.firewall import FirewallWork
+from gpupool.wire.network.firewall import FirewallWork
 
 _UNREACHABLE = "reject with icmpx admin-prohibited"
 _RESET = "reject with tcp reset"

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from gpupool.agent.network.balancing.proxy_drains import ProxyDrains, is_proxy
 from gpupool.agent.network.daemons import EngineFiles
-from gpupool.agent.network.name_question import await_name
+from gpupool.agent.network.limiting.port_limits import PortLimits
 from gpupool.agent.network.namespaces import JobNamespaces, JobNetwork, name_interface
-from gpupool.agent.network.port_limits import PortLimits
-from gpupool.agent.network.proxy_drains import ProxyDrains, is_proxy
+from gpupool.agent.network.naming.name_question import await_name
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.network.vm_taps import VmTaps
 from gpupool.agent.supervisor.client import BindMount, JobSpec
@@ -20,8 +20,8 @@ from gpupool.agent.supervisor.job_spec import Tap
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.northbound import name_port
 from gpupool.network.resolver_rows import RESOLVER_ADDRESS
-from gpupool.wire.network_promises import LimitWork
-from gpupool.wire.networks import PortWork
+from gpupool.wire.network.networks import PortWork
+from gpupool.wire.network.promises import LimitWork
 
 #: Seconds in which the engine has to have a new port in force.
 _PORT_SECONDS: Final = 10.0

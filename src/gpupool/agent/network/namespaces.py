@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from gpupool.agent.network.daemons import NAMESPACES, EngineFiles
 from gpupool.base.errors import NetworkingUnavailable
-from gpupool.wire.networks import PortWork
+from gpupool.wire.network.networks import PortWork
 
 #: How the ids of the ports of jobs and of proxies begin.
 _PORTS: Final = ("n-", "h-")

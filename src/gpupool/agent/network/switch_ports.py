@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from gpupool.agent.network.daemons import BRIDGE, EngineFiles
-from gpupool.agent.network.shaping import find_shaped_bytes
+from gpupool.agent.network.limiting.shaping import find_shaped_bytes
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.ovn.session import OvsdbSession
 

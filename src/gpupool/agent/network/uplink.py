@@ -19,8 +19,8 @@ from gpupool.agent.network.firewall import format_rules
 from gpupool.agent.network.namespaces import enter_namespace, import_pyroute2, turn_checksum_off
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
-from gpupool.wire.firewall import FirewallWork
-from gpupool.wire.networks import ForwardWork
+from gpupool.wire.network.firewall import FirewallWork
+from gpupool.wire.network.networks import ForwardWork
 
 #: Prefixes for the cable, in the order in which they are tried. The first two are of RFC 2544, the
 #: third of RFC 6598: no address of the internet, and rarely used inside a company.

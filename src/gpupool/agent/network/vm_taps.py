@@ -19,7 +19,7 @@ from gpupool.agent.network.namespaces import (
     turn_checksum_off,
 )
 from gpupool.base.errors import NetworkingUnavailable
-from gpupool.wire.networks import PortWork
+from gpupool.wire.network.networks import PortWork
 
 #: From linux/if_tun.h.
 _TUNSETIFF: Final = 0x400454CA

@@ -24,7 +24,7 @@ from gpupool.vm.files import VmFiles, VmRecord, list_vms
 from gpupool.vm.firmware import find_firmware, make_variables
 from gpupool.vm.qmp import power_down
 from gpupool.vm.seed import build_seed_files, write_seed
-from gpupool.wire.networks import PortWork
+from gpupool.wire.network.networks import PortWork
 
 QEMU_PACKAGE: Final = "qemu-system-x86"
 #: QEMU pins all of a guest's memory for VFIO, and some of its own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from gpupool.allocations.routes.dependencies import Reader, Runner, Service
-from gpupool.wire.load_balancers import ExposureIn, ExposureOut
+from gpupool.wire.network.load_balancers import ExposureIn, ExposureOut
 
 router = APIRouter(tags=["jobs"])
 

@@ -16,7 +16,7 @@ from gpupool.network.exposing.exposures import (
     describe_exposures,
 )
 from gpupool.store.database import Store
-from gpupool.wire.load_balancers import ExposureIn, ExposureOut
+from gpupool.wire.network.load_balancers import ExposureIn, ExposureOut
 
 
 class ExposureService:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
-from typing import Any, Final
+from typing import Any
 
-from gpupool.base.errors import NetworkingUnavailable
 from gpupool.base.ids import check_name
 from gpupool.cli.network.balancers import BALANCER_VERBS, register_balancers
 from gpupool.cli.network.default import register_default, set_default
+from gpupool.cli.network.engine import ENGINE_VERBS, register_engine
 from gpupool.cli.network.firewall import FIREWALL_VERBS, register_firewall
 from gpupool.cli.network.forwards import FORWARD_VERBS, register_forwards
 from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
@@ -36,10 +35,6 @@ from gpupool.terminal.parser import (
 )
 from gpupool.terminal.references import quote_segment
 
-#: Seconds in which an engine starts or ends; it goes on by itself afterwards.
-_ENGINE_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 0.2
-
 
 def register(parser: CommandParser) -> None:
     parser.about = """
@@ -55,7 +50,7 @@ def register(parser: CommandParser) -> None:
         "gpupool network delete lab",
     ]
     parser.add_verbs()
-    _register_engine(parser)
+    register_engine(parser)
     _register_networks(parser)
     register_gateway(parser)
     register_peerings(parser)
@@ -70,37 +65,6 @@ def register(parser: CommandParser) -> None:
     register_verify(parser)
     register_lines(parser)
     register_why(parser)
-
-
-def _register_engine(parser: CommandParser) -> None:
-    enable = parser.add_verb("enable", "start the engine on the machines of the pool (admins)")
-    enable.add_argument(
-        "--forward-ports",
-        metavar="FIRST-LAST",
-        help="ports of the machine that tenants may forward to their jobs (default: none)",
-    )
-    enable.add_argument(
-        "--node",
-        metavar="NODE",
-        help="the machine that has the databases and the gateways (default: as before, or the "
-        "first of the pool)",
-    )
-    enable.add_argument(
-        "--line-interface",
-        metavar="IFACE",
-        help="interface of the machine for dedicated lines, used for nothing else (empty: none)",
-    )
-    enable.add_argument(
-        "--line-vlans",
-        metavar="FIRST-LAST",
-        help="VLANs of it that tenants may take for lines (default: none)",
-    )
-    add_output(enable, OBJECT_FORMATS)
-    disable = parser.add_verb("disable", "end the engine and remove all of it (admins)")
-    add_yes(disable)
-    add_output(disable, OBJECT_FORMATS)
-    status = parser.add_verb("status", "whether the engine is ready, and why not")
-    add_output(status, OBJECT_FORMATS)
 
 
 def _register_networks(parser: CommandParser) -> None:
@@ -146,70 +110,6 @@ def _add_tenant(parser: CommandParser) -> None:
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
     return int(_VERBS[options.verb](options, context))
-
-
-def _enable_engine(options: argparse.Namespace, context: CommandContext) -> int:
-    body = {
-        "forward_ports": options.forward_ports,
-        "node": options.node,
-        "line_interface": options.line_interface,
-        "line_vlans": options.line_vlans,
-    }
-    engine = context.api.request("PUT", "network-engine", body)
-    engine = _follow_engine(context, engine, {"starting"})
-    _print_engine(engine, options.output)
-    return 0 if engine["state"] == "ready" else 1
-
-
-def _disable_engine(options: argparse.Namespace, context: CommandContext) -> int:
-    confirm_plan(["end the engine of networks, with its daemons and databases"], yes=options.yes)
-    engine = context.api.request("DELETE", "network-engine")
-    engine = _follow_engine(context, engine, {"stopping"})
-    _print_engine(engine, options.output)
-    return 0 if engine["state"] == "off" else 1
-
-
-def _follow_engine(
-    context: CommandContext, engine: dict[str, Any], passing: set[str]
-) -> dict[str, Any]:
-    """Wait until the engine is in no passing state; Ctrl-C ends the wait alone.
-
-    Raises NetworkingUnavailable when it takes too long.
-    """
-    deadline = time.monotonic() + _ENGINE_SECONDS
-    while engine["state"] in passing:
-        if time.monotonic() >= deadline:
-            raise NetworkingUnavailable(
-                f"the engine is still {engine['state']} after {_ENGINE_SECONDS:g} s",
-                hint="it goes on by itself: gpupool network status",
-            )
-        time.sleep(_LOOK_SECONDS)
-        engine = context.api.request("GET", "network-engine")
-    return engine
-
-
-def _show_engine(options: argparse.Namespace, context: CommandContext) -> int:
-    _print_engine(context.api.request("GET", "network-engine"), options.output)
-    return 0
-
-
-def _print_engine(engine: dict[str, Any], output: str) -> None:
-    if output != "table":
-        print_data(engine, output)
-        return
-    facts: list[tuple[str, object]] = [
-        ("engine", engine["state"]),
-        ("reason", engine["reason"] or None),
-        ("centre", engine["node"]),
-        ("networks", engine["networks"]),
-        ("jobs in them", engine["jobs"]),
-        ("ports for tenants", engine["forward_ports"] or None),
-        ("interface for lines", engine["line_interface"] or None),
-        ("VLANs for tenants", engine["line_vlans"] or None),
-    ]
-    sys.stdout.write(format_pairs([fact for fact in facts if fact[1] is not None]) + "\n")
-    if engine["machines"]:
-        sys.stdout.write("\n" + format_table(engine["machines"], MACHINE_COLUMNS) + "\n")
 
 
 def _create_network(options: argparse.Namespace, context: CommandContext) -> int:
@@ -300,7 +200,7 @@ def _path(options: argparse.Namespace) -> str:
 
 
 def _wire_model() -> Any:
-    from gpupool.wire.networks import NetworkOut
+    from gpupool.wire.network.networks import NetworkOut
 
     return NetworkOut
 
@@ -336,20 +236,8 @@ PORT_COLUMNS = (
     TableColumn("SUBNET", lambda row: row["subnet"]),
     TableColumn("MAC", lambda row: row["mac"]),
 )
-MACHINE_COLUMNS = (
-    TableColumn("NODE", lambda row: row["node"]),
-    TableColumn("ROLE", lambda row: row["role"]),
-    TableColumn("STATE", lambda row: row["state"]),
-    TableColumn("TUNNEL", lambda row: row["tunnel_address"] or "-"),
-    TableColumn("MTU", lambda row: row["mtu"] or "-", right=True),
-    TableColumn("DATAPATH", lambda row: row["datapath"] or "-"),
-    TableColumn("OVN", lambda row: row["version"] or "-"),
-    TableColumn("REASON", lambda row: row["reason"] or "-"),
-)
 _VERBS = {
-    "enable": _enable_engine,
-    "disable": _disable_engine,
-    "status": _show_engine,
+    **ENGINE_VERBS,
     "create": _create_network,
     "list": _list_networks,
     "show": _show_network,

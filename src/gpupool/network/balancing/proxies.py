@@ -26,7 +26,7 @@ from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
 from gpupool.network.ports import take_address
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.wire.load_balancers import (
+from gpupool.wire.network.load_balancers import (
     CertificateIn,
     DrainIn,
     HttpSettingsIn,

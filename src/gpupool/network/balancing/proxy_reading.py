@@ -17,8 +17,8 @@ from gpupool.network.balancing.proxy_tables import http_balancers
 from gpupool.network.balancing.tables import load_balancers
 from gpupool.network.model import make_proxy_mac
 from gpupool.network.tables import network_ports, networks, subnets
-from gpupool.wire.load_balancers import HttpBalancerOut, HttpRouteOut, ProxyMemberOut
-from gpupool.wire.networks import PortWork, ProxyRouteWork, ProxyServerWork, ProxyWork
+from gpupool.wire.network.load_balancers import HttpBalancerOut, HttpRouteOut, ProxyMemberOut
+from gpupool.wire.network.networks import PortWork, ProxyRouteWork, ProxyServerWork, ProxyWork
 
 #: Everything of a proxy with its balancer, subnet and network.
 _PROXIES = (

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 
 from gpupool.base.errors import NetworkingUnavailable
-from gpupool.wire.networks import ProxyReport
+from gpupool.wire.network.networks import ProxyReport
 
 
 class ProxyStates:

@@ -19,7 +19,7 @@ from gpupool.network.balancing.proxy_reading import (
 from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.tables import load_balancers
 from gpupool.network.tables import network_ports
-from gpupool.wire.load_balancers import LoadBalancerOut, LoadBalancerPartOut
+from gpupool.wire.network.load_balancers import LoadBalancerOut, LoadBalancerPartOut
 
 
 def read_balancers(

@@ -9,7 +9,12 @@ from fastapi import APIRouter, Depends, Request, Response
 from gpupool.network.balancing.proxies import ProxyService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.routes import Reader, Tenant, TenantManager
-from gpupool.wire.load_balancers import CertificateIn, DrainIn, LoadBalancerIn, LoadBalancerOut
+from gpupool.wire.network.load_balancers import (
+    CertificateIn,
+    DrainIn,
+    LoadBalancerIn,
+    LoadBalancerOut,
+)
 
 router = APIRouter(tags=["networks"])
 

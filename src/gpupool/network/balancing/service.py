@@ -26,7 +26,7 @@ from gpupool.network.model import make_dns_name
 from gpupool.network.ports import choose_probe
 from gpupool.network.tables import subnets
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.wire.load_balancers import LoadBalancerIn, LoadBalancerOut
+from gpupool.wire.network.load_balancers import LoadBalancerIn, LoadBalancerOut
 
 #: Load balancers of one network, at most.
 MOST_BALANCERS = 64

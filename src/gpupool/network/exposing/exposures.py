@@ -21,7 +21,7 @@ from gpupool.network.forwarding.service import find_free_port, insert_forward
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.tables import network_ports, networks
 from gpupool.store.database import WriteTransaction
-from gpupool.wire.load_balancers import (
+from gpupool.wire.network.load_balancers import (
     ExposureIn,
     ExposureOut,
     HttpSettingsIn,

@@ -11,7 +11,7 @@ from gpupool.network.firewall.tables import firewall_rules
 from gpupool.network.model import make_gateway
 from gpupool.network.tables import networks
 from gpupool.tenancy.tables import tenants
-from gpupool.wire.firewall import FirewallRuleOut, FirewallWork
+from gpupool.wire.network.firewall import FirewallRuleOut, FirewallWork
 
 _RULES = (
     sa.select(

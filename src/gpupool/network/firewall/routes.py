@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gpupool.network.firewall.service import FirewallService
 from gpupool.network.routes import PoolManager, Reader
-from gpupool.wire.firewall import FirewallRuleIn, FirewallRuleOut
+from gpupool.wire.network.firewall import FirewallRuleIn, FirewallRuleOut
 
 router = APIRouter(tags=["networks"])
 

@@ -17,7 +17,7 @@ from gpupool.network.lookup import FindNetwork
 from gpupool.network.tables import networks
 from gpupool.store.database import Store
 from gpupool.tenancy.access import match_visible
-from gpupool.wire.firewall import FirewallRuleIn, FirewallRuleOut
+from gpupool.wire.network.firewall import FirewallRuleIn, FirewallRuleOut
 
 #: Rules of one pool: every packet to and from outside passes them.
 MOST_RULES: Final = 256

@@ -13,8 +13,8 @@ from gpupool.network.forwarding.model import PortForward
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.model import make_gateway
 from gpupool.network.tables import networks
-from gpupool.wire.networks import ForwardWork
-from gpupool.wire.port_forwards import PortForwardOut
+from gpupool.wire.network.networks import ForwardWork
+from gpupool.wire.network.port_forwards import PortForwardOut
 
 
 def read_forwards(

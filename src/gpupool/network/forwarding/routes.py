@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gpupool.network.forwarding.service import PortForwardService
 from gpupool.network.routes import Reader, Tenant, TenantManager
-from gpupool.wire.port_forwards import PortForwardIn, PortForwardOut
+from gpupool.wire.network.port_forwards import PortForwardIn, PortForwardOut
 
 router = APIRouter(tags=["networks"])
 

@@ -15,7 +15,7 @@ from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.wire.port_forwards import PortForwardIn, PortForwardOut
+from gpupool.wire.network.port_forwards import PortForwardIn, PortForwardOut
 
 
 class PortForwardService:

@@ -17,7 +17,7 @@ from gpupool.network.limiting.model import (
 )
 from gpupool.network.limiting.tables import bandwidth_caps, bandwidth_limits, bandwidth_readings
 from gpupool.network.tables import network_ports, networks
-from gpupool.wire.network_promises import (
+from gpupool.wire.network.promises import (
     BandwidthIn,
     BandwidthLimitOut,
     BandwidthLimitsOut,

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from gpupool.network.limiting.reading import read_limit_work
 from gpupool.network.limiting.tables import bandwidth_readings
 from gpupool.store.write_transaction import WriteTransaction
-from gpupool.wire.network_promises import LimitReading
+from gpupool.wire.network.promises import LimitReading
 
 
 def merge_readings(write: WriteTransaction, readings: Sequence[LimitReading]) -> None:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from gpupool.network.limiting.model import LimitSubject
 from gpupool.network.limiting.service import BandwidthLimitService
 from gpupool.network.routes import PoolManager, Reader, Tenant, TenantManager
-from gpupool.wire.network_promises import BandwidthIn, BandwidthLimitIn, BandwidthLimitsOut
+from gpupool.wire.network.promises import BandwidthIn, BandwidthLimitIn, BandwidthLimitsOut
 
 router = APIRouter(tags=["networks"])
 

@@ -25,7 +25,7 @@ from gpupool.network.model import make_dns_name
 from gpupool.network.tables import networks
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tenants import find_tenant
-from gpupool.wire.network_promises import BandwidthIn, BandwidthLimitIn, BandwidthLimitsOut
+from gpupool.wire.network.promises import BandwidthIn, BandwidthLimitIn, BandwidthLimitsOut
 
 #: Limits of one network, at most.
 MOST_LIMITS = 256

@@ -9,7 +9,7 @@ from gpupool.base.errors import BadAddress, OverlappingSubnets
 from gpupool.network.addresses import parse_prefix
 from gpupool.network.balancing.model import BALANCER_ADDRESSES
 from gpupool.network.lines.model import Line
-from gpupool.wire.lines import LineIn
+from gpupool.wire.network.lines import LineIn
 
 #: A link has two addresses of ours and one of the peer's.
 _LONGEST_LINK = 29

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gpupool.network.lines.model import Line
 from gpupool.network.lines.tables import network_lines
 from gpupool.network.tables import networks, subnets
-from gpupool.wire.lines import LineOut, LineRefusal, LineWork
+from gpupool.wire.network.lines import LineOut, LineRefusal, LineWork
 
 
 def read_lines(

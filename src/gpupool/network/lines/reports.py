@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from gpupool.network.lines.tables import network_lines
 from gpupool.network.tables import networks
 from gpupool.store.database import WriteTransaction
-from gpupool.wire.lines import LineReport
+from gpupool.wire.network.lines import LineReport
 
 _OFF = {"state": "off", "reason": "", "learned": [], "refused": [], "refused_count": 0}
 #: Prefixes that an event names.

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gpupool.network.lines.service import LineService
 from gpupool.network.routes import Reader, Tenant, TenantManager
-from gpupool.wire.lines import LineIn, LineOut
+from gpupool.wire.network.lines import LineIn, LineOut
 
 router = APIRouter(tags=["networks"])
 

@@ -20,7 +20,7 @@ from gpupool.network.lookup import FindNetwork
 from gpupool.network.peerings import list_peered_prefixes
 from gpupool.network.tables import subnets
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.wire.lines import LineIn, LineOut
+from gpupool.wire.network.lines import LineIn, LineOut
 
 #: Lines of one network at most.
 MOST_LINES = 4

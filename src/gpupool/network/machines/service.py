@@ -23,7 +23,7 @@ from gpupool.network.machines.certificates import (
 from gpupool.network.machines.tables import network_authorities, network_machines
 from gpupool.network.tables import networks
 from gpupool.store.database import WriteTransaction
-from gpupool.wire.networks import EngineCertificate, NetworkEngineReport
+from gpupool.wire.network.networks import EngineCertificate, NetworkEngineReport
 
 #: What a report says of its machine, as columns of the same names.
 _REPORTED: Final = (

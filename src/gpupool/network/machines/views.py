@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from gpupool.network.machines.service import read_machines
 from gpupool.network.tables import network_ports, networks
-from gpupool.wire.networks import NetworkEngineOut, NetworkMachineOut
+from gpupool.wire.network.networks import NetworkEngineOut, NetworkMachineOut
 
 
 def describe_engine(

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gpupool.network.model import make_domain
 from gpupool.network.naming.model import DnsRecord
 from gpupool.network.naming.tables import dns_records
-from gpupool.wire.dns_records import DnsRecordOut
+from gpupool.wire.network.dns_records import DnsRecordOut
 
 
 def read_records(

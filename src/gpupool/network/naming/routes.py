@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gpupool.network.naming.service import DnsRecordService
 from gpupool.network.routes import Reader, Tenant, TenantManager
-from gpupool.wire.dns_records import DnsRecordIn, DnsRecordOut
+from gpupool.wire.network.dns_records import DnsRecordIn, DnsRecordOut
 
 router = APIRouter(tags=["networks"])
 

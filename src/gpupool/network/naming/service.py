@@ -15,7 +15,7 @@ from gpupool.network.naming.reading import describe_records
 from gpupool.network.naming.tables import dns_records
 from gpupool.network.resolver_rows import is_host_name
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.wire.dns_records import DnsRecordIn, DnsRecordOut
+from gpupool.wire.network.dns_records import DnsRecordIn, DnsRecordOut
 
 #: Records of one network, at most.
 MOST_RECORDS: Final = 256

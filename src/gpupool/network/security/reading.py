@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gpupool.network.security.model import SecurityGroup, SecurityRule
 from gpupool.network.security.tables import port_groups, security_groups, security_rules
 from gpupool.network.tables import network_ports
-from gpupool.wire.security_groups import SecurityGroupOut, SecurityRuleOut
+from gpupool.wire.network.security_groups import SecurityGroupOut, SecurityRuleOut
 
 _source = security_groups.alias("source")
 _RULES = (

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gpupool.network.routes import Reader, Tenant, TenantManager
 from gpupool.network.security.service import SecurityGroupService
-from gpupool.wire.security_groups import SecurityGroupIn, SecurityGroupOut, SecurityRuleIn
+from gpupool.wire.network.security_groups import SecurityGroupIn, SecurityGroupOut, SecurityRuleIn
 
 router = APIRouter(tags=["networks"])
 

@@ -21,7 +21,7 @@ from gpupool.network.security.membership import find_group
 from gpupool.network.security.reading import describe_groups
 from gpupool.network.security.tables import security_groups, security_rules
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.wire.security_groups import SecurityGroupIn, SecurityGroupOut, SecurityRuleIn
+from gpupool.wire.network.security_groups import SecurityGroupIn, SecurityGroupOut, SecurityRuleIn
 
 #: Groups of one network, and rules of one group, at most.
 MOST_GROUPS = 64

@@ -8,7 +8,7 @@ from gpupool.network.model import Network
 from gpupool.network.northbound import compile_network
 from gpupool.network.ovn.northbound_database import NorthboundDatabase
 from gpupool.network.rows import plan_changes
-from gpupool.wire.network_promises import NetworkCheck
+from gpupool.wire.network.promises import NetworkCheck
 
 
 def check_drift(remote: str, pool: str, wanted: Iterable[Network]) -> NetworkCheck:

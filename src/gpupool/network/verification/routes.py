@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 
 from gpupool.network.routes import Reader, TenantManager
 from gpupool.network.verification.service import NetworkVerificationService
-from gpupool.wire.network_promises import NetworkVerificationIn, NetworkVerificationOut
+from gpupool.wire.network.promises import NetworkVerificationIn, NetworkVerificationOut
 
 router = APIRouter(tags=["networks"])
 

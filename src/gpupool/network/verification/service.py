@@ -21,7 +21,7 @@ from gpupool.network.verification.tables import network_verifications
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.tenants import find_tenant
-from gpupool.wire.network_promises import (
+from gpupool.wire.network.promises import (
     NetworkCheck,
     NetworkVerificationIn,
     NetworkVerificationOut,

@@ -14,7 +14,7 @@ from gpupool.network.tables import networks
 from gpupool.network.verification.tables import network_verifications
 from gpupool.network.verification.twins import make_twins
 from gpupool.store.write_transaction import WriteTransaction
-from gpupool.wire.network_promises import (
+from gpupool.wire.network.promises import (
     LimitMeasurement,
     NetworkVerificationReport,
     NetworkVerificationWork,

@@ -11,7 +11,7 @@ import pytest
 
 from gpupool.agent.config import AgentConfig
 from gpupool.agent.network.engine import NetworkEngine
-from gpupool.wire.networks import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.networks import NetworkEngineReport, NetworkEngineWork
 
 CONFIG = AgentConfig("node-1", "p-1", os.geteuid(), os.getegid())
 

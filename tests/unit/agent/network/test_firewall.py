@@ -10,7 +10,7 @@ from ipaddress import IPv4Network
 import pytest
 
 from gpupool.agent.network.firewall import format_rules
-from gpupool.wire.firewall import FirewallWork
+from gpupool.wire.network.firewall import FirewallWork
 
 UPLINK = IPv4Network("198.18.0.0/16")
 RULES = [

@@ -15,7 +15,7 @@ from gpupool.agent.network.namespaces import JobNamespaces, create_namespace, re
 from gpupool.agent.network.vm_taps import VmTaps
 from gpupool.agent.supervisor import client
 from gpupool.agent.supervisor.job_spec import TAP_DESCRIPTOR, Tap
-from gpupool.wire.networks import PortWork
+from gpupool.wire.network.networks import PortWork
 from tests.support.supervised import Jobs, supervised_jobs
 
 pytest.importorskip("pyroute2")

@@ -8,7 +8,7 @@ from gpupool.base.errors import BadAddress, NameTaken, SubnetFull, TooManyNetwor
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.network.balancing import service
 from gpupool.tenancy.tenants import insert_tenant
-from gpupool.wire.load_balancers import LoadBalancerIn
+from gpupool.wire.network.load_balancers import LoadBalancerIn
 from tests.unit.network.conftest import NetworkHouse
 
 WEB = LoadBalancerIn(name="web", port=80, target_port=8000, backends=["Serve.1", "web"])

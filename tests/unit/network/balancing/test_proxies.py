@@ -16,7 +16,7 @@ from gpupool.base.errors import (
 )
 from gpupool.network.balancing import proxies
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.load_balancers import (
+from gpupool.wire.network.load_balancers import (
     CertificateIn,
     DrainIn,
     HttpRouteIn,
@@ -24,7 +24,12 @@ from gpupool.wire.load_balancers import (
     LoadBalancerIn,
     LoadBalancerOut,
 )
-from gpupool.wire.networks import NetworkEngineReport, ProxyReport, ProxyServerReport, ProxyWork
+from gpupool.wire.network.networks import (
+    NetworkEngineReport,
+    ProxyReport,
+    ProxyServerReport,
+    ProxyWork,
+)
 from tests.unit.network.conftest import NetworkHouse
 
 ROUTE = HttpRouteIn(host="API.example.com", path="/v1", backends=["api"], target_port=9000)
@@ -100,7 +105,7 @@ def test_its_proxy_has_an_address_that_no_job_gets(pool: NetworkHouse) -> None:
 
 
 def test_a_subnet_with_a_proxy_stays(pool: NetworkHouse) -> None:
-    from gpupool.wire.networks import SubnetIn
+    from gpupool.wire.network.networks import SubnetIn
 
     networks = pool.allocations.networks
     networks.create_subnet(pool.admin, "lab", SubnetIn(name="more", cidr="10.0.1.0/28"))

@@ -15,8 +15,8 @@ from gpupool.base.errors import (
 )
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.tenancy.tenants import insert_tenant
-from gpupool.wire.load_balancers import ExposureIn
-from gpupool.wire.networks import NetworkEngineIn, ProxyRouteWork
+from gpupool.wire.network.load_balancers import ExposureIn
+from gpupool.wire.network.networks import NetworkEngineIn, ProxyRouteWork
 from tests.unit.network.conftest import NetworkHouse
 
 HTTP = ExposureIn(port=8000, is_http=True)

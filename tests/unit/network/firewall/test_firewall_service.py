@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from gpupool.base.errors import BadAddress, NameTaken, TooManyNetworks, UnknownNetwork
 from gpupool.network.firewall import service
 from gpupool.network.firewall.service import FirewallService
-from gpupool.wire.firewall import FirewallRuleIn, FirewallWork
+from gpupool.wire.network.firewall import FirewallRuleIn, FirewallWork
 from tests.unit.network.conftest import NetworkHouse
 
 UPLINK = "198.18.0.0/16"

@@ -13,8 +13,8 @@ from gpupool.base.errors import (
     WrongState,
 )
 from gpupool.network.forwarding.service import PortForwardService
-from gpupool.wire.networks import NetworkEngineIn
-from gpupool.wire.port_forwards import PortForwardIn
+from gpupool.wire.network.networks import NetworkEngineIn
+from gpupool.wire.network.port_forwards import PortForwardIn
 from tests.unit.network.conftest import NetworkHouse
 
 WEB = PortForwardIn(target="Web.1", target_port=80)

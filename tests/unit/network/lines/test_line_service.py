@@ -21,8 +21,8 @@ from gpupool.network.lines.service import LineService
 from gpupool.network.reading import read_networks
 from gpupool.store.tables import events
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.lines import LineOut, LineRefusal, LineReport, LineWork
-from gpupool.wire.networks import NetworkEngineIn, NetworkEngineReport, SubnetIn
+from gpupool.wire.network.lines import LineOut, LineRefusal, LineReport, LineWork
+from gpupool.wire.network.networks import NetworkEngineIn, NetworkEngineReport, SubnetIn
 from tests.support.dedicated_lines import make_body
 from tests.unit.network.conftest import NetworkHouse
 

@@ -9,7 +9,12 @@ import pytest
 from gpupool.base.errors import BadQuantity, NetworkingUnavailable
 from gpupool.network.machines import service as machines
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.networks import NetworkEngineIn, NetworkEngineReport, NetworkEngineWork, NetworkIn
+from gpupool.wire.network.networks import (
+    NetworkEngineIn,
+    NetworkEngineReport,
+    NetworkEngineWork,
+    NetworkIn,
+)
 from tests.unit.network.conftest import NetworkHouse
 
 pytest.importorskip("cryptography")

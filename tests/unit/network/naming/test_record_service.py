@@ -14,7 +14,7 @@ from gpupool.network.northbound import compile_network
 from gpupool.network.reading import read_networks
 from gpupool.network.resolver_rows import read_resolver
 from gpupool.tenancy.tenants import insert_tenant
-from gpupool.wire.dns_records import DnsRecordIn
+from gpupool.wire.network.dns_records import DnsRecordIn
 from tests.unit.network.conftest import NetworkHouse
 
 DB = DnsRecordIn(name="DB.store", address="192.0.2.9")

@@ -10,7 +10,7 @@ from gpupool.network.reading import read_networks
 from gpupool.network.security import service
 from gpupool.tenancy.tenants import insert_tenant
 from gpupool.wire.jobs import JobOut
-from gpupool.wire.security_groups import SecurityGroupIn, SecurityRuleIn
+from gpupool.wire.network.security_groups import SecurityGroupIn, SecurityRuleIn
 from tests.unit.network.conftest import NetworkHouse
 
 SSH = SecurityRuleIn(protocol="tcp", first_port=22)

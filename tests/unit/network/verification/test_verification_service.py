@@ -11,7 +11,8 @@ from gpupool.network.verification.service import NetworkVerificationService
 from gpupool.network.verification.twins import read_twins
 from gpupool.tenancy.tenants import insert_tenant
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.network_promises import (
+from gpupool.wire.network.networks import NetworkEngineReport
+from gpupool.wire.network.promises import (
     BandwidthLimitIn,
     LimitMeasurement,
     LimitReading,
@@ -20,7 +21,6 @@ from gpupool.wire.network_promises import (
     NetworkVerificationReport,
     NetworkVerificationWork,
 )
-from gpupool.wire.networks import NetworkEngineReport
 from tests.unit.network.conftest import NetworkHouse
 
 

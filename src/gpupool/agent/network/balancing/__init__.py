@@ -1,0 +1,1 @@
+"""Proxies of HTTP load balancers on this machine: HAProxy started, fed and asked how its servers are."""
