@@ -68,6 +68,7 @@ _FOUND = (
         jobs.c.preemptions,
         claims.c.preemptible,
         claims.c.requeue,
+        claims.c.network_id,
         gangs.c.ending,
     )
     .join(jobs, jobs.c.id == allocations.c.job_id)
@@ -252,7 +253,8 @@ def _apply_end(write: WriteTransaction, row: Row, report: ReportIn, effects: Rep
         # A short job may be over before a report says that it runs.
         values["started_ns"] = _clamp_to_ledger(write, row, report.started_ns)
     _update_job(write, row, values)
-    delete_exposures(write, [row.job])
+    if row.network_id is not None:
+        delete_exposures(write, [row.job])
     # The environment in it may hold secrets.
     write.execute(_FORGET_LAUNCH, {"job": row.job_id})
     if row.array_id is not None:
