@@ -165,7 +165,7 @@ def ask(pool: RealPool, network: str, target: str, seconds: float = 10) -> str:
 
 def test_a_guest_gets_the_lease_of_its_port(pool: RealPool, dev: Guest) -> None:
     printed = pool.do("logs", "dev").replace("\r", "")
-    facts = "router=10.0.0.1 dns=10.0.0.1 mtu=1442 domain=a.gpupool.internal"
+    facts = "router=10.0.0.1 dns=100.126.255.250 mtu=1442 domain=a.gpupool.internal"
     assert f"lease eth0 {ADDRESS} {facts}" in printed
     assert "mtu of eth0 1442" in printed
     assert "default via 10.0.0.1 dev eth0" in printed

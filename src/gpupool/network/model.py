@@ -168,7 +168,10 @@ def _make_label(text: str) -> str:
 
 
 def make_mac(first: int, number: int) -> str:
-    """Make a MAC address of a first byte and a number below 2**40."""
+    """Make a MAC address of a first byte and a number below 2**40.
+
+    Each kind of owner has a first byte of its own, for the numbers of two kinds may be equal.
+    """
     octets = (first, *number.to_bytes(5, "big"))
     return ":".join(f"{octet:02x}" for octet in octets)
 

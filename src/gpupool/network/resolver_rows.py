@@ -73,7 +73,7 @@ def name_resolver_port(network: Network) -> str:
 
 def make_resolver_mac(number: int) -> str:
     """Return the MAC address of the resolver of a network, by the network's row id."""
-    return make_mac(0x22, number)
+    return make_mac(0x2A, number)
 
 
 def compile_resolver(network: Network) -> tuple[NorthboundRow, ...]:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from ipaddress import IPv4Network
 
-from gpupool.network.model import make_dns_name, make_gateway
+from gpupool.network.model import (
+    make_dns_name,
+    make_gateway,
+    make_mac,
+    make_port_mac,
+    make_proxy_mac,
+    make_router_mac,
+)
 from gpupool.network.northbound import compile_network, name_port
+from gpupool.network.resolver_rows import make_resolver_mac
 from gpupool.network.rows import NorthboundRow
 from tests.unit.network.networks import make_network
 
@@ -75,3 +83,12 @@ def test_networks_of_an_uplink_have_addresses_of_their_own() -> None:
     found = [make_gateway(number, uplink).address for number in range(1, 2000)]
     assert len(set(found)) == len(found)
     assert uplink[1] not in found
+
+
+def test_owners_of_different_kinds_with_one_number_have_different_macs() -> None:
+    (subnet,) = make_network(1, 0).subnets
+    owners = {make_port_mac(1), make_proxy_mac(1), make_resolver_mac(1), make_router_mac(subnet)}
+    # Of the uplink, and of the two ends of a peering.
+    owners |= {make_mac(first, 1) for first in (0x12, 0x1A, 0x1E)}
+    assert subnet.id == 1
+    assert len(owners) == 7

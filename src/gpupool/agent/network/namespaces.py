@@ -22,6 +22,8 @@ from gpupool.agent.network.daemons import NAMESPACES, EngineFiles
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.wire.network.networks import PortWork
 
+#: By the kind in a port's id - a job's, a line's, a resolver's, a proxy's - how its interface begins.
+_INTERFACES: Final = {"n": "gp", "l": "gl", "v": "gv", "h": "gh"}
 #: How the ids of the ports of jobs and of proxies begin.
 _PORTS: Final = ("n-", "h-")
 _CLONE_NEWNET: Final = 0x40000000
@@ -50,7 +52,7 @@ class JobNetwork:
 def name_interface(port: str) -> str:
     """Return the name of this machine's end of the cable of a job or a line: 12 characters."""
     kind, _, rest = port.partition("-")
-    return {"n": "gp", "l": "gl"}[kind] + rest
+    return _INTERFACES[kind] + rest
 
 
 class JobNamespaces:

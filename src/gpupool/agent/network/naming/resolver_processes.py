@@ -40,7 +40,7 @@ from gpupool.network.resolver_rows import (
 from gpupool.wire.network.networks import PortWork
 
 #: How the ids of networks begin.
-_NETWORK: Final = "v-"
+NETWORK_KIND: Final = "v-"
 #: Seconds in which a resolver has to listen, and between two looks.
 _LISTEN_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.002
@@ -60,7 +60,7 @@ class ResolverProcesses:
         self._files = files
         self._root = root / "resolvers"
         self._helpers = HelperProcesses(self._root, owner_uid, lambda _name: ())
-        self._namespaces = JobNamespaces(files, (_NETWORK,))
+        self._namespaces = JobNamespaces(files, (NETWORK_KIND,))
         #: The ports that this object has plugged in, by network.
         self._plugged: dict[str, str] = {}
 

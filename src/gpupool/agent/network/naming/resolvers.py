@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpupool.agent.network.daemons import EngineFiles
-from gpupool.agent.network.naming.resolver_processes import ResolverProcesses
+from gpupool.agent.network.naming.resolver_processes import NETWORK_KIND, ResolverProcesses
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.errors import NetworkingUnavailable
@@ -198,7 +198,8 @@ def read_local_networks(
     found = dict[str, LocalNetwork]()
     for row in bindings.values():
         key = row.external_ids.get(NETWORK)
-        if key is None:
+        # A network that verifies others has no job that asks for names.
+        if key is None or not key.startswith(NETWORK_KIND):
             continue
         if row.type == "localport":
             found.setdefault(key, LocalNetwork()).config = read_resolver(

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from gpupool.agent.network.namespaces import enter_namespace
 from gpupool.agent.network.verification.probe_frames import build_echo
 from gpupool.agent.network.verification.traffic import TrafficEnd, TrafficPlan, measure_path
+from gpupool.network.resolver_rows import RESOLVER_ADDRESS
 from gpupool.wire.network.promises import LimitMeasurement, NetworkCheck, ProbePort
 
 #: Directions of ports that one verification measures: each takes two seconds.
@@ -121,7 +122,7 @@ def _check_name(port: ProbePort, namespace: Path) -> NetworkCheck:
     name = f"{port.name}.{port.domain}"
     with enter_namespace(namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         line.settimeout(_ANSWER_SECONDS)
-        answer = _ask(line, build_question(name), (port.gateway, 53))
+        answer = _ask(line, build_question(name), (str(RESOLVER_ADDRESS), 53))
     found = f"dns/{port.network}"[:120]
     if answer is None:
         return NetworkCheck(name=found, kept=False, measured=f"no answer for {name}"[:200])
