@@ -45,6 +45,7 @@ class Readers:
         self.probe = probe
         self.uuids = [device.uuid for device in probe.scan().devices]
         self.counts = {"read": 0, "suspended": 0}
+        self.has_read = threading.Event()
         self.closing = threading.Event()
         self.threads = [threading.Thread(target=one) for one in (self._sample, self._wait_events)]
         for thread in self.threads:
@@ -56,6 +57,7 @@ class Readers:
                 assert len(self.probe.observe(self.uuids)) == len(self.uuids)
                 assert self.probe.health()
                 self.counts["read"] += 1
+                self.has_read.set()
             except ProbeSuspended:
                 self.counts["suspended"] += 1
 
@@ -77,6 +79,7 @@ def main() -> None:
     await_released_steps(state)
     probe = NvmlProbe()
     readers = Readers(probe)
+    assert readers.has_read.wait(10)
     print("ready", flush=True)
     step = [sys.executable, "-c", STEP, str(nodes), str(folder)]
     while True:

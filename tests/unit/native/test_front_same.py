@@ -93,11 +93,11 @@ run
 run --
 run --help -- true
 run --isolation hard --goal latency --host process -- true
-run --network lab --security-group web -- true
+run --network lab --address 10.0.0.9 --security-group web -- true
 run --when-idle suspend --idle-after 5m -- true
 submit --when-idle=suspend --idle-after=5m -- true
 run --dry-run -- true
-submit --network=lab --security-group=web -- true
+submit --network=lab --address=10.0.0.9 --security-group=web -- true
 submit --isolation=soft --goal=density --host=container --dry-run -- true
 submit --help
 run --gp 0.1 true
