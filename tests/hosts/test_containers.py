@@ -359,7 +359,7 @@ def test_a_container_joins_a_network_and_sees_no_other_one(pool: AccountPool) ->
         names = {line.split(":")[0].strip() for line in joined.stdout.splitlines() if ":" in line}
         assert names == {"lo", "eth0"}, joined.stderr
         asked = pool.type("run", "--network", "lab", *SHARE, "--", "cat", "/etc/resolv.conf")
-        assert "nameserver 10.0.0.1\n" in asked.stdout, asked.stderr
+        assert "nameserver 100.126.255.250\n" in asked.stdout, asked.stderr
     finally:
         pool.do("network", "delete", "lab", "--yes")
         pool.do("network", "disable", "--yes")
