@@ -34,7 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of guests, which the account of a VM can reach."""
     made = tmp_path_factory.mktemp("guest")
     for one in (made, *list(made.parents)[:2]):
-        one.chmod(0o755)
+        # Also where `--basetemp` is short: a directory that all share stays as it is.
+        one.chmod(one.stat().st_mode | 0o755)
     return made
 
 
