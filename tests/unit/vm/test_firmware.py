@@ -52,7 +52,7 @@ def test_variables_are_copied_once(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_variables_belong_to_the_vms_account_and_follow_no_link_of_it(tmp_path: Path) -> None:
     for folder in (tmp_path, *list(tmp_path.parents)[:3]):
-        folder.chmod(0o755)
+        folder.chmod(folder.stat().st_mode | 0o755)
     files = FirmwareFiles(tmp_path / "code", tmp_path / "empty")
     files.variables.write_bytes(b"empty")
     files.variables.chmod(0o644)

@@ -118,7 +118,7 @@ def test_a_repeated_start_keeps_the_disk(vms: VmHost, image: Path, tmp_path: Pat
 def test_a_tenants_vm_belongs_to_its_account(image: Path, tmp_path: Path, vms: VmHost) -> None:
     image.chmod(0o644)
     for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
+        folder.chmod(folder.stat().st_mode | 0o755)
     vm = replace(SMALL, image=str(image))
     spec, _ = vms.make_spec("dev", vm, make_view(uid=TENANT), make_prepared(), make_spec(TENANT))
     files = files_of(tmp_path)
