@@ -1,14 +1,17 @@
-"""A load balancer of HTTP on the real OVN and HAProxy: 10,000 requests beside the job alone, a drain
-under load, and a job that takes no more connections.
+"""A load balancer of HTTP on the real OVN and HAProxy: 10,000 requests beside the job alone, the same
+across changes, a drain under load, and a job that takes no more connections. Then on a pair of
+machines: HAProxy killed, a machine killed, and a machine drained.
 
-As root, with OVN's packages, HAProxy and curl.
+As root, with OVN's packages, HAProxy, nftables and curl. `--count` says how many rounds on the pair.
 """
 
+import os
 import shutil
 import tempfile
 import time
 from pathlib import Path
 
+from bench.http_pair_rounds import PAIR_ROUNDS, measure_pair
 from bench.rows import Row
 from gpupool.agent.network.balancing.proxies import PROGRAM
 from gpupool.agent.network.daemons import find_missing_programs
@@ -52,13 +55,15 @@ def run(out: Path) -> list[Row]:
             serve(pool, "work", port=80, array=len(JOBS))
             until_members(pool, "api", dict.fromkeys(JOBS, "up"))
             client = open_client(pool, "client")
-            return [
+            rows = [
                 *_measure_requests(pool, client),
+                _measure_changes(pool, client),
                 _measure_drains(pool, client),
                 *_measure_down(pool, client),
             ]
     finally:
         shutil.rmtree(place)
+    return rows + measure_pair(int(os.environ.get("BENCH_KILLS", PAIR_ROUNDS)))
 
 
 def _measure_requests(pool: RealPool, client: Client) -> list[Row]:
@@ -93,6 +98,22 @@ def _measure_requests(pool: RealPool, client: Client) -> list[Row]:
         Row(f"failed of {wanted} requests", "requests", failed, COMMAND, limit=0),
         Row("requests that were not counted", "requests", abs(wanted - count()), COMMAND, limit=0),
     ]
+
+
+def _measure_changes(pool: RealPool, client: Client) -> Row:
+    """Let HAProxy reload again and again while 10,000 requests are sent."""
+    load = client.begin_load(address(pool, "api"), threads=8, most=REQUESTS)
+    changes = 0
+    while load.is_running():
+        # Out and back in: each time another configuration.
+        pool.do("network", "lb-drain", "web", "api", "work.0", "--timeout", "0")
+        pool.do("network", "lb-drain", "web", "api", "work.0", "--undo")
+        changes += 2
+    load.finish(LOAD_SECONDS)
+    note = f"{sum(load.names.values())} answered; {changes} changes"
+    failed = len(load.failures)
+    figure = f"failed of {REQUESTS} requests across reloads"
+    return Row(figure, "requests", failed, COMMAND, limit=0, note=note)
 
 
 def _measure_drains(pool: RealPool, client: Client) -> Row:

@@ -19,8 +19,8 @@ from gpupool.agent.network.verification.traffic import (
 from tests.e2e.pool_fixture import RealPool
 from tests.support.network_pool import find_end
 
-NAME = "network_limits"
-COMMAND = "python -m bench network_limits"
+NAME = "network-limits"
+COMMAND = "python -m bench network-limits"
 ASKED_MBIT = (20, 50, 100, 300)
 #: Part of the limit by which what a program gets may differ.
 TOLERANCE = 0.05

@@ -329,7 +329,7 @@ def forwarder(tmp_path: Path) -> Iterator[tuple[ResolverFiles, Callable[[str], s
     files = ResolverFiles(tmp_path)
     files.names.write_text(format_names(LAB))
     files.servers.write_text(format_servers(LAB, []))
-    helper = make_resolver("v-1", files, os.getuid(), Path("/run/netns") / namespace, LAB.mtu)
+    helper = make_resolver("v-1", files, os.getuid(), Path("/run/netns") / namespace, LAB)
     server = subprocess.Popen([*inside, sys.executable, "-c", KNOWS_ALL], stdout=subprocess.PIPE)
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n"

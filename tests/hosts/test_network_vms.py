@@ -146,10 +146,15 @@ def namespace(pool: RealPool) -> Path:
 
 
 def list_taps(pool: RealPool) -> list[str]:
-    """The taps and outer ends of cables in the namespace of the switch."""
-    command = ["ip", "-n", namespace(pool).name, "-json", "link"]
+    """The taps in the namespace of the switch.
+
+    The unplugged cable of a job that ended may be there for two minutes: as long as the kernel sends
+    the last packet of a connection again whose other end has not confirmed it.
+    """
+    command = ["ip", "-n", namespace(pool).name, "-json", "-details", "link"]
     links = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return sorted(link["ifname"] for link in links if link["ifname"].startswith("gp"))
+    taps = (link for link in links if link.get("linkinfo", {}).get("info_kind") == "tun")
+    return sorted(link["ifname"] for link in taps if link["ifname"].startswith("gp"))
 
 
 def find_port(pool: RealPool, job: str) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def is_refused(admin: Api, space: str, annotations: dict[str, str]) -> bool:
     try:
         admin.create(f"/api/v1/namespaces/{space}/pods?dryRun=All", pod("p", annotations))
     except RefusedError as refusal:
-        assert "choose a network or an address" in refusal.body
+        assert "choose a network, an address or a limit" in refusal.body
         return True
     return False
 
@@ -190,9 +190,9 @@ def test_a_network_is_written_reported_repaired_and_deleted_with_its_tenant(
 
     plain = {"subnets": build_wide_network()["subnets"]}
     apply(admin, "vision", plain, "vision-train", "vision-serve")
-    pool.until(lambda: set(list_ours(admin)) == {"Vpc", "Subnet"}, "no gateway any more", 20)
+    pool.until(lambda: set(list_ours(admin)) == {"Vpc", "Subnet"}, "no gateway any more", 60)
     admin.delete(f"{TENANTS}/vision")
-    pool.until(lambda: not list_ours(admin), "nothing of the tenant", 20)
+    pool.until(lambda: not list_ours(admin), "nothing of the tenant", 60)
 
 
 def test_peers_are_joined_when_both_agree_and_parted_when_one_leaves(
@@ -270,6 +270,15 @@ FOREIGN = {
     "a router": "ovn.kubernetes.io/logical_router",
     "no port security": "ovn.kubernetes.io/port_security",
     "somebody's VIP": "ovn.kubernetes.io/vip",
+    "a floating address": "ovn.kubernetes.io/eip",
+    "a way out": "ovn.kubernetes.io/snat",
+    "a rate to it": "ovn.kubernetes.io/ingress_rate",
+    "a rate from it": "ovn.kubernetes.io/egress_rate",
+    "a burst": "ovn.kubernetes.io/egress_burst",
+    "a rate of an interface": "net1.vision.ovn.net1.kubernetes.io/ingress_rate",
+    "a queue": "ovn.kubernetes.io/limit",
+    "a security group": "ovn.kubernetes.io/security_groups",
+    "a route to it from outside": "ovn.kubernetes.io/bgp",
 }
 
 
@@ -286,6 +295,55 @@ def test_other_annotations_and_kube_ovns_own_pods_are_let_in(
     assert not is_refused(pool.admin, KUBE_OVN, {SWITCH: "gp-vision--main"})
 
 
+LIMIT = "ovn.kubernetes.io/egress_rate"
+
+
+def test_a_running_pod_cannot_lift_its_limit(
+    pool: ClusterPool, cluster: Cluster, kube_ovn: None
+) -> None:
+    admin = pool.admin
+    pods = "/api/v1/namespaces/vision-serve/pods"
+    admin.create(pods, pod("limited", {}))
+    controller = as_kube_ovn(cluster)
+    controller.merge(f"{pods}/limited", {"metadata": {"annotations": {LIMIT: "100"}}})
+    controller.close()
+    for value in (None, "0", "1000"):
+        with pytest.raises(RefusedError, match="choose a network, an address or a limit"):
+            admin.merge(f"{pods}/limited", {"metadata": {"annotations": {LIMIT: value}}})
+    admin.merge(f"{pods}/limited", {"metadata": {"labels": {"a": "b"}}})
+    with pytest.raises(RefusedError, match="choose a network, an address or a limit"):
+        admin.merge("/api/v1/namespaces/vision-serve", {"metadata": {"annotations": {LIMIT: "9"}}})
+    admin.delete(f"{pods}/limited?gracePeriodSeconds=0")
+
+
+def service(annotations: dict[str, str]) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "store", "annotations": annotations},
+        "spec": {"ports": [{"port": 80}]},
+    }
+
+
+def test_a_service_cannot_choose_its_network_and_may_be_replaced(
+    pool: ClusterPool, cluster: Cluster, kube_ovn: None
+) -> None:
+    admin = pool.admin
+    services = "/api/v1/namespaces/vision-serve/services"
+    for key in ("vpc", "logical_router", "switch_lb_vip", "attachmentprovider"):
+        with pytest.raises(RefusedError, match="choose a network, an address or a limit"):
+            admin.create(services, service({f"ovn.kubernetes.io/{key}": "gp-speech"}))
+    admin.create(services, service({"my.own/note": "a"}))
+    controller = as_kube_ovn(cluster)
+    vpc = "ovn.kubernetes.io/vpc"
+    controller.merge(f"{services}/store", {"metadata": {"annotations": {vpc: "gp-vision"}}})
+    controller.close()
+    with pytest.raises(RefusedError, match="choose a network, an address or a limit"):
+        admin.merge(f"{services}/store", {"metadata": {"annotations": {vpc: "gp-speech"}}})
+    admin.merge(f"{services}/store", {"metadata": {"annotations": {vpc: None}}})
+    admin.delete(f"{services}/store")
+
+
 def test_a_running_pod_and_a_namespace_cannot_be_moved(
     pool: ClusterPool, cluster: Cluster, kube_ovn: None
 ) -> None:
@@ -300,7 +358,7 @@ def test_a_running_pod_and_a_namespace_cannot_be_moved(
     removed = {"metadata": {"annotations": {SWITCH: None}}}
     for path in (f"{pods}/running", f"{pods}/running/status", "/api/v1/namespaces/vision-serve"):
         for patch in (moved, removed) if "pods" in path else (moved,):
-            with pytest.raises(RefusedError, match="choose a network or an address"):
+            with pytest.raises(RefusedError, match="choose a network, an address or a limit"):
                 admin.merge(path, patch)
     binding = {
         "apiVersion": "v1",
@@ -308,7 +366,7 @@ def test_a_running_pod_and_a_namespace_cannot_be_moved(
         "metadata": {"name": "running", **moved["metadata"]},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "none"},
     }
-    with pytest.raises(RefusedError, match="choose a network or an address"):
+    with pytest.raises(RefusedError, match="choose a network, an address or a limit"):
         admin.create(f"{pods}/running/binding", binding)
     controller.close()
     admin.delete(f"{pods}/running?gracePeriodSeconds=0")
@@ -335,6 +393,8 @@ def test_the_page_gives_two_tenants_a_network_a_way_out_and_takes_both_away(
         said.append(done.stdout)
         if line.endswith("networks.yaml") and "apply" in line:
             until_condition(pool, "vision", PEERINGS, "False", "not in force yet: speech")
+        if line.endswith("parts.yaml"):
+            pool.admin.until(path_of("Subnet", "gp-speech--serve"), is_guarded, 20)
         if line.endswith("gateway.yaml"):
             pool.until(
                 lambda: set(list_ours(pool.admin)) == {kind.name for kind in KINDS},
@@ -344,10 +404,14 @@ def test_the_page_gives_two_tenants_a_network_a_way_out_and_takes_both_away(
     pool.until(lambda: not list_ours(pool.admin), "nothing of the tenants", 20)
 
 
+def is_guarded(found: Object) -> bool:
+    return bool(found["spec"].get("acls"))
+
+
 def as_kube_ovn(cluster: Cluster) -> Api:
     """The account of Kube-OVN's controller."""
     access = cluster.access()
-    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]}]
+    rules = [{"apiGroups": [""], "resources": ["pods", "services"], "verbs": ["get", "patch"]}]
     account = address_policy.ACCOUNTS[0]
     access.service_account(KUBE_OVN, account, rules)
     return access.client(access.token(KUBE_OVN, account))

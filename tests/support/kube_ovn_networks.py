@@ -35,11 +35,12 @@ def _list_of(**properties: Json) -> Json:
 
 
 #: The fields that gpupool writes, of 1.17.0 (1533681d, pkg/apis/kubeovn/v1).
-#: test_kube_ovn_checkout.py compares them with the definitions themselves.
+#: tests/kubernetes/operators/test_kube_ovn_checkout.py compares them with the definitions themselves.
 INTERFACE: dict[str, Json] = {
     "Vpc": _record(
         namespaces=_TEXTS,
-        staticRoutes=_list_of(cidr=_TEXT, nextHopIP=_TEXT, policy=_TEXT),
+        staticRoutes=_list_of(cidr=_TEXT, nextHopIP=_TEXT, policy=_TEXT, routeTable=_TEXT),
+        policyRoutes=_list_of(priority=_WHOLE, match=_TEXT, action=_TEXT),
         vpcPeerings=_list_of(remoteVpc=_TEXT, localConnectIP=_TEXT),
     ),
     "Subnet": _record(
@@ -54,19 +55,32 @@ INTERFACE: dict[str, Json] = {
         enableLb=_FLAG,
         enableDHCP=_FLAG,
         mtu=_WHOLE,
+        acls=_list_of(direction=_TEXT, priority=_WHOLE, match=_TEXT, action=_TEXT),
+        routeTable=_TEXT,
     ),
     "QoSPolicy": _record(
         bindingType=_TEXT,
         shared=_FLAG,
         bandwidthLimitRules=_list_of(
-            name=_TEXT, direction=_TEXT, rateMax=_TEXT, burstMax=_TEXT, priority=_WHOLE
+            name=_TEXT,
+            direction=_TEXT,
+            rateMax=_TEXT,
+            burstMax=_TEXT,
+            priority=_WHOLE,
+            interface=_TEXT,
         ),
     ),
     "VpcNatGateway": _record(
-        vpc=_TEXT, subnet=_TEXT, lanIp=_TEXT, externalSubnets=_TEXTS, selector=_TEXTS
+        vpc=_TEXT,
+        subnet=_TEXT,
+        lanIp=_TEXT,
+        externalSubnets=_TEXTS,
+        selector=_TEXTS,
+        qosPolicy=_TEXT,
     ),
     "IptablesEIP": _record(natGwDp=_TEXT, externalSubnet=_TEXT, v4ip=_TEXT, qosPolicy=_TEXT),
     "IptablesSnatRule": _record(eip=_TEXT, internalCIDR=_TEXT),
+    "IptablesFIPRule": _record(eip=_TEXT, internalIp=_TEXT),
     "IptablesDnatRule": _record(
         eip=_TEXT, externalPort=_TEXT, protocol=_TEXT, internalIp=_TEXT, internalPort=_TEXT
     ),
@@ -130,6 +144,11 @@ def build_wide_network() -> Json:
                 "namespaces": ["vision-train"],
                 "excluded": ["10.1.0.9"],
                 "mtu": 1400,
+                "cidr6": "fd00:1::/64",
+                "accepts": [
+                    {"protocol": "tcp", "port": 8000, "lastPort": 8100, "from": "10.1.1.0/24"},
+                    {"protocol": "icmp"},
+                ],
             },
             {"name": "serve", "cidr": "10.1.1.0/24", "namespaces": ["vision-serve"]},
         ],
@@ -138,6 +157,7 @@ def build_wide_network() -> Json:
             "externalSubnet": "outside",
             "subnet": "train",
             "address": "10.1.0.254",
+            "megabits": 500,
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "addresses": [
                 {
@@ -147,6 +167,7 @@ def build_wide_network() -> Json:
                     "snat": ["train", "serve"],
                 },
                 {"name": "in"},
+                {"name": "own", "target": "10.1.0.11"},
             ],
             "forwards": [
                 {
@@ -166,6 +187,11 @@ def build_wide_network() -> Json:
                 "selector": {"app": "web"},
                 "ports": [{"port": 80, "targetPort": 8080}],
             }
+        ],
+        "routes": [
+            {"prefix": "172.20.0.0/16", "via": "10.1.0.20"},
+            {"prefix": "172.20.99.0/24", "discard": True},
+            {"prefix": "0.0.0.0/0", "via": "10.1.0.20", "subnet": "serve"},
         ],
     }
 

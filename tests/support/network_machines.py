@@ -99,6 +99,10 @@ class Machine:
         self._agent.kill()
         self._agent.wait()
 
+    def has_ended(self) -> bool:
+        """Whether its agent does not run."""
+        return self._agent is None or self._agent.poll() is not None
+
     @property
     def mark(self) -> str:
         return locate_engine(self.root / "agent/network").mark

@@ -47,11 +47,17 @@ def locate_files(pool: RealPool) -> EngineFiles:
     return locate_engine(pool.state_dir / "agent/network")
 
 
-def find_end(pool: RealPool, network: str, job: str) -> TrafficEnd:
-    """The namespace and the address of a job."""
+def find_end(
+    pool: RealPool, network: str, job: str, files: EngineFiles | None = None
+) -> TrafficEnd:
+    """The namespace and the address of a job.
+
+    Args:
+        files: of its machine's engine; None: the pool's own machine.
+    """
     ports = pool.json("network", "show", network)["ports"]
     (port,) = [one for one in ports if one["job_name"] == job]
-    namespaces = JobNamespaces(locate_files(pool))
+    namespaces = JobNamespaces(locate_files(pool) if files is None else files)
     for key in namespaces.list_ports():
         namespace = namespaces.locate(key)
         command = ["ip", "-n", namespace.name, "link", "show", "eth0"]

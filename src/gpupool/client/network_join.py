@@ -31,5 +31,19 @@ def make_network_join(
             check_name(group, "name of a security group") for group in security_groups
         ]
     if address is not None:
-        joined["address"] = address
+        joined |= _split_addresses(address)
     return joined
+
+
+def _split_addresses(text: str) -> dict[str, Any]:
+    """Split `10.0.0.20`, an IPv6 address, or both with a comma. Raises BadOption."""
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        key = "address6" if ":" in part else "address"
+        if key in found:
+            raise BadOption(
+                f"two addresses of one kind: {text[:90]!r}",
+                hint="name one IPv4 address, one IPv6 address, or both with a comma",
+            )
+        found[key] = part
+    return found

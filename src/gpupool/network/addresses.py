@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from typing import TypeVar
 
 from gpupool.base.errors import BadAddress, OverlappingSubnets, SubnetFull
 from gpupool.network.balancing.model import BALANCER_ADDRESSES
+
+#: A prefix of one of the two families.
+_Prefix = TypeVar("_Prefix", IPv4Network, IPv6Network)
 
 #: Prefix lengths of a subnet: 14 to 65,533 addresses for ports.
 LONGEST_PREFIX = 28
@@ -59,7 +63,7 @@ def parse_prefix(text: str) -> IPv4Network:
 
 
 def check_overlap(
-    cidr: IPv4Network, others: Iterable[IPv4Network], where: str = "the same network"
+    cidr: _Prefix, others: Iterable[_Prefix], where: str = "the same network"
 ) -> None:
     """Raise OverlappingSubnets where a new subnet shares addresses with one that is there."""
     clashing = [str(other) for other in others if cidr.overlaps(other)]
@@ -100,7 +104,7 @@ def choose_address(
             return address
     raise SubnetFull(
         f"all {size} addresses of {cidr} are taken",
-        hint="add a subnet to the network: gpupool subnet create",
+        hint="add a subnet to the network: gpupool network subnet-create NAME --cidr PREFIX",
         addresses=size,
     )
 

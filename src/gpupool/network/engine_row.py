@@ -8,17 +8,21 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.forwarding.open_ports import parse_ports
+from gpupool.network.gateways.reading import list_gateway_agents, read_pair_row
+from gpupool.network.gateways.reports import apply_gateway_uplink
 from gpupool.network.machines import service as machines
 from gpupool.network.tables import network_engine, networks
+from gpupool.network.zones.placement import USUAL_SIZE
 from gpupool.store.write_transaction import WriteTransaction
-from gpupool.wire.network.networks import NetworkEngineReport
+from gpupool.wire.network.engine import NetworkEngineReport
 
 
 def renew_work(write: WriteTransaction) -> None:
-    """Give the engine's agent its work again, since some of it changed. In the caller's transaction."""
+    """Give the centre and the machines of gateways their work again. In the caller's transaction."""
     row = read_engine_row(write.connection)
     if row is not None:
-        machines.announce_machines(write, [row.agent])
+        others = list_gateway_agents(write.connection, row.agent)
+        machines.announce_machines(write, dict.fromkeys([row.agent, *others]))
 
 
 def renew_machines(write: WriteTransaction) -> None:
@@ -54,22 +58,66 @@ def read_engine_row(connection: sa.Connection) -> Any:
     return connection.execute(query).one_or_none()
 
 
+def write_engine_row(write: WriteTransaction, agent: str) -> None:
+    """Write the row of an engine that starts, in place of the one before; its settings stay.
+
+    Args:
+        agent: the centre.
+    """
+    before = write.execute(sa.select(network_engine)).one_or_none()
+    write.execute(network_engine.delete())
+    write.insert(
+        network_engine,
+        id=1,
+        agent=agent,
+        state="starting",
+        reason="",
+        northbound="",
+        work_seq=write.touch_ledger(),
+        forward_ports="" if before is None else before.forward_ports,
+        line_interface="" if before is None else before.line_interface,
+        line_vlans="" if before is None else before.line_vlans,
+        zone_size=USUAL_SIZE if before is None else before.zone_size,
+        gateway_ipv6=before is not None and before.gateway_ipv6,
+    )
+
+
 def apply_centre_report(write: WriteTransaction, row: Any, report: NetworkEngineReport) -> None:
     """Apply what the centre says to the engine's own row."""
     values = {
         "state": report.state,
         "reason": report.reason,
         "northbound": report.northbound,
-        "uplink": report.uplink,
     }
     if all(getattr(row, name) == value for name, value in values.items()):
         return
     write.execute(network_engine.update().values(**values))
-    if row.uplink != report.uplink:
-        _announce_gateways(write)
-        # The agent learns of the forwards once the addresses of gateways are known.
-        renew_work(write)
     write.announce("network-engine")
+
+
+def apply_uplink(write: WriteTransaction, row: Any, agent: str, prefix: str) -> None:
+    """Keep the prefix of the uplink that a machine of gateways reports."""
+    if read_pair_row(write.connection) is not None:
+        has_changed = apply_gateway_uplink(write, row, agent, prefix)
+    else:
+        has_changed = row.agent == agent and row.uplink != prefix
+        if has_changed:
+            write.execute(network_engine.update().values(uplink=prefix))
+    if has_changed:
+        _announce_gateways(write)
+        # Agents learn of the forwards once the addresses of gateways are known.
+        renew_work(write)
+        write.announce("network-engine")
+
+
+def change_gateways(write: WriteTransaction, row: Any, wanted: bool | None) -> None:
+    """Let gateways carry IPv6 too, or IPv4 alone; None leaves it as it is."""
+    if wanted is None or wanted == row.gateway_ipv6:
+        return
+    write.execute(network_engine.update().values(gateway_ipv6=wanted))
+    write.event("network.gateway_ipv6_set", row.agent, data={"gateway_ipv6": wanted})
+    _announce_gateways(write)
+    renew_work(write)
 
 
 def _announce_gateways(write: WriteTransaction) -> None:

@@ -9,37 +9,56 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.base.errors import NetworkingUnavailable, StillInUse
-from gpupool.base.health import CheckFinding, fail, warn, well
-from gpupool.network.balancing.proxy_reading import read_proxy_work
+from gpupool.base.health import CheckFinding
 from gpupool.network.balancing.proxy_states import ProxyStates
-from gpupool.network.engine_row import apply_centre_report, read_engine_row, renew_work
-from gpupool.network.firewall.reading import read_firewall_work
+from gpupool.network.balancing.standbys import note_moves
+from gpupool.network.engine_row import (
+    apply_centre_report,
+    apply_uplink,
+    change_gateways,
+    read_engine_row,
+    renew_work,
+    write_engine_row,
+)
+from gpupool.network.engine_work import read_engine_work
+from gpupool.network.external import membership as external
+from gpupool.network.external.departure import Departure
+from gpupool.network.floating.opening import open_floating_prefix
+from gpupool.network.floating.reports import apply_floating_reports, end_floating
+from gpupool.network.flows.records import apply_flow_reports
 from gpupool.network.forwarding.open_ports import parse_ports, refuse_closed_ports
-from gpupool.network.forwarding.reading import read_forward_work
-from gpupool.network.limiting.reading import read_limit_work
+from gpupool.network.gateways.reading import list_gateway_agents
+from gpupool.network.gateways.reports import apply_drill_report, apply_gateway_report
 from gpupool.network.limiting.readings import merge_readings
 from gpupool.network.lines.opening import change_opening, parse_vlans
-from gpupool.network.lines.reading import read_line_work
 from gpupool.network.lines.reports import apply_line_reports, end_lines
+from gpupool.network.machines import database_servers as servers
 from gpupool.network.machines import service as machines
-from gpupool.network.machines.views import count_rows, describe_engine, describe_waiting
-from gpupool.network.ovn.credentials import show_certificate
-from gpupool.network.reading import read_uplink
+from gpupool.network.machines.engine_check import check_engine
+from gpupool.network.machines.northbound_remote import read_northbound
+from gpupool.network.machines.views import count_rows, describe_engine
+from gpupool.network.mirroring.mirror_states import MirrorStates
 from gpupool.network.tables import network_engine, network_ports
-from gpupool.network.verification.work import apply_verification, read_verification_work
-from gpupool.store.database import Store, WriteTransaction
-from gpupool.wire.network.networks import (
-    NetworkEngineIn,
-    NetworkEngineOut,
-    NetworkEngineReport,
-    NetworkEngineWork,
+from gpupool.network.verification.work import apply_verification
+from gpupool.network.zones.reports import (
+    add_refused,
+    apply_zone_reports,
+    forget_zones,
 )
+from gpupool.network.zones.service import (
+    place_all,
+    refuse_elsewhere,
+    refuse_machines,
+    write_zone_size,
+)
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.networks import NetworkEngineIn, NetworkEngineOut
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +83,11 @@ class NetworkEngineService:
         self._store = store
         self._owner_uid = owner_uid
         self._find_agents = find_agents
-        self.proxies = ProxyStates()
+        self.proxies = ProxyStates(is_silent)
+        self.mirrors = MirrorStates()
         self._is_silent = is_silent
         self._relay_socket = ""
+        self.departure = Departure(store, self._settle_end)
 
     def get_state(self) -> NetworkEngineOut:
         """Return how the engine is."""
@@ -88,8 +109,13 @@ class NetworkEngineService:
             NetworkingUnavailable: the pool does not run as root, or has no such machine.
             BadAddress: the ports or VLANs for tenants are no range of them.
             StillInUse: what would be taken from tenants is used.
+            WrongState: the engine runs with other databases, another pool is in that OVN, or networks
+                are in several zones, which need one machine.
         """
+        wanted = None if body is None else body.ovn
+        ovn = None if wanted is None else external.parse_ovn(wanted, self._store.clock.now_ns())
         ports = None if body is None else body.forward_ports
+        size = None if body is None else body.zone_size
         if ports:
             parse_ports(ports)
         if body is not None and body.line_vlans:
@@ -99,50 +125,68 @@ class NetworkEngineService:
                 f"networks need a pool of root; this one runs as uid {self._owner_uid}",
                 hint="an admin starts one: sudo gpupool up",
             )
+        if ovn is not None:
+            external.probe_ovn(self._store, ovn)
         with self._store.write() as write:
             row = read_engine_row(write.connection)
+            if ovn is not None:
+                external.join_ovn(write, ovn, is_off=row is None)
             agent = self._choose_centre(write.connection, row, None if body is None else body.node)
             is_other = row is not None and row.agent != agent
+            refuse_elsewhere(write.connection, row, agent, None if body is None else body.databases)
+            if is_other:
+                servers.end_unformed(write)
             if row is None or row.state in ("failed", "stopping") or is_other:
-                before = write.execute(sa.select(network_engine)).one_or_none()
-                write.execute(network_engine.delete())
-                write.insert(
-                    network_engine,
-                    id=1,
-                    agent=agent,
-                    state="starting",
-                    reason="",
-                    northbound="",
-                    work_seq=write.touch_ledger(),
-                    forward_ports="" if before is None else before.forward_ports,
-                    line_interface="" if before is None else before.line_interface,
-                    line_vlans="" if before is None else before.line_vlans,
-                )
+                write_engine_row(write, agent)
+                write_zone_size(write, size)
+                forget_zones(write)
+                if row is None:
+                    place_all(write, len(self._find_agents(write.connection)))
                 write.event("network.enabled", agent)
                 machines.begin_start(write)
-                self._bring_in(write, self._find_agents(write.connection))
+                external.expect_rows(write)
+                self._bring_in(write, agent, self._find_agents(write.connection))
                 machines.announce_machines(write)
                 write.announce("network-engine")
+            write_zone_size(write, size)
             if ports is not None:
                 refuse_closed_ports(write.connection, ports)
                 write.execute(network_engine.update().values(forward_ports=ports))
+            if ovn is not None:
+                machines.announce_machines(write)
+            if body is not None and body.floating_ips is not None:
+                open_floating_prefix(write, body.floating_ips)
+            if body is not None and body.databases is not None:
+                external.require_own_databases(
+                    write.connection, "a cluster is made of databases of the pool's own"
+                )
+                self._choose_servers(write, body.databases, agent)
             if body is not None:
                 row = read_engine_row(write.connection)
+                change_gateways(write, row, body.gateway_ipv6)
                 if change_opening(write, row, body.line_interface, body.line_vlans):
                     renew_work(write)
             out = self._describe(write.connection)
             write.answer(200, out.model_dump(mode="json"))
         return out
 
+    def _choose_servers(self, write: WriteTransaction, wanted: Sequence[str], centre: str) -> None:
+        agents = self._find_agents(write.connection)
+        for agent in wanted:
+            machines.require_machine(agent, agents)
+        if servers.choose_servers(write, wanted, centre, self._is_silent):
+            if not servers.read_servers(write.connection):
+                # The centre reports the end of the cluster.
+                write.execute(network_engine.update().values(state="starting", reason=""))
+            machines.announce_machines(write)
+            write.announce("network-engine")
+
     def _choose_centre(self, connection: sa.Connection, row: Any, wanted: str | None) -> str:
         agents = self._find_agents(connection)
-        if wanted is not None and wanted not in agents:
-            raise NetworkingUnavailable(
-                f"this pool has no machine {wanted}; it has {', '.join(agents[:5]) or 'none yet'}",
-                hint="gpupool nodes",
-            )
+        if wanted is not None:
+            machines.require_machine(wanted, agents)
         if not agents:
-            raise NetworkingUnavailable("this pool has no machine yet", hint="gpupool nodes")
+            raise NetworkingUnavailable("this pool has no machine yet", hint="gpupool gpus")
         if wanted is not None:
             return wanted
         return str(row.agent) if row is not None and row.agent in agents else agents[0]
@@ -155,25 +199,35 @@ class NetworkEngineService:
             if not is_wanted or agent not in self._find_agents(connection):
                 return
             known = machines.find_machine(connection, agent)
+            if refuse_machines(connection, row.agent, [agent]):
+                # The state of the engine says so.
+                return
             if known is not None and not machines.is_renewal_due(known, self._store.clock.now_ns()):
                 return
         try:
             with self._store.write() as write:
-                if self._bring_in(write, [agent]):
+                if self._bring_in(write, row.agent, [agent]):
                     machines.announce_machines(write)
         except NetworkingUnavailable as error:
             # Its other work goes on.
             log.warning("%s joins no networks: %s", agent, error)
 
-    def _bring_in(self, write: WriteTransaction, agents: Sequence[str]) -> bool:
-        """Admit machines with the certificates of all of them; whether something changed."""
-        has_new = machines.admit_machines(write, agents)
+    def _bring_in(self, write: WriteTransaction, centre: str, agents: Sequence[str]) -> bool:
+        """Admit machines with the certificates of all of them; whether something changed.
+
+        With several zones the centre is the only one.
+        """
+        refused = refuse_machines(write.connection, centre, agents)
+        has_new = machines.admit_machines(write, [one for one in agents if one not in refused])
         return machines.renew_certificates(write, self._store.pool_id) or has_new
 
-    def disable(self) -> NetworkEngineOut:
+    def disable(self, *, leaves_rows: bool = False) -> NetworkEngineOut:
         """Ask the agents to end the engine and to remove all of it. Idempotent; returns at once.
 
         Networks stay in the pool and are carried again once it is enabled.
+
+        Args:
+            leaves_rows: do not wait for an OVN of others, where the pool's rows are to be deleted.
 
         Raises:
             StillInUse: jobs are in networks.
@@ -182,8 +236,9 @@ class NetworkEngineService:
             row = read_engine_row(write.connection)
             count = count_rows(write.connection, network_ports)
             if count:
+                jobs = "1 job is" if count == 1 else f"{count} jobs are"
                 raise StillInUse(
-                    f"{count} jobs are in networks",
+                    f"{jobs} in networks",
                     hint="wait for them or stop them: gpupool ps",
                     jobs=count,
                 )
@@ -195,7 +250,10 @@ class NetworkEngineService:
                 )
                 write.event("network.disabled", row.agent)
                 machines.stop_members(write, row.agent)
+                servers.end_servers(write)
                 write.announce("network-engine")
+            if leaves_rows:
+                external.note_departure(write, "")
             self._settle_end(write)
             out = self._describe(write.connection)
             write.answer(200, out.model_dump(mode="json"))
@@ -205,42 +263,7 @@ class NetworkEngineService:
         self, connection: sa.Connection, agent: str, after: int
     ) -> tuple[int, NetworkEngineWork | None]:
         """Read what an agent has to do about the engine behind its cursor, and the new cursor."""
-        machine = machines.find_machine(connection, agent)
-        if machine is None or machine.work_seq <= after:
-            return after, None
-        row = read_engine_row(connection)
-        if row is None or machine.state == "stopping":
-            return machine.work_seq, NetworkEngineWork(want="stop")
-        if row.state == "stopping":
-            # The centre, whose members end first.
-            return after, None
-        shared: dict[str, Any] = {
-            "want": "run",
-            "chassis": machines.name_chassis(agent, row.agent),
-            "certificate": machines.read_certificate(machine),
-            "mtu": machines.read_largest_mtu(connection),
-            "limits": read_limit_work(connection, gateways=agent == row.agent),
-        }
-        if agent != row.agent:
-            centre = machines.find_machine(connection, row.agent)
-            if centre is None or not centre.southbound:
-                # The centre's report gives it this work again.
-                return after, None
-            work = NetworkEngineWork(role="member", southbound=centre.southbound, **shared)
-            return machine.work_seq, work
-        uplink = read_uplink(connection)
-        others = [one.agent for one in machines.read_machines(connection) if one.agent != agent]
-        return machine.work_seq, NetworkEngineWork(
-            members=[machines.name_chassis(other, agent) for other in others],
-            uplink=machines.has_gateways(connection),
-            forwards=read_forward_work(connection, uplink),
-            firewall=read_firewall_work(connection, uplink),
-            proxies=read_proxy_work(connection),
-            line_interface=row.line_interface,
-            lines=read_line_work(connection),
-            verification=read_verification_work(connection),
-            **shared,
-        )
+        return read_engine_work(connection, agent, after)
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
         """Apply what an agent says of the engine. Idempotent."""
@@ -255,19 +278,35 @@ class NetworkEngineService:
                 return
             if report.limits is not None:
                 merge_readings(write, report.limits)
+            self.mirrors.replace(agent, report.mirrors)
+            apply_flow_reports(write, agent, report.flows)
+            apply_floating_reports(write, report.floating_ips)
             if report.verification is not None:
                 apply_verification(write, report.verification)
+            if report.gateway is not None:
+                apply_gateway_report(write, agent, report.gateway)
+            if report.drill is not None:
+                apply_drill_report(write, report.drill)
             before = machines.find_machine(write.connection, agent)
             if machines.note_report(write, agent, report):
                 data = {"reason": report.reason}
                 write.event(f"network.{report.state}", agent, data=data)
                 write.announce("network-engine")
+            given = servers.apply_server_report(write, row.agent, agent, report.databases)
+            machines.announce_machines(write, given)
+            if report.state != "starting":
+                apply_uplink(write, row, agent, report.uplink)
+            if agent in list_gateway_agents(write.connection, row.agent):
+                moved = self.proxies.replace(agent, report.proxies, report.missing_proxy)
+                note_moves(write, agent, moved)
+            else:
+                self.proxies.forget(agent)
             if row.agent != agent:
                 return
-            self.proxies.replace(report.proxies, report.missing_proxy)
             self._relay_socket = report.relay_socket
             apply_line_reports(write, report.lines)
-            if before is not None and before.southbound != report.southbound:
+            apply_zone_reports(write, report.zones)
+            if before is not None and report.southbound not in ("", before.southbound):
                 others = [one.agent for one in machines.read_machines(write.connection)]
                 machines.announce_machines(write, [other for other in others if other != agent])
             apply_centre_report(write, row, report)
@@ -283,45 +322,26 @@ class NetworkEngineService:
             return
         if machines.has_more_to_end(write, row.agent, self._is_silent):
             return
+        ovn = external.read_ovn(write.connection)
+        if ovn is not None and ovn.has_rows:
+            return
+        external.forget_ovn(write)
         # The row stays for what an admin has opened.
         write.execute(network_engine.update().values(state="off", uplink=""))
         end_lines(write)
+        end_floating(write)
+        forget_zones(write)
         write.event("network.stopped", row.agent)
         write.announce("network-engine")
 
     def check(self) -> CheckFinding:
         """Check that networks are carried; a pool that did not enable them is well."""
-        engine = self.get_state()
-        if engine.state == "off":
-            return well("not enabled")
-        if engine.state == "failed":
-            # The reason of a failed start has the packages that this machine lacks.
-            return fail(f"the engine failed: {engine.reason}", "gpupool network status")
-        waiting = [one for one in engine.machines if one.state != "ready"]
-        if engine.state == "ready" and waiting:
-            return warn(describe_waiting(engine.machines, waiting), "gpupool network status")
-        if engine.state == "ready" and engine.reason:
-            return warn(engine.reason, "gpupool network status")
-        if engine.state == "ready":
-            return well(f"ready; {engine.networks} networks, {engine.jobs} jobs in them")
-        return warn(f"the engine is {engine.state}", "gpupool network status")
+        return check_engine(self.get_state())
 
-    def read_northbound(self) -> str | None:
-        """Return where the northbound database is; None while the engine is not ready.
-
-        A centre elsewhere is reached over TLS, with a certificate that is shown from then on.
-        """
-        with self._store.read() as connection:
-            row = read_engine_row(connection)
-            if row is None or row.state != "ready":
-                return None
-            centre = machines.find_machine(connection, row.agent)
-        is_here = Path(row.northbound.removeprefix("unix:")).exists()
-        if is_here or centre is None or not centre.northbound:
-            return str(row.northbound)
-        # As the centre itself: the databases trust every certificate of the pool's authorities.
-        show_certificate(centre.certificate, centre.private_key, centre.trusted)
-        return str(centre.northbound)
+    def read_northbound(self, zone: int = 0) -> str | None:
+        """Return where the northbound database of a zone is; None while it is not ready."""
+        return read_northbound(self._store, zone)
 
     def _describe(self, connection: sa.Connection) -> NetworkEngineOut:
-        return describe_engine(connection, read_engine_row(connection), self._is_silent)
+        out = describe_engine(connection, read_engine_row(connection), self._is_silent)
+        return add_refused(out, self._find_agents(connection))

@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from gpupool.network.balancing.model import LoadBalancer
+from gpupool.network.floating.model import FloatingIp
+from gpupool.network.flows.model import FlowVerdict
 from gpupool.network.forwarding.model import PortForward
+from gpupool.network.ipv6.addresses import (
+    derive_uplink,
+    find_gateway,
+    find_link_address,
+    is_outside,
+)
 from gpupool.network.limiting.model import UNLIMITED, Bandwidth
 from gpupool.network.lines.model import Line
 from gpupool.network.naming.model import DnsRecord
+from gpupool.network.routing.model import StaticRoute
 from gpupool.network.security.model import SecurityGroup
 
 #: MTU inside a network whose packets are carried by Geneve over Ethernet with an MTU of 1500: OVN
@@ -36,6 +45,7 @@ class Subnet:
         key: public id.
         gateway: address of the network's router in the subnet.
         probe: address from which backends of load balancers are probed; None: none are.
+        cidr6: its IPv6 prefix; None: its ports have IPv4 alone.
     """
 
     id: int
@@ -44,6 +54,12 @@ class Subnet:
     cidr: IPv4Network
     gateway: IPv4Address
     probe: IPv4Address | None = None
+    cidr6: IPv6Network | None = None
+
+    @property
+    def gateway6(self) -> IPv6Address | None:
+        """IPv6 address of the network's router in the subnet."""
+        return None if self.cidr6 is None else find_gateway(self.cidr6)
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,7 @@ class Port:
         groups: public ids of its security groups.
         bandwidth: what it may have at most.
         named_mac: MAC address that its claim names; empty: one of its own.
+        address6: its IPv6 address; None where its subnet has no IPv6.
     """
 
     id: int
@@ -66,6 +83,7 @@ class Port:
     groups: tuple[str, ...] = ()
     bandwidth: Bandwidth = UNLIMITED
     named_mac: str = ""
+    address6: IPv6Address | None = None
 
     @property
     def mac(self) -> str:
@@ -82,12 +100,19 @@ class PeeringEnd:
         key: public id of the peering.
         is_requester: whether the network asked for it.
         prefixes: subnets of the other network.
+        prefixes6: IPv6 prefixes of the other network, where both networks have IPv6.
     """
 
     id: int
     key: str
     is_requester: bool
     prefixes: tuple[IPv4Network, ...]
+    prefixes6: tuple[IPv6Network, ...] = ()
+
+    @property
+    def all_prefixes(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Prefixes of both families."""
+        return (*self.prefixes, *self.prefixes6)
 
     @property
     def address(self) -> IPv4Address:
@@ -98,6 +123,16 @@ class PeeringEnd:
     def next_hop(self) -> IPv4Address:
         """Of the other network's router on the link."""
         return self._find_address(not self.is_requester)
+
+    @property
+    def address6(self) -> IPv6Address:
+        """IPv6 address of this network's router on the link."""
+        return find_link_address(self.id, is_requester=self.is_requester)
+
+    @property
+    def next_hop6(self) -> IPv6Address:
+        """IPv6 address of the other network's router on the link."""
+        return find_link_address(self.id, is_requester=not self.is_requester)
 
     def _find_address(self, is_requester: bool) -> IPv4Address:
         # Four addresses of the link-local range for each link; two routers alone see them.
@@ -114,12 +149,26 @@ class Gateway:
         uplink: prefix of the uplink.
         next_hop: the machine's address on the uplink.
         bandwidth: what it may have at most.
+        is_paired: whether the pair of machines serves it, and not the centre alone.
+        address6: as `address`, for IPv6; None: it carries IPv4 alone.
     """
 
     address: IPv4Address
     uplink: IPv4Network
     next_hop: IPv4Address
     bandwidth: Bandwidth = UNLIMITED
+    is_paired: bool = False
+    address6: IPv6Address | None = None
+
+    @property
+    def uplink6(self) -> IPv6Network:
+        """IPv6 prefix of the uplink."""
+        return derive_uplink(self.uplink)
+
+    @property
+    def next_hop6(self) -> IPv6Address:
+        """IPv6 address of the machine on the uplink."""
+        return self.uplink6[1]
 
 
 @dataclass(frozen=True)
@@ -130,6 +179,8 @@ class Network:
         domain: DNS domain of the names of its ports.
         mtu: largest packet inside the network, in bytes.
         id: row id, which makes the MAC address of its gateway unique in the pool.
+        logged: what became of the packets that its flow logs have.
+        drill: id of the port from which a drill probes its gateway; None: none runs.
     """
 
     key: str
@@ -146,6 +197,22 @@ class Network:
     forwards: tuple[PortForward, ...] = ()
     records: tuple[DnsRecord, ...] = ()
     lines: tuple[Line, ...] = ()
+    routes: tuple[StaticRoute, ...] = ()
+    logged: frozenset[FlowVerdict] = frozenset()
+    drill: str | None = None
+    floating_ips: tuple[FloatingIp, ...] = ()
+
+    @property
+    def has_ipv6(self) -> bool:
+        """Whether a subnet of it has an IPv6 prefix."""
+        return any(subnet.cidr6 is not None for subnet in self.subnets)
+
+    @property
+    def has_outside6(self) -> bool:
+        """Whether it leads IPv6 out of unique local addresses: by its gateway, or by a route."""
+        if self.gateway is not None and self.gateway.address6 is not None:
+            return True
+        return any(is_outside(route.prefix) for route in self.routes)
 
 
 def make_domain(network: str) -> str:
@@ -190,11 +257,17 @@ def make_vm_mac(identity: str) -> str:
     return make_mac(0x06, int.from_bytes(sha256(identity.encode()).digest()[:5]))
 
 
-def make_gateway(network_id: int, uplink: IPv4Network) -> Gateway:
-    """Make the gateway of a network: the machine has the first address of the uplink."""
-    # Networks of a pool at once are fewer than the addresses of an uplink, so none is there twice.
-    offset = 2 + network_id % (uplink.num_addresses - 3)
-    return Gateway(uplink[offset], uplink, uplink[1])
+def make_gateway(network_id: int, uplink: IPv4Network, *, has_ipv6: bool = False) -> Gateway:
+    """Make the gateway of a network: the machine has the first address of the uplink.
+
+    Args:
+        has_ipv6: whether it carries IPv6 too.
+    """
+    # Networks of a pool at once are fewer than these addresses, so none is there twice. The upper
+    # half is for floating IPs.
+    offset = 2 + network_id % (uplink.num_addresses // 2 - 2)
+    address6 = derive_uplink(uplink)[offset] if has_ipv6 else None
+    return Gateway(uplink[offset], uplink, uplink[1], address6=address6)
 
 
 def make_router_mac(subnet: Subnet) -> str:
@@ -202,6 +275,6 @@ def make_router_mac(subnet: Subnet) -> str:
     return make_mac(0x0E, subnet.id)
 
 
-def make_proxy_mac(number: int) -> str:
+def make_proxy_mac(number: int, *, is_standby: bool = False) -> str:
     """Return the MAC address of the proxy of a load balancer, by the balancer's row id."""
-    return make_mac(0x22, number)
+    return make_mac(0x26 if is_standby else 0x22, number)

@@ -6,18 +6,31 @@ options; a port a logical switch port that accepts packets of its own addresses 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from ipaddress import IPv4Network
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Network, IPv6Network
 
 from gpupool.network.balancing.model import RESOLVER_ADDRESSES
 from gpupool.network.balancing.proxy_model import ProxyPort
 from gpupool.network.balancing.rows import BalancedPort, compile_balancer, key_balancer
-from gpupool.network.forwarding.rows import compile_forward, key_forward
+from gpupool.network.flows.rows import log_flows
+from gpupool.network.forwarding.rows import compile_forward
 from gpupool.network.gateway_rows import (
     compile_gateway,
+    key_gateway_policy,
     key_route,
     key_router_port,
     list_nat_keys,
+    name_router_port,
+)
+from gpupool.network.gateways.rows import compile_drill_port, key_drill_port
+from gpupool.network.ipv6 import addresses as ipv6
+from gpupool.network.ipv6.gateway_rows import compile_gateway6, list_gateway_keys6
+from gpupool.network.ipv6.rows import (
+    compile_dhcp,
+    compile_drops,
+    list_link_networks,
+    make_advertisements,
+    reference_dhcp,
 )
 from gpupool.network.limiting.rows import compile_port_limit, key_port_limit
 from gpupool.network.lines.rows import (
@@ -25,6 +38,7 @@ from gpupool.network.lines.rows import (
     key_line_policy,
     key_line_port,
     list_line_routes,
+    name_line_port,
 )
 from gpupool.network.model import (
     LINK_PREFIX,
@@ -44,6 +58,7 @@ from gpupool.network.resolver_rows import (
     key_resolver,
     key_resolver_nat,
 )
+from gpupool.network.routing.rows import add_routes, list_forwarded
 from gpupool.network.rows import NorthboundRow
 from gpupool.network.security.rows import compile_group
 
@@ -54,11 +69,11 @@ _LEASE_SECONDS = 3600
 
 def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
     """Compile a network with its subnets and ports to all of its rows."""
-    rows = [_compile_router(network), *compile_resolver(network)]
+    rows = [_compile_router(network), *compile_resolver(network), *compile_drill_port(network)]
     by_subnet: dict[str, list[Port]] = {subnet.key: [] for subnet in network.subnets}
     for port in network.ports:
         by_subnet[port.subnet].append(port)
-    proxies = [one.proxy for one in network.balancers if one.proxy is not None]
+    proxies = [proxy for balancer in network.balancers for proxy in balancer.proxy_ports]
     for subnet in network.subnets:
         ports = by_subnet[subnet.key]
         rows.append(_compile_router_port(network, subnet))
@@ -66,43 +81,78 @@ def compile_network(network: Network) -> tuple[NorthboundRow, ...]:
         rows.append(_compile_switch(network, subnet, [*ports, *here]))
         rows.append(_compile_switch_router_port(subnet))
         rows.append(_compile_dhcp(network, subnet))
-        rows += [_compile_port(subnet, port, port.mac) for port in ports]
-        rows += [_compile_port(subnet, one, make_proxy_mac(one.number)) for one in here]
+        rows += compile_dhcp(network, subnet)
+        for port in ports:
+            forwarded = list_forwarded(network.routes, port)
+            rows.append(_compile_port(subnet, port, port.mac, *forwarded))
+        for one in here:
+            mac = make_proxy_mac(one.number, is_standby=one.is_standby)
+            rows.append(_compile_port(subnet, one, mac))
         for port in ports:
             rows += compile_port_limit(port.key, name_port(port.key), port.bandwidth)
     for end in network.peerings:
         rows.append(_compile_peering_port(end))
-        rows += [_compile_route(end, prefix) for prefix in end.prefixes]
+        rows += [_compile_route(end, prefix) for prefix in end.all_prefixes]
     rows += _compile_balancers(network)
-    routers = [str(subnet.gateway) for subnet in network.subnets]
-    routers += [str(subnet.probe) for subnet in network.subnets if subnet.probe is not None]
     # A load balancer of HTTP asks its backends itself.
-    routers += [str(proxy.address) for proxy in proxies]
+    routers = [*_list_routers(network), *(str(proxy.address) for proxy in proxies)]
     for group in network.groups:
         inside = (f"port/{port.key}" for port in network.ports if group.key in port.groups)
-        rows += compile_group(group, inside, routers)
+        rows += compile_group(group, inside, routers, _list_routers6(network))
+    rows += _compile_drops(network)
     if network.gateway is not None:
         rows += compile_gateway(network, network.gateway)
+    rows += compile_gateway6(network)
     prefixes = [subnet.cidr for subnet in network.subnets]
     for line in network.lines:
         rows += compile_line(line, prefixes, network.mtu)
-    return tuple(rows)
+    return log_flows(network, add_routes(network, rows))
+
+
+def _list_routers(network: Network) -> list[str]:
+    """List the addresses of the router and of probes in all subnets."""
+    routers = [str(subnet.gateway) for subnet in network.subnets]
+    return routers + [str(subnet.probe) for subnet in network.subnets if subnet.probe is not None]
+
+
+def _list_routers6(network: Network) -> list[str]:
+    """List them for IPv6; none where the network has no IPv6."""
+    found = list[str]()
+    for cidr6 in (subnet.cidr6 for subnet in network.subnets if subnet.cidr6 is not None):
+        found += [str(ipv6.find_gateway(cidr6)), str(ipv6.find_probe(cidr6))]
+    return found
+
+
+def _compile_drops(network: Network) -> list[NorthboundRow]:
+    ports = [name_line_port(line) for line in network.lines]
+    if network.gateway is not None and network.gateway.address6 is None:
+        ports.append(name_router_port(network))
+    return compile_drops(network, ports)
 
 
 def _compile_balancers(network: Network) -> list[NorthboundRow]:
-    probes = {subnet.key: subnet.probe for subnet in network.subnets}
-    ports = [
-        BalancedPort(port.name, name_port(port.key), port.address, probes[port.subnet])
-        for port in network.ports
-    ]
+    by_key = {subnet.key: subnet for subnet in network.subnets}
+    ports = [_make_balanced(port, by_key[port.subnet]) for port in network.ports]
     rows = list[NorthboundRow]()
     for balancer in network.balancers:
-        rows += compile_balancer(balancer, ports)
-    if network.gateway is not None:
-        outer = str(network.gateway.address)
-        for forward in network.forwards:
-            rows.append(compile_forward(forward, outer, ports, network.balancers))
-    return rows
+        rows += compile_balancer(balancer, ports, has_ipv6=network.has_ipv6)
+    return rows + _compile_forwards(network, ports)
+
+
+def _compile_forwards(network: Network, ports: Sequence[BalancedPort]) -> list[NorthboundRow]:
+    gateway = network.gateway
+    if gateway is None:
+        return []
+    balancers = network.balancers
+    return [compile_forward(one, gateway, ports, balancers) for one in network.forwards]
+
+
+def _make_balanced(port: Port, subnet: Subnet) -> BalancedPort:
+    name = name_port(port.key)
+    if port.address6 is None or subnet.cidr6 is None:
+        return BalancedPort(port.name, name, port.address, subnet.probe)
+    probe6 = None if subnet.probe is None else ipv6.find_probe(subnet.cidr6)
+    return BalancedPort(port.name, name, port.address, subnet.probe, port.address6, probe6)
 
 
 def name_port(port: str) -> str:
@@ -124,15 +174,21 @@ def _compile_router(network: Network) -> NorthboundRow:
             | uplink
             | frozenset(map(key_line_port, network.lines)),
             "static_routes": frozenset(
-                _key_route(end, prefix) for end in network.peerings for prefix in end.prefixes
+                _key_route(end, prefix) for end in network.peerings for prefix in end.all_prefixes
             )
             | default
+            | list_gateway_keys6(network, "Logical_Router_Static_Route")
             | frozenset[str]().union(*map(list_line_routes, network.lines)),
-            "policies": frozenset(map(key_line_policy, network.lines)),
-            "nat": list_nat_keys(network) | {key_resolver_nat(network)}
+            "policies": frozenset(map(key_line_policy, network.lines))
+            | (frozenset({key_gateway_policy(network)}) if has_gateway else frozenset())
+            | frozenset(row.key for row in _compile_drops(network))
+            | list_gateway_keys6(network, "Logical_Router_Policy"),
+            "nat": list_nat_keys(network)
+            | {key_resolver_nat(network)}
+            | list_gateway_keys6(network, "NAT")
             if has_gateway
             else frozenset(),
-            "load_balancer": frozenset(map(key_forward, network.forwards if has_gateway else ())),
+            "load_balancer": frozenset(row.key for row in _compile_forwards(network, ())),
         },
     )
 
@@ -141,6 +197,10 @@ def _compile_router_port(network: Network, subnet: Subnet) -> NorthboundRow:
     prefixes = [f"{subnet.gateway}/{subnet.cidr.prefixlen}"]
     if has_resolver(network, subnet):
         prefixes.append(f"{ROUTER_ADDRESS}/{RESOLVER_ADDRESSES.prefixlen}")
+        if network.has_ipv6:
+            prefixes.append(f"{ipv6.ROUTER_ADDRESS}/{ipv6.RESOLVER_PREFIX.prefixlen}")
+    if subnet.cidr6 is not None:
+        prefixes.append(f"{subnet.gateway6}/{subnet.cidr6.prefixlen}")
     return NorthboundRow(
         "Logical_Router_Port",
         f"router-port/{subnet.key}",
@@ -149,6 +209,7 @@ def _compile_router_port(network: Network, subnet: Subnet) -> NorthboundRow:
             "mac": make_router_mac(subnet),
             "networks": tuple(sorted(prefixes)),
             "peer": (),
+            **make_advertisements(network, subnet),
         },
         {"gateway_chassis": frozenset()},
     )
@@ -162,17 +223,18 @@ def _compile_peering_port(end: PeeringEnd) -> NorthboundRow:
         {
             "name": _name_end(end, end.is_requester),
             "mac": make_mac(0x1A if end.is_requester else 0x1E, end.id),
-            "networks": (f"{end.address}/{LINK_PREFIX}",),
+            "networks": tuple(sorted((f"{end.address}/{LINK_PREFIX}", *list_link_networks(end)))),
             "peer": (_name_end(end, not end.is_requester),),
         },
     )
 
 
-def _compile_route(end: PeeringEnd, prefix: IPv4Network) -> NorthboundRow:
+def _compile_route(end: PeeringEnd, prefix: IPv4Network | IPv6Network) -> NorthboundRow:
+    next_hop = end.next_hop if isinstance(prefix, IPv4Network) else end.next_hop6
     return NorthboundRow(
         "Logical_Router_Static_Route",
         _key_route(end, prefix),
-        {"ip_prefix": str(prefix), "nexthop": str(end.next_hop)},
+        {"ip_prefix": str(prefix), "nexthop": str(next_hop)},
     )
 
 
@@ -185,7 +247,7 @@ def _key_end(end: PeeringEnd) -> str:
     return f"peering/{end.key}/{'requester' if end.is_requester else 'accepter'}"
 
 
-def _key_route(end: PeeringEnd, prefix: IPv4Network) -> str:
+def _key_route(end: PeeringEnd, prefix: IPv4Network | IPv6Network) -> str:
     return f"{_key_end(end)}/{prefix}"
 
 
@@ -195,6 +257,7 @@ def _compile_switch(
     ours = _keys("port", (port.key for port in ports))
     if has_resolver(network, subnet):
         ours |= {key_resolver(network)}
+        ours |= {key_drill_port(network)} if network.drill is not None else set()
     return NorthboundRow(
         "Logical_Switch",
         f"switch/{subnet.key}",
@@ -245,17 +308,31 @@ def _compile_dhcp(network: Network, subnet: Subnet) -> NorthboundRow:
     )
 
 
-def _compile_port(subnet: Subnet, port: Port | ProxyPort, mac: str) -> NorthboundRow:
+def _compile_port(
+    subnet: Subnet, port: Port | ProxyPort, mac: str, *forwarded: str
+) -> NorthboundRow:
+    """Compile a port.
+
+    Args:
+        forwarded: prefixes whose packets it sends and receives besides its own.
+    """
     address = f"{mac} {port.address}"
+    if port.address6 is not None:
+        address += f" {port.address6}"
+    # A guest asks for its address; of other jobs the agent sets it, and their flows would be for nothing.
+    has_guest = isinstance(port, Port) and port.named_mac != ""
     return NorthboundRow(
         "Logical_Switch_Port",
         f"port/{port.key}",
         {
             "name": name_port(port.key),
             "addresses": (address,),
-            "port_security": (address,),
+            "port_security": (" ".join((address, *forwarded)),),
         },
-        {"dhcpv4_options": frozenset({f"dhcp/{subnet.key}"})},
+        {
+            "dhcpv4_options": frozenset({f"dhcp/{subnet.key}"} if has_guest else ()),
+            **reference_dhcp(subnet),
+        },
     )
 
 

@@ -7,17 +7,25 @@ so a requester learns nothing of networks that are not its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv4Network
-from typing import Any
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import NameTaken, OverlappingSubnets, UnknownNetwork, WrongState
+from gpupool.base.errors import (
+    NameTaken,
+    OverlappingSubnets,
+    TooManyNetworks,
+    UnknownNetwork,
+    WrongState,
+)
 from gpupool.base.ids import is_id, new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.lines.reading import list_line_prefixes
 from gpupool.network.lookup import FindNetwork
+from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.tables import network_peerings, networks, subnets
+from gpupool.network.zones.service import join_zones
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import tenants
 from gpupool.wire.network.networks import PeeringOut
@@ -46,6 +54,10 @@ _PEERINGS = (
 )
 
 
+#: Peerings that one network asked for, at most; requests that no owner answers count too.
+MOST_PEERINGS: Final = 64
+
+
 class PeeringService:
     """Peerings as the owners of their networks see them."""
 
@@ -70,6 +82,7 @@ class PeeringService:
         Raises:
             UnknownNetwork: `name` is no network of the caller, or `accepter` no id.
             NameTaken: it was asked for before, by one of the two.
+            TooManyNetworks: the network, or its tenant, has asked for as many as it may.
         """
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
@@ -79,6 +92,8 @@ class PeeringService:
                     hint="its owner finds the id: gpupool network list -o wide",
                 )
             self._refuse_repeated(write.connection, network, accepter)
+            _refuse_more(write.connection, network)
+            refuse_above_quota(write.connection, network.tenant_id, "peerings")
             peering_id = write.insert(
                 network_peerings,
                 public_id=new_id("p"),
@@ -100,6 +115,7 @@ class PeeringService:
         Raises:
             UnknownNetwork: the network is asked for no such peering.
             OverlappingSubnets: the two share addresses; `details` has the clashing prefixes.
+            WrongState: the two are in different zones, and neither can move.
         """
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
@@ -111,6 +127,7 @@ class PeeringService:
                 )
             if row.accepted_ns is None:
                 _refuse_overlap(write.connection, network.id, row.requester_id)
+                join_zones(write, network, row.requester_id)
                 changed = network_peerings.update().where(network_peerings.c.id == row.id)
                 write.execute(changed.values(accepted_ns=write.now_ns))
                 _write_event(write, "accepted", row)
@@ -170,6 +187,15 @@ def list_peered_prefixes(connection: sa.Connection, network: Any) -> list[tuple[
     return found
 
 
+def list_peered_prefixes6(connection: sa.Connection, network: Any) -> list[IPv6Network]:
+    """List the IPv6 prefixes of the networks that a network is peered with."""
+    others = {other for other, _ in list_peered_prefixes(connection, network)}
+    found = list[IPv6Network]()
+    for other in sorted(others):
+        found += _read_prefixes6(connection, other)
+    return found
+
+
 def _has_end(network: Any) -> sa.ColumnElement[bool]:
     return sa.or_(
         network_peerings.c.requester_id == network.id,
@@ -188,12 +214,27 @@ def _find_peering(connection: sa.Connection, network: Any, peering: str) -> Any:
     return row
 
 
+def _refuse_more(connection: sa.Connection, network: Any) -> None:
+    ours = network_peerings.c.requester_id == network.id
+    query = sa.select(sa.func.count()).select_from(network_peerings).where(ours)
+    count = int(connection.execute(query).scalar_one())
+    if count >= MOST_PEERINGS:
+        raise TooManyNetworks(
+            f"network {network.name} has asked for {count} peerings; {MOST_PEERINGS} is the most",
+            hint=f"revoke one: gpupool network peering-list {network.name}",
+            limit=MOST_PEERINGS,
+        )
+
+
 def _refuse_overlap(connection: sa.Connection, one: int, other: int) -> None:
     clashing = list[str]()
     # Neither network's packets for a dedicated line may go through the peering.
     theirs = _read_prefixes(connection, other) + list_line_prefixes(connection, other)
     for prefix in _read_prefixes(connection, one) + list_line_prefixes(connection, one):
         clashing += [f"{prefix} and {each}" for each in theirs if prefix.overlaps(each)]
+    theirs6 = _read_prefixes6(connection, other)
+    for prefix6 in _read_prefixes6(connection, one):
+        clashing += [f"{prefix6} and {each}" for each in theirs6 if prefix6.overlaps(each)]
     if clashing:
         raise OverlappingSubnets(
             f"the two networks share addresses: {', '.join(clashing)}",
@@ -205,6 +246,13 @@ def _refuse_overlap(connection: sa.Connection, one: int, other: int) -> None:
 def _read_prefixes(connection: sa.Connection, network_id: int) -> list[IPv4Network]:
     query = sa.select(subnets.c.cidr).where(subnets.c.network_id == network_id)
     return [IPv4Network(cidr) for cidr in connection.execute(query).scalars()]
+
+
+def _read_prefixes6(connection: sa.Connection, network_id: int) -> list[IPv6Network]:
+    query = sa.select(subnets.c.cidr6).where(
+        subnets.c.network_id == network_id, subnets.c.cidr6.is_not(None)
+    )
+    return [IPv6Network(cidr) for cidr in connection.execute(query).scalars()]
 
 
 def _write_event(write: WriteTransaction, what: str, row: Any) -> None:
@@ -224,7 +272,9 @@ def _describe(connection: sa.Connection, row: Any, network: Any) -> PeeringOut:
         if is_requester
         else (row.requester_name, row.requester_tenant, row.requester_key, row.requester_id)
     )
-    prefixes: Sequence[IPv4Network] = _read_prefixes(connection, other) if is_known else ()
+    prefixes: Sequence[IPv4Network | IPv6Network] = ()
+    if is_known:
+        prefixes = [*_read_prefixes(connection, other), *_read_prefixes6(connection, other)]
     return PeeringOut(
         id=row.public_id,
         state="requested" if row.accepted_ns is None else "accepted",

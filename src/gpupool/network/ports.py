@@ -6,8 +6,8 @@ allocation that has it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network
+from collections.abc import Collection, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -23,9 +23,12 @@ from gpupool.network.addresses import (
 from gpupool.network.balancing.proxy_reading import has_proxies
 from gpupool.network.balancing.proxy_tables import http_balancers
 from gpupool.network.engine_row import renew_machines, renew_work
+from gpupool.network.ipv6 import addresses as ipv6
+from gpupool.network.ipv6.gateways import list_outside6
 from gpupool.network.limiting.reading import read_limits
+from gpupool.network.mirroring.reading import delete_port_mirrors
 from gpupool.network.model import make_domain, make_port_mac
-from gpupool.network.requested_addresses import find_subnet, read_requested
+from gpupool.network.requested_addresses import find_subnet, read_requested, read_requested6
 from gpupool.network.security.membership import join_groups, leave_groups
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.store.database import WriteTransaction
@@ -38,10 +41,12 @@ _WORK = (
     sa.select(
         network_ports,
         subnets.c.cidr,
+        subnets.c.cidr6,
         networks.c.public_id.label("network"),
         networks.c.name.label("network_name"),
         networks.c.mtu,
         networks.c.has_gateway,
+        networks.c.zone,
     )
     .join(subnets, subnets.c.id == network_ports.c.subnet_id)
     .join(networks, networks.c.id == network_ports.c.network_id)
@@ -85,14 +90,15 @@ def create_port(
     group_ids: Sequence[int] = (),
     *,
     address: str | None = None,
+    address6: str | None = None,
     mac: str | None = None,
 ) -> None:
-    """Give an allocation an address in a network.
+    """Give an allocation an address in a network, and an IPv6 address where its subnet has some.
 
     Args:
         name: DNS name of its job in the network.
         group_ids: row ids of its security groups.
-        address: that its submission asked for; None: any that is free.
+        address, address6: that its submission asked for; None: any that is free.
         mac: MAC address of its port; None: one of the port's own.
 
     Raises:
@@ -103,6 +109,7 @@ def create_port(
     else:
         chosen = IPv4Address(address)
         subnet = find_subnet(write.connection, network_id, chosen)
+    chosen6 = IPv6Address(address6) if address6 else _choose_free6(write.connection, subnet, chosen)
     port_id = write.insert(
         network_ports,
         public_id=new_id("n"),
@@ -112,6 +119,7 @@ def create_port(
         address=str(chosen),
         name=name,
         mac=mac,
+        address6=None if chosen6 is None else str(chosen6),
     )
     join_groups(write, port_id, group_ids)
     _announce_change(write, [network_id])
@@ -139,6 +147,8 @@ def delete_ports(write: WriteTransaction, allocation_ids: Sequence[int]) -> None
         return
     port_ids = [port.id for port in gone]
     leave_groups(write, port_ids)
+    if delete_port_mirrors(write, port_ids):
+        renew_machines(write)
     write.execute(network_ports.delete().where(network_ports.c.id.in_(port_ids)))
     _announce_change(write, sorted({port.network_id for port in gone}))
 
@@ -178,6 +188,7 @@ def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> 
     found = dict[int, PortWork]()
     rows = connection.execute(_WORK, {"allocations": list(allocation_ids)}).all()
     limits = read_limits(connection, [row.network_id for row in rows])
+    outside6 = list_outside6(connection) if rows else frozenset[int]()
     for row in rows:
         cidr = IPv4Network(row.cidr)
         bandwidth = limits[row.network_id].find_port(row.name)
@@ -194,8 +205,43 @@ def read_port_work(connection: sa.Connection, allocation_ids: Sequence[int]) -> 
             has_gateway=row.has_gateway,
             in_kbit=bandwidth.in_kbit,
             out_kbit=bandwidth.out_kbit,
+            address6=row.address6,
+            gateway6=str(ipv6.find_gateway(IPv6Network(row.cidr6))) if row.address6 else None,
+            zone=row.zone,
+            has_outside6=row.address6 is not None and row.network_id in outside6,
         )
     return found
+
+
+def choose_beside(
+    connection: sa.Connection, subnet: Any, taken: Collection[IPv4Address] = ()
+) -> IPv4Address:
+    """Choose a free IPv4 address of a subnet, for what has to be in that one.
+
+    Args:
+        subnet: a row of `subnets`.
+        taken: addresses that are not free, besides those in the database.
+
+    Raises SubnetFull.
+    """
+    others = _read_taken(connection, subnet).union(taken)
+    return choose_address(IPv4Network(subnet.cidr), others, subnet.next_offset)
+
+
+def _choose_free6(
+    connection: sa.Connection, subnet: Any, address: IPv4Address
+) -> IPv6Address | None:
+    """Choose an IPv6 address of a subnet for a port with that IPv4 address; None: it has none."""
+    if subnet.cidr6 is None:
+        return None
+    cidr6 = IPv6Network(subnet.cidr6)
+    query = sa.select(network_ports.c.address6).where(
+        network_ports.c.subnet_id == subnet.id, network_ports.c.address6.is_not(None)
+    )
+    taken = {IPv6Address(one) for one in connection.execute(query).scalars()}
+    taken |= read_requested6(connection, subnet.network_id).keys()
+    taken |= ipv6.list_reserved(cidr6).keys()
+    return ipv6.choose_address(cidr6, taken, find_offset(IPv4Network(subnet.cidr), address))
 
 
 def _choose_free(connection: sa.Connection, network_id: int) -> tuple[Any, IPv4Address]:
@@ -225,5 +271,8 @@ def _read_taken(connection: sa.Connection, subnet: Any) -> set[IPv4Address]:
 
 
 def _read_proxy_addresses(connection: sa.Connection, subnet_id: int) -> set[IPv4Address]:
-    query = sa.select(http_balancers.c.address).where(http_balancers.c.subnet_id == subnet_id)
-    return {IPv4Address(address) for address in connection.execute(query).scalars()}
+    query = sa.select(http_balancers.c.address, http_balancers.c.standby_address).where(
+        http_balancers.c.subnet_id == subnet_id
+    )
+    found = [address for row in connection.execute(query) for address in row]
+    return {IPv4Address(address) for address in found if address is not None}

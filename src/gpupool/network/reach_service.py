@@ -39,7 +39,7 @@ class ReachService:
             row = self._find_network(connection, caller, name, tenant)
             network = read_networks(connection, [row.public_id])[row.public_id]
         for port in network.ports:
-            if source in (port.name, str(port.address)):
+            if source in (port.name, str(port.address), str(port.address6)):
                 reach = decide_reach(network, port, target, traffic)
                 return ReachOut(
                     network=network.name,

@@ -11,10 +11,11 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from gpupool.network.balancing.model import RESOLVER_ADDRESSES
+from gpupool.network.ipv6 import addresses as ipv6
 from gpupool.network.model import Gateway, Network, Subnet, make_mac
 from gpupool.network.rows import NorthboundRow, Value
 
@@ -29,6 +30,9 @@ _DOMAIN: Final = "gpupool-domain"
 _NUMBER: Final = "gpupool-number"
 _MTU: Final = "gpupool-mtu"
 _FORWARDS: Final = "gpupool-forwards"
+_HAS_IPV6: Final = "gpupool-ipv6"
+_HAS_GATEWAY6: Final = "gpupool-gateway6"
+_HAS_OUTSIDE6: Final = "gpupool-outside6"
 
 #: A label of a host name (RFC 1123 section 2.1), in small letters.
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -48,14 +52,20 @@ class ResolverConfig:
         domain: of the network's names.
         addresses: by name without the domain, its addresses.
         is_forwarding: whether other names are looked up outside; else they do not exist.
+        has_ipv6: whether it is asked over IPv6 too.
+        has_gateway6: whether the gateway of the network carries IPv6 too.
+        has_outside6: whether the network leads IPv6 out of unique local addresses.
     """
 
     port: str
     number: int
     mtu: int
     domain: str
-    addresses: Mapping[str, tuple[IPv4Address, ...]]
+    addresses: Mapping[str, tuple[IPv4Address | IPv6Address, ...]]
     is_forwarding: bool
+    has_ipv6: bool = False
+    has_gateway6: bool = False
+    has_outside6: bool = False
 
 
 def is_host_name(name: str, domain: str) -> bool:
@@ -78,10 +88,13 @@ def make_resolver_mac(number: int) -> str:
 
 def compile_resolver(network: Network) -> tuple[NorthboundRow, ...]:
     """Compile a resolver to its rows, without those that refer to them."""
+    address = f"{make_resolver_mac(network.id)} {RESOLVER_ADDRESS}"
+    if network.has_ipv6:
+        address += f" {ipv6.RESOLVER_ADDRESS}"
     columns: dict[str, Value] = {
         "name": name_resolver_port(network),
         "type": "localport",
-        "addresses": (f"{make_resolver_mac(network.id)} {RESOLVER_ADDRESS}",),
+        "addresses": (address,),
         "port_security": (),
         "options": _make_options(network),
     }
@@ -119,13 +132,24 @@ def read_resolver(port: str, options: Mapping[str, str]) -> ResolverConfig | Non
     mtu = options.get(_MTU, "")
     if not (number.isdecimal() and mtu.isdecimal() and is_host_name(domain, "")):
         return None
-    addresses = dict[str, tuple[IPv4Address, ...]]()
+    addresses = dict[str, tuple[IPv4Address | IPv6Address, ...]]()
     for option, text in options.items():
         name = option.removeprefix(_NAME)
         if name != option and is_host_name(name, domain):
             addresses[name] = _parse_addresses(text)
     is_forwarding = options.get(_FORWARDS) == "true"
-    return ResolverConfig(port, int(number), int(mtu), domain, addresses, is_forwarding)
+    has_ipv6 = options.get(_HAS_IPV6) == "true"
+    return ResolverConfig(
+        port,
+        int(number),
+        int(mtu),
+        domain,
+        addresses,
+        is_forwarding,
+        has_ipv6,
+        options.get(_HAS_GATEWAY6) == "true",
+        options.get(_HAS_OUTSIDE6) == "true",
+    )
 
 
 def _make_options(network: Network) -> dict[str, str]:
@@ -135,27 +159,38 @@ def _make_options(network: Network) -> dict[str, str]:
             options[f"{_NAME}{name}"] = " ".join(found)
     if network.gateway is not None:
         options[_FORWARDS] = "true"
+        if network.gateway.address6 is not None:
+            options[_HAS_GATEWAY6] = "true"
+    if network.has_ipv6:
+        options[_HAS_IPV6] = "true"
+    if network.has_outside6:
+        options[_HAS_OUTSIDE6] = "true"
     return options
 
 
 def _collect_names(network: Network) -> dict[str, list[str]]:
     addresses: dict[str, list[str]] = defaultdict(list)
     for port in network.ports:
-        addresses[port.name].append(str(port.address))
+        addresses[port.name] += _list_addresses(port.address, port.address6)
     for record in network.records:
         addresses[record.name].append(str(record.address))
     for balancer in network.balancers:
         # Also where a job has that name: the job is found by the long name of its array, or not at all.
-        addresses[balancer.name.lower()] = [str(balancer.address)]
+        address6 = balancer.address6 if network.has_ipv6 else None
+        addresses[balancer.name.lower()] = _list_addresses(balancer.address, address6)
     return addresses
 
 
-def _parse_addresses(text: str) -> tuple[IPv4Address, ...]:
-    found = list[IPv4Address]()
+def _list_addresses(address: IPv4Address, address6: IPv6Address | None) -> list[str]:
+    return [str(address)] if address6 is None else [str(address), str(address6)]
+
+
+def _parse_addresses(text: str) -> tuple[IPv4Address | IPv6Address, ...]:
+    found = list[IPv4Address | IPv6Address]()
     for word in text.split():
         try:
-            found.append(IPv4Address(word))
-        except AddressValueError:
+            found.append(ip_address(word))
+        except ValueError:
             continue
     return tuple(found)
 

@@ -182,10 +182,11 @@ def get_reach(
     target: Annotated[str, Query(max_length=200, description="address, or name in the network")],
     protocol: Literal["tcp", "udp", "icmp"] = "tcp",
     port: Annotated[int | None, Query(ge=1, le=65535, description="null: every port")] = None,
+    ipv6: Annotated[bool, Query(description="a name stands for its IPv6 address")] = False,
     tenant: Tenant = None,
 ) -> ReachOut:
     """Whether a job of a network reaches a target, and which object decides."""
-    traffic = Traffic(protocol, port)
+    traffic = Traffic(protocol, port, is_ipv6=ipv6)
     return service.describe_reach(caller, network, source, target, traffic, tenant)
 
 
@@ -204,6 +205,12 @@ def enable_network_engine(
 
 
 @router.delete("/network-engine")
-def disable_network_engine(engine: Engine, _caller: PoolManager) -> NetworkEngineOut:
+def disable_network_engine(
+    engine: Engine,
+    _caller: PoolManager,
+    leaves_rows: Annotated[
+        bool, Query(description="do not wait until an OVN of others has none of the pool's rows")
+    ] = False,
+) -> NetworkEngineOut:
     """End the engine and remove all of it. Refused while jobs are in networks."""
-    return engine.disable()
+    return engine.disable(leaves_rows=leaves_rows)

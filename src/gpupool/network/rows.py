@@ -21,12 +21,14 @@ class NorthboundRow:
         key: unique among the rows of the pool, as `port/n-4k9x2m7q8w`.
         columns: the columns that are ours; others of the row are left alone.
         references: by column, the keys of the rows that it refers to.
+        initial: columns that are written with the row and are others' from then on.
     """
 
     table: str
     key: str
     columns: Mapping[str, Value] = field(default_factory=dict)
     references: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    initial: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,28 +8,27 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import (
-    BadName,
-    NameTaken,
-    StillInUse,
-    TooManyNetworks,
-    UnknownNetwork,
-)
+from gpupool.base.errors import BadName, NameTaken, StillInUse, TooManyNetworks, UnknownNetwork
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import check_overlap, parse_cidr
 from gpupool.network.balancing.proxies import list_subnet_balancers
 from gpupool.network.balancing.service import renew_probes
 from gpupool.network.engine_row import renew_work, require_ready
-from gpupool.network.forwarding.reading import describe_forwards
+from gpupool.network.floating.reading import refuse_floating
+from gpupool.network.forwarding.reading import refuse_forwarded
+from gpupool.network.ipv6.subnets import find_subnet_prefix
 from gpupool.network.lines.service import note_subnet
 from gpupool.network.machines.service import check_mtu
 from gpupool.network.parts import delete_parts
 from gpupool.network.peerings import list_peered_prefixes
 from gpupool.network.ports import NO_NETWORK, count_addresses, count_subnet_addresses
+from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.requested_addresses import read_requested
+from gpupool.network.routing.service import check_new_subnet, refuse_routed_subnet
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.network.views import describe_networks
+from gpupool.network.zones.service import place_network, renew_without
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.tenants import find_tenant
@@ -81,8 +80,9 @@ class NetworkService:
             BadName, BadAddress: of a name or a prefix.
             OverlappingSubnets: two of its subnets share addresses.
             NameTaken: the tenant has a network of that name.
-            TooManyNetworks: the tenant has as many as it may.
+            TooManyNetworks: the tenant, or the zone that is asked for, has as many as it may.
             BadQuantity: its packets do not fit into tunnels between the machines.
+            UnknownNetwork, NetworkingUnavailable: of the zone that is asked for.
         """
         check_name(body.name, "network name")
         if body.name == NO_NETWORK:
@@ -93,6 +93,7 @@ class NetworkService:
         with self._store.write() as write:
             tenant = find_tenant(write.connection, caller, body.tenant or caller.tenant)
             _refuse_repeated(write.connection, tenant, body.name)
+            refuse_above_quota(write.connection, tenant.id, "networks")
             check_mtu(write.connection, body.mtu)
             network_id = write.insert(
                 networks,
@@ -100,6 +101,7 @@ class NetworkService:
                 tenant_id=tenant.id,
                 name=body.name,
                 mtu=body.mtu,
+                zone=place_network(write, body.zone),
                 created_ns=write.now_ns,
             )
             for subnet in body.subnets:
@@ -120,6 +122,7 @@ class NetworkService:
             row = self.find_network(write.connection, caller, name, tenant)
             subnet = _insert_subnet(write, row.id, body)
             peered = list_peered_prefixes(write.connection, row)
+            check_new_subnet(write.connection, row.id, subnet)
             check_overlap(subnet, (prefix for _, prefix in peered), "a peered network")
             note_subnet(write, row, subnet)
             renew_probes(write, row.id)
@@ -171,8 +174,7 @@ class NetworkService:
             delete_parts(write, row)
             write.execute(networks.delete().where(networks.c.id == row.id))
             data = {"network": row.public_id}
-            if row.has_gateway:
-                renew_work(write)
+            renew_without(write, row)
             write.event("network.deleted", row.name, tenant_id=row.tenant_id, data=data)
             write.announce(("network", row.id))
             write.answer(204, None)
@@ -204,8 +206,8 @@ class NetworkService:
                 write.execute(ours.values(is_default=networks.c.id == row.id if wanted else False))
                 data = {"network": row.public_id, "is_default": wanted}
                 write.event("network.default_set", row.name, tenant_id=row.tenant_id, data=data)
-            row = _read_row(write.connection, row.id)
-            out = describe_networks(write.connection, [row])[0]
+                write.announce("fleet")  # for the Ethernet plane of the tenant
+            out = describe_networks(write.connection, [_read_row(write.connection, row.id)])[0]
             write.answer(200, out.model_dump(mode="json"))
         return out
 
@@ -217,8 +219,11 @@ class NetworkService:
             if wanted:
                 require_ready(write.connection)
             else:
-                _refuse_forwarded(write.connection, row)
+                refuse_forwarded(write.connection, row)
+                refuse_floating(write.connection, row)
             if row.has_gateway != wanted:
+                if wanted:
+                    refuse_above_quota(write.connection, row.tenant_id, "gateways")
                 changed = networks.update().where(networks.c.id == row.id)
                 write.execute(changed.values(has_gateway=wanted))
                 kind = "network.gateway_created" if wanted else "network.gateway_deleted"
@@ -226,8 +231,7 @@ class NetworkService:
                 write.event(kind, row.name, tenant_id=row.tenant_id, data=data)
                 renew_work(write)
                 write.announce(("network", row.id))
-            row = _read_row(write.connection, row.id)
-            out = describe_networks(write.connection, [row])[0]
+            out = describe_networks(write.connection, [_read_row(write.connection, row.id)])[0]
             write.answer(200, out.model_dump(mode="json"))
         return out
 
@@ -250,6 +254,7 @@ class NetworkService:
                 hint=f"gpupool network show {row.name}  lists them",
                 jobs=used,
             )
+        refuse_routed_subnet(connection, row, subnet)
         balancers = list_subnet_balancers(connection, subnet.id)
         if balancers:
             raise StillInUse(
@@ -278,29 +283,15 @@ class NetworkService:
         owner = find_tenant(connection, caller, tenant or caller.tenant)
         by_name = sa.and_(networks.c.tenant_id == owner.id, networks.c.name == name)
         by_id = sa.and_(match_visible(caller, networks.c.tenant_id), networks.c.public_id == name)
-        row = connection.execute(_select_rows().where(sa.or_(by_name, by_id))).one_or_none()
+        row = connection.execute(sa.select(networks).where(sa.or_(by_name, by_id))).one_or_none()
         if row is None:
             # Another tenant's network and one that does not exist are answered alike.
             raise UnknownNetwork(f"no network {name[:80]!r}", hint="gpupool network list")
         return row
 
 
-def _refuse_forwarded(connection: sa.Connection, row: Any) -> None:
-    forwards = describe_forwards(connection, row)
-    if forwards:
-        ports = ", ".join(str(one.port) for one in forwards[:5])
-        raise StillInUse(
-            f"ports are forwarded through the gateway of {row.name}: {ports}",
-            hint=f"gpupool network forward-list {row.name}",
-        )
-
-
-def _select_rows() -> sa.Select[Any]:
-    return sa.select(networks)
-
-
 def _read_row(connection: sa.Connection, network_id: int) -> Any:
-    return connection.execute(_select_rows().where(networks.c.id == network_id)).one()
+    return connection.execute(sa.select(networks).where(networks.c.id == network_id)).one()
 
 
 def _refuse_repeated(connection: sa.Connection, tenant: Any, name: str) -> None:
@@ -333,9 +324,9 @@ def _insert_subnet(write: WriteTransaction, network_id: int, body: SubnetIn) -> 
             f"the network already has a subnet {body.name!r}", hint="give it another: --name"
         )
     check_overlap(cidr, (IPv4Network(row.cidr) for row in present))
-    write.insert(
-        subnets, public_id=new_id("s"), network_id=network_id, name=body.name, cidr=str(cidr)
-    )
+    cidr6 = find_subnet_prefix(write.connection, network_id, body.cidr6, present)
+    values = {"network_id": network_id, "name": body.name, "cidr": str(cidr), "cidr6": cidr6}
+    write.insert(subnets, public_id=new_id("s"), **values)
     return cidr
 
 

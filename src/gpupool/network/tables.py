@@ -23,6 +23,7 @@ networks = sa.Table(
         server_default=sa.false(),
         comment="jobs of its tenant that name no network join it",
     ),
+    sa.Column("zone", sa.Integer, nullable=False, server_default="0"),
     sa.UniqueConstraint("tenant_id", "name"),
 )
 
@@ -47,6 +48,7 @@ subnets = sa.Table(
         nullable=True,
         comment="from which backends of load balancers are probed; null: none",
     ),
+    sa.Column("cidr6", sa.String(43), nullable=True, comment="null: no IPv6"),
     sa.UniqueConstraint("network_id", "name"),
 )
 
@@ -64,8 +66,10 @@ network_ports = sa.Table(
     sa.Column(
         "mac", sa.String(17), nullable=True, comment="that its claim names; null: made of its id"
     ),
+    sa.Column("address6", sa.String(39), nullable=True, comment="null: its subnet has no IPv6"),
     # The last guard against one address given twice; the first is `ports.create_port`.
     sa.UniqueConstraint("subnet_id", "address"),
+    sa.UniqueConstraint("subnet_id", "address6"),
 )
 
 network_peerings = sa.Table(
@@ -120,6 +124,20 @@ network_engine = sa.Table(
         nullable=False,
         server_default="",
         comment="VLANs for dedicated lines, as 200-299; empty: none",
+    ),
+    sa.Column(
+        "zone_size",
+        sa.Integer,
+        nullable=False,
+        server_default="300",
+        comment="networks of a zone at most",
+    ),
+    sa.Column(
+        "gateway_ipv6",
+        sa.Boolean,
+        nullable=False,
+        server_default=sa.false(),
+        comment="whether gateways carry IPv6 too",
     ),
     sa.CheckConstraint("id = 1", name="one_row"),
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from ipaddress import IPv4Network
 from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.network.ipv6.gateways import list_networks6
 from gpupool.network.model import make_domain, make_gateway, make_port_mac
 from gpupool.network.ports import count_subnet_addresses
 from gpupool.network.reading import make_subnet, read_uplink
@@ -24,6 +25,7 @@ def describe_networks(
     """Describe rows of `networks`, in their order."""
     ids = [row.id for row in rows]
     uplink = read_uplink(connection)
+    networks6 = list_networks6(connection)
     owners = _read_tenants(connection, {row.tenant_id for row in rows})
     parts = _read_subnets(connection, ids)
     ports = _read_ports(connection, ids) if with_ports else {}
@@ -36,18 +38,23 @@ def describe_networks(
             domain=make_domain(row.name),
             subnets=parts[row.id],
             ports=ports.get(row.id, []),
-            gateway=_describe_gateway(row, uplink) if row.has_gateway else None,
+            gateway=_describe_gateway(row, uplink, networks6) if row.has_gateway else None,
             is_default=row.is_default,
+            zone=row.zone,
             created_ns=row.created_ns,
         )
         for row in rows
     ]
 
 
-def _describe_gateway(row: Any, uplink: IPv4Network | None) -> GatewayOut:
+def _describe_gateway(
+    row: Any, uplink: IPv4Network | None, networks6: Collection[int]
+) -> GatewayOut:
     if uplink is None:
         return GatewayOut(state="starting")
-    return GatewayOut(state="ready", address=str(make_gateway(row.id, uplink).address))
+    made = make_gateway(row.id, uplink, has_ipv6=row.id in networks6)
+    address6 = None if made.address6 is None else str(made.address6)
+    return GatewayOut(state="ready", address=str(made.address), address6=address6)
 
 
 def _read_tenants(connection: sa.Connection, ids: set[int]) -> dict[int, str]:
@@ -69,6 +76,8 @@ def _read_subnets(connection: sa.Connection, ids: Sequence[int]) -> dict[int, li
                 gateway=str(subnet.gateway),
                 used=used[row.id],
                 free=count_subnet_addresses(connection, row) - used[row.id],
+                cidr6=row.cidr6,
+                gateway6=str(subnet.gateway6) if subnet.gateway6 else None,
             )
         )
     return found
@@ -114,6 +123,7 @@ def _read_ports(connection: sa.Connection, ids: Sequence[int]) -> dict[int, list
                 subnet=row.subnet,
                 dns_name=row.name,
                 security_groups=[name for _, name in members[row.id]],
+                address6=row.address6,
             )
         )
     return found

@@ -97,10 +97,23 @@ def build(report: Report) -> None:
 
 
 class Northbound:
-    """OVN's northbound database, as its own tool reads it."""
+    """OVN's northbound database, as its own tools read it; and what its switches would do."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, southbound: str) -> None:
         self._address = address
+        self._southbound = southbound
+
+    def trace(self, expression: str, *states: str) -> str:
+        """Return where OVN would lead a packet, as its last actions.
+
+        Args:
+            states: of its connection, at each look-up of it; left out: a new one.
+        """
+        command = ["ovn-trace", f"--db={self._southbound}", "--minimal"]
+        command += [f"--ct={state}" for state in states or ("new",)]
+        command.append(expression)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
+        return done.stdout
 
     def ask(self, *words: str) -> str:
         command = ["ovn-nbctl", f"--db={self._address}", "--timeout=10", *words]
@@ -134,7 +147,7 @@ def running(cluster: Cluster) -> Iterator[Northbound]:
         with cluster.directory.locked():
             for program in programs:
                 cluster.processes.run(program)
-        yield Northbound(addresses["nb"])
+        yield Northbound(addresses["nb"], addresses["sb"])
     finally:
         for program in reversed(programs):
             cluster.processes.kill(program.name)
@@ -191,7 +204,7 @@ def _controller(cluster: Cluster, place: Path, config: Path, addresses: dict[str
         "POD_IPS": _HOST,
         "KUBE_NODE_NAME": "none",
     }
-    northbound = Northbound(addresses["nb"])
+    northbound = Northbound(addresses["nb"], addresses["sb"])
     return Program(
         PROGRAM,
         command,

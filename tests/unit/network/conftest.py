@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpupool.allocations.service import Allocations
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.network.networks import NetworkEngineReport, NetworkIn, NetworkOut, SubnetIn
+from gpupool.wire.network.engine import NetworkEngineReport
+from gpupool.wire.network.networks import NetworkIn, NetworkOut, SubnetIn
 from tests.support.house import House
 
 
@@ -22,7 +24,7 @@ class NetworkHouse(House):
         )
         self.allocations.placer.load()
 
-    def tell_engine(self, state: str, **more: str) -> None:
+    def tell_engine(self, state: str, **more: Any) -> None:
         report = NetworkEngineReport(state=state, **more)
         self.allocations.agents.apply_reports("node-1", ReportsIn(network=report))
 

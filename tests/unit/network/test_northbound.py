@@ -53,6 +53,17 @@ def test_a_port_may_send_from_its_own_addresses_only() -> None:
     )
 
 
+def test_only_guests_ask_for_their_addresses() -> None:
+    network = make_network(7, 2)
+    job, other = network.ports
+    guest = replace(other, named_mac="06:00:00:00:00:01")
+    rows = find(compile_network(replace(network, ports=(job, guest))), "port")
+    options = {row.key: row.references["dhcpv4_options"] for row in rows}
+    assert options[f"port/{guest.key}"] == {f"dhcp/{network.subnets[0].key}"}
+    # Empty, and not left out: what an earlier version wrote goes.
+    assert options[f"port/{job.key}"] == frozenset()
+
+
 def test_dns_names_of_members_are_host_names() -> None:
     assert make_dns_name("Train_x.y") == "train-x-y"
     assert make_dns_name("train.12", "train") == "train-12.train"
@@ -76,6 +87,17 @@ def test_a_gateway_adds_nat_for_each_subnet_and_a_default_route() -> None:
     (route,) = (row for row in rows if row.table == "Logical_Router_Static_Route")
     assert route.columns == {"ip_prefix": "0.0.0.0/0", "nexthop": "198.18.0.1"}
     assert {row.key for row in compile_network(plain)} < keys
+
+
+def test_a_gateway_drops_what_is_for_other_gateways_of_the_uplink() -> None:
+    network = replace(make_network(3, 1), gateway=make_gateway(3, IPv4Network("198.18.0.0/16")))
+    rows = compile_network(network)
+    (policy,) = (row for row in rows if row.table == "Logical_Router_Policy")
+    # All that is on the cable but the machine, which filters by its own rules.
+    assert policy.columns["match"] == "ip4.dst == 198.18.0.0/16 && ip4.dst != 198.18.0.1"
+    assert policy.columns["action"] == "drop"
+    (router,) = (row for row in rows if row.table == "Logical_Router")
+    assert router.references["policies"] == {policy.key}
 
 
 def test_networks_of_an_uplink_have_addresses_of_their_own() -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gpupool.base.errors import NameTaken, OverlappingSubnets, UnknownNetwork, WrongState
+from gpupool.base.errors import (
+    NameTaken,
+    OverlappingSubnets,
+    TooManyNetworks,
+    UnknownNetwork,
+    WrongState,
+)
 from gpupool.model.tenant import Principal, UserRole
+from gpupool.network import peerings as module
 from gpupool.network.northbound import compile_network
 from gpupool.network.reading import read_networks
 from gpupool.tenancy.tenants import insert_tenant
@@ -135,3 +142,16 @@ def test_a_peering_is_asked_for_once_and_ends_with_its_network(
     house.allocations.networks.delete_network(stranger, "theirs")
     assert peerings.list_peerings(house.admin, "ours") == []
     assert list_routes(house, ours) == []
+
+
+def test_a_network_asks_for_so_many_peerings_and_no_more(
+    house: NetworkHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_PEERINGS", 1)
+    house.create_network("ours", "10.0.0.0/24")
+    peerings = house.allocations.network_peerings
+    asked = peerings.request_peering(house.admin, "ours", "v-aaaaaaaaaa")
+    with pytest.raises(TooManyNetworks, match="asked for 1 peerings; 1 is the most"):
+        peerings.request_peering(house.admin, "ours", "v-bbbbbbbbbb")
+    peerings.revoke_peering(house.admin, "ours", asked.id)
+    peerings.request_peering(house.admin, "ours", "v-bbbbbbbbbb")

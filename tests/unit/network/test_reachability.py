@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
 from gpupool.network.balancing.model import LoadBalancer
+from gpupool.network.floating.model import FloatingIp
 from gpupool.network.model import Network, PeeringEnd, make_gateway
 from gpupool.network.reachability import Reach, Traffic, decide_reach
 from gpupool.network.security.model import SecurityGroup, SecurityRule
@@ -99,3 +100,17 @@ def test_what_others_decide_stays_unknown(network: Network) -> None:
     outside = replace(network, gateway=make_gateway(1, IPv4Network("198.18.0.0/24")))
     reach = decide(outside, 0, "192.0.2.1")
     assert (reach.is_reached, reach.object) == (None, "gateway of net1")
+
+
+def test_packets_of_a_job_with_a_floating_ip_leave_with_it(network: Network) -> None:
+    gateway = make_gateway(1, IPv4Network("198.18.0.0/16"))
+    address = IPv4Address("203.0.113.40")
+    floating = FloatingIp("i-1", address, IPv4Address("198.18.128.1"), "job-1001")
+    network = replace(network, gateway=gateway, floating_ips=(floating,))
+    found = decide(network, 1, "192.0.2.1")
+    assert (found.is_reached, found.object) == (None, "floating IP 203.0.113.40")
+    assert "as 203.0.113.40" in found.reason
+    assert decide(network, 2, "192.0.2.1").object == "gateway of net1"
+    # Other jobs do not go over the machine: the hint names the address inside.
+    inside = decide(network, 2, str(address))
+    assert (inside.is_reached, inside.hint) == (False, "gpupool network why job-1002 10.0.0.11")

@@ -25,7 +25,7 @@ def reconciler(house: NetworkHouse, server: DatabaseServer) -> Iterator[NetworkR
     made = start_reconciler(house)
     yield made
     made.close()
-    made.join(5)
+    made.join(30)
 
 
 def start_reconciler(house: NetworkHouse) -> NetworkReconciler:
@@ -64,7 +64,7 @@ def test_a_new_server_changes_nothing_on_the_wire_and_repairs_what_drifted(
     until(lambda: count_rows(server, "DHCP_Options") == 1)
     before = server.command("list", "Logical_Switch")
     reconciler.close()
-    reconciler.join(5)
+    reconciler.join(30)
     server.command("--all", "destroy", "DHCP_Options")
     house.restart()
     second = start_reconciler(house)
@@ -76,4 +76,4 @@ def test_a_new_server_changes_nothing_on_the_wire_and_repairs_what_drifted(
         until(lambda: count_rows(server, "DHCP_Options") == 1)
     finally:
         second.close()
-        second.join(5)
+        second.join(30)

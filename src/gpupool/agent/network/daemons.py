@@ -1,7 +1,7 @@
 """The daemons of a network engine on one machine: their files, command lines and order.
 
-Pure but for `find_missing_programs`, `read_version` and `find_datapath`. All files are private to
-the pool, so an Open vSwitch of the machine is not touched.
+Pure but for `check_machine`, `find_missing_programs`, `read_version`, `find_datapath` and `make_compiler`. All files
+are private to the pool, so an Open vSwitch of the machine is not touched.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import hashlib
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from gpupool.agent.network.allocator import choose_allocator
+from gpupool.agent.network.respawn import make_respawning
+from gpupool.base.errors import NetworkingUnavailable
 from gpupool.mechanisms.contract import HelperProcess
 from gpupool.network.gateway_rows import PHYSICAL_NETWORK
 from gpupool.network.lines.rows import LINE_NETWORK
@@ -35,6 +38,13 @@ CENTRE_DATABASES: Final[Mapping[str, str]] = {
 }
 #: The bridge that the interface for dedicated lines is plugged into.
 LINE_BRIDGE: Final = "br-lines"
+#: The switch, as the helpers' records name it.
+SWITCH: Final = "vswitchd"
+#: All daemons of an engine that has its databases alone, as the helpers' records name them.
+DAEMONS: Final = ("db-switch", "db-northbound", "db-southbound", "northd", SWITCH, "controller")
+#: As ovs-ctl(8) and ovn-ctl(8) run their daemons by default: others notice within 0.3 s that a
+#: switch of gateways has no processor. Where nice(1) may not, it says so and goes on.
+PRIORITY: Final = ("nice", "-n", "-10")
 #: Where iproute2 finds namespaces, so `ip netns` shows them to admins.
 NAMESPACES: Final = Path("/run/netns")
 
@@ -51,7 +61,8 @@ _PROGRAMS: Final[Mapping[str, str]] = {
     "dnsmasq": "dnsmasq-base",
     "setpriv": "util-linux",
 }
-_SCHEMAS: Final[Mapping[str, tuple[str, str]]] = {
+#: By database, the file of its schema and the package that has it.
+DATABASE_SCHEMAS: Final[Mapping[str, tuple[str, str]]] = {
     "switch": ("/usr/share/openvswitch/vswitch.ovsschema", "openvswitch-switch"),
     "northbound": ("/usr/share/ovn/ovn-nb.ovsschema", "ovn-common"),
     "southbound": ("/usr/share/ovn/ovn-sb.ovsschema", "ovn-common"),
@@ -117,17 +128,36 @@ def find_missing_programs() -> dict[str, str]:
     for program, package in _PROGRAMS.items():
         if shutil.which(program) is None:
             missing[program] = package
-    for path, package in _SCHEMAS.values():
+    for path, package in DATABASE_SCHEMAS.values():
         if not Path(path).exists():
             missing[path] = package
     return missing
 
 
-def list_create_commands(files: EngineFiles, *, is_centre: bool) -> dict[Path, tuple[str, ...]]:
-    """Return, by the file of each database, the command that creates it."""
+def check_machine(owner_uid: int) -> None:
+    """Raise NetworkingUnavailable where an engine cannot run: what is missing, and its packages."""
+    if owner_uid != 0:
+        raise NetworkingUnavailable(
+            f"networks need an agent of root; this one runs as uid {owner_uid}"
+        )
+    missing = find_missing_programs()
+    if missing:
+        packages = " ".join(sorted(set(missing.values())))
+        raise NetworkingUnavailable(
+            f"this machine lacks {', '.join(sorted(missing))}",
+            hint=f"apt-get install --no-install-recommends {packages}",
+        )
+
+
+def list_create_commands(files: EngineFiles, *, has_databases: bool) -> dict[Path, tuple[str, ...]]:
+    """Return, by the file of each database, the command that creates it.
+
+    Args:
+        has_databases: whether the machine has those of OVN, without a cluster.
+    """
     commands = dict[Path, tuple[str, ...]]()
-    for name, (schema, _) in _SCHEMAS.items():
-        if is_centre or name not in CENTRE_DATABASES:
+    for name, (schema, _) in DATABASE_SCHEMAS.items():
+        if has_databases or name not in CENTRE_DATABASES:
             file = files.database(name)
             commands[file] = ("ovsdb-tool", "create", str(file), schema)
     return commands
@@ -136,36 +166,46 @@ def list_create_commands(files: EngineFiles, *, is_centre: bool) -> dict[Path, t
 def list_centre_databases(files: EngineFiles) -> tuple[HelperProcess, ...]:
     """Return the servers of the databases that only the centre has."""
     return tuple(
-        _make_database_server(files, name, f"--remote={where}", *files.tls_options)
+        make_database_server(files, name, f"--remote={where}", *files.tls_options)
         for name, where in CENTRE_DATABASES.items()
     )
 
 
 def make_switch_database(files: EngineFiles) -> HelperProcess:
-    """Return the server of the switch's own database."""
-    return _make_database_server(files, "switch")
+    """Return the server of the switch's own database.
+
+    A switch in user space forwards nothing while its database is away, so no agent is waited for.
+    """
+    server = make_database_server(files, "switch")
+    return replace(server, arguments=make_respawning(server.arguments))
 
 
-def make_compiler(files: EngineFiles) -> HelperProcess:
-    """Return what compiles the northbound database to the southbound one, on the centre."""
+def make_compiler(files: EngineFiles, northbound: str = "", southbound: str = "") -> HelperProcess:
+    """Return what compiles the northbound database to the southbound one.
+
+    Args:
+        northbound: servers of a cluster; empty: the machine's own database.
+        southbound: the same of the southbound database.
+    """
     return HelperProcess(
-        "northd",
+        "cluster-northd" if northbound else "northd",
         (
             "ovn-northd",
-            f"--ovnnb-db={files.remote('northbound')}",
-            f"--ovnsb-db={files.remote('southbound')}",
+            f"--ovnnb-db={northbound or files.remote('northbound')}",
+            f"--ovnsb-db={southbound or files.remote('southbound')}",
             f"--n-threads={_COMPILER_THREADS}",
+            *(files.tls_options if northbound else ()),
             *_common_options(files, "northd"),
         ),
-        _make_environment(files),
+        _make_large_environment(files),
     )
 
 
 def list_workers(files: EngineFiles) -> tuple[HelperProcess, ...]:
     """Return what works on every machine: the switch, and the controller that programs it."""
     switch = HelperProcess(
-        "vswitchd",
-        ("ovs-vswitchd", files.remote("switch"), *_common_options(files, "vswitchd")),
+        SWITCH,
+        (*PRIORITY, "ovs-vswitchd", files.remote("switch"), *_common_options(files, "vswitchd")),
         _make_environment(files),
         network_namespace=str(files.namespace),
     )
@@ -173,13 +213,16 @@ def list_workers(files: EngineFiles) -> tuple[HelperProcess, ...]:
     controller = HelperProcess(
         "controller",
         (
+            *PRIORITY,
             "ovn-controller",
             files.remote("switch"),
             *files.tls_options,
             f"--pidfile={files.run}/ovn-controller.pid",
             "-vconsole:warn",
+            # Flow logs: its supervisor rotates what it logs, and the agent reads that.
+            "-vacl_log:console:info",
         ),
-        _make_environment(files),
+        _make_large_environment(files),
     )
     return (switch, controller)
 
@@ -222,17 +265,25 @@ def find_datapath(root: Path = Path("/")) -> str:
     return "system" if has_module else "netdev"
 
 
-def _make_database_server(files: EngineFiles, name: str, *options: str) -> HelperProcess:
+def make_database_server(
+    files: EngineFiles, name: str, *options: str, replica: Path | None = None
+) -> HelperProcess:
+    """Return the server of a database.
+
+    Args:
+        replica: its file where it is a server of a cluster.
+    """
     return HelperProcess(
-        f"db-{name}",
+        f"db-{name}" if replica is None else f"cluster-{name}",
         (
+            *PRIORITY,
             "ovsdb-server",
-            str(files.database(name)),
+            str(replica or files.database(name)),
             f"--remote=p{files.remote(name)}",
             *options,
             *_common_options(files, name),
         ),
-        _make_environment(files),
+        _make_large_environment(files),
     )
 
 
@@ -254,3 +305,8 @@ def _make_environment(files: EngineFiles) -> dict[str, str]:
         "OVS_LOGDIR": run,
         "OVS_DBDIR": str(files.data),
     }
+
+
+def _make_large_environment(files: EngineFiles) -> dict[str, str]:
+    """Of daemons whose memory and work grow with the networks. The switch gains nothing by it."""
+    return {**_make_environment(files), **choose_allocator()}

@@ -1,4 +1,4 @@
-"""What an engine runs beside its daemons: resolvers of names, proxies and bandwidth limits."""
+"""What an engine runs beside its daemons: resolvers, proxies, limits and flow logs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import Final
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.network.balancing.proxies import Proxies
 from gpupool.agent.network.daemons import EngineFiles
+from gpupool.agent.network.flows.flow_watch import FlowWatch
 from gpupool.agent.network.job_networks import JobNetworks
 from gpupool.agent.network.limiting.limit_watch import LimitWatch
+from gpupool.agent.network.mirroring.mirror_watch import MirrorWatch
 from gpupool.agent.network.naming.resolvers import NetworkResolvers, SouthboundPlace
+from gpupool.agent.network.zones.zone_files import find_zone
+from gpupool.agent.network.zones.zone_work import select_zone
 from gpupool.network.ovn.credentials import show_certificate
-from gpupool.wire.network.networks import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
 from gpupool.wire.network.promises import LimitReading
 
 #: Seconds in which a thread that starts a resolver has to end.
@@ -34,10 +38,13 @@ class EngineParts:
         """
         self._files = files
         self._root = root
+        self._zone = find_zone(root)[1]
         self._owner_uid = owner_uid
         self._networks = JobNetworks(files)
         self._proxies = Proxies(files, helpers, self._networks)
         self._limits = LimitWatch(files)
+        self._flows = FlowWatch(files, root)
+        self._mirrors = MirrorWatch(files)
         #: What was read back of limits at the last look.
         self._readings: list[LimitReading] | None = None
         #: While the daemons run.
@@ -56,6 +63,7 @@ class EngineParts:
         """
         if report.state != "ready":
             return report
+        work = select_zone(work, self._zone)
         self._start_resolvers(work)
         if is_news:
             self._proxies.apply(work.proxies)
@@ -68,6 +76,8 @@ class EngineParts:
                 "proxies": self._proxies.read_reports(work.proxies),
                 "missing_proxy": self._proxies.missing_program,
                 "limits": self._readings,
+                "flows": self._flows.read(is_wanted=work.flows),
+                "mirrors": self._mirrors.apply(work.mirrors),
             }
         )
 
@@ -99,7 +109,7 @@ class EngineParts:
             self.stop()
         if self._resolvers is not None or self._closing.is_set():
             return
-        if work.role == "member" and work.certificate is not None:
+        if work.southbound and work.certificate is not None:
             show_certificate(**work.certificate.model_dump())
         resolvers = NetworkResolvers(self._files, self._root, self._owner_uid, place)
         resolvers.start()

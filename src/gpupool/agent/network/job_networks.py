@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -57,7 +58,9 @@ class JobNetworks:
         """
         if by_tap:
             interface = self._taps.create(work)
-            self._plug(interface, work)
+            with self._use_ports() as ports:
+                self._plug(ports, interface, work)
+                ports.await_flows(interface, _PORT_SECONDS)
             return replace(spec, tap=Tap(str(self._files.namespace), interface))
         joined = self.attach(work)
         file = directory / "resolv.conf"
@@ -71,8 +74,12 @@ class JobNetworks:
 
         Raises NetworkingUnavailable.
         """
-        network = self._namespaces.create(work)
-        self._plug(network.interface, work)
+        network = self._namespaces.create_cable(work)
+        with self._use_ports() as ports:
+            self._plug(ports, network.interface, work)
+            # Meanwhile the engine computes the port's flows.
+            self._namespaces.set_address(work)
+            ports.await_flows(network.interface, _PORT_SECONDS)
         return network
 
     def detach(self, port: str) -> None:
@@ -96,16 +103,28 @@ class JobNetworks:
             if port not in known and not is_proxy(port):
                 self.detach(port)
 
-    def _plug(self, interface: str, work: PortWork) -> None:
+    def _plug(self, ports: SwitchPorts, interface: str, work: PortWork) -> None:
+        ports.plug(interface, name_port(work.id), _PORT_SECONDS)
+        # Before its first packet; the engine reads it back, and does it again where it is lost.
+        self._limits.shape_port(ports, _make_limit(work))
+
+    @contextlib.contextmanager
+    def _use_ports(self) -> Iterator[SwitchPorts]:
         ports = self._open()
         try:
-            ports.add(interface, name_port(work.id), _PORT_SECONDS)
-            # Before its first packet; the engine reads it back, and does it again where it is lost.
-            self._limits.shape_port(ports, _make_limit(work))
+            yield ports
         except NetworkingUnavailable:
             # The switch's database may have been started again at the same place.
             self._forget(ports)
             raise
+
+    def has_port(self, port: str) -> bool:
+        """Whether a port has a namespace or a tap here."""
+        return self._namespaces.has_port(port) or port in self._taps.list_ports()
+
+    def has_all_addresses(self, work: PortWork) -> bool:
+        """Whether a job has its namespace, with the addresses of both families that it should."""
+        return self._namespaces.is_complete(work)
 
     def locate(self, port: str) -> Path:
         """Return the path of the namespace of a port."""

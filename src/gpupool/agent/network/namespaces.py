@@ -20,10 +20,11 @@ from typing import Any, Final
 
 from gpupool.agent.network.daemons import NAMESPACES, EngineFiles
 from gpupool.base.errors import NetworkingUnavailable
+from gpupool.network.ipv6.addresses import SUBNET_LENGTH, UNIQUE_LOCAL
 from gpupool.wire.network.networks import PortWork
 
-#: By the kind in a port's id - a job's, a line's, a resolver's, a proxy's - how its interface begins.
-_INTERFACES: Final = {"n": "gp", "l": "gl", "v": "gv", "h": "gh"}
+#: By the kind in a port's id - a job's, a line's, a resolver's, a proxy's, a mirror's - how its interface begins.
+_INTERFACES: Final = {"n": "gp", "l": "gl", "v": "gv", "h": "gh", "m": "gm"}
 #: How the ids of the ports of jobs and of proxies begin.
 _PORTS: Final = ("n-", "h-")
 _CLONE_NEWNET: Final = 0x40000000
@@ -34,6 +35,19 @@ _MS_SHARED: Final = 0x100000
 #: ethtool's request ETHTOOL_STXCSUM, sent by SIOCETHTOOL (linux/ethtool.h, linux/sockios.h).
 _SET_TX_CHECKSUM: Final = 0x17
 _SIOCETHTOOL: Final = 0x8946
+#: No duplicate address detection: the switch lets no other port have the address (linux/if_addr.h).
+_IFA_F_NODAD: Final = 0x02
+#: Settings of IPv6 in a namespace (Documentation/networking/ip-sysctl.rst), in this order.
+_IPV6_SETTINGS: Final = (
+    ("all/disable_ipv6", "0"),
+    # The agent gives the addresses and routes; no neighbour may.
+    ("eth0/accept_ra", "0"),
+    ("eth0/autoconf", "0"),
+    # Made of the MAC address: port security takes no other link-local one.
+    ("eth0/addr_gen_mode", "0"),
+    # Else the link-local address, and with it neighbour discovery, waits for two seconds.
+    ("eth0/accept_dad", "0"),
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,15 @@ class JobNamespaces:
 
         Idempotent; undoes first what a killed agent left half made.
         """
+        network = self.create_cable(work)
+        self.set_address(work)
+        return network
+
+    def create_cable(self, work: PortWork) -> JobNetwork:
+        """Make the namespace of a port with a cable, to be plugged in before it has its address.
+
+        Idempotent; undoes first what a killed agent left half made.
+        """
         library = import_pyroute2()
         network = JobNetwork(self.locate(work.id), name_interface(work.id))
         if self._is_complete(library, network, work):
@@ -89,9 +112,15 @@ class JobNamespaces:
                 _create_cable(switch, network.interface, work, inside)
         finally:
             os.close(inside)
-        with enter_namespace(network.namespace):
-            _set_up_inside(library, work)
         return network
+
+    def set_address(self, work: PortWork) -> None:
+        """Give the cable that `create_cable` made its address and its route. Idempotent."""
+        library = import_pyroute2()
+        network = JobNetwork(self.locate(work.id), name_interface(work.id))
+        if not self._is_complete(library, network, work):
+            with enter_namespace(network.namespace):
+                _set_up_inside(library, work)
 
     def remove(self, port: str) -> None:
         """Remove the namespace of a port. Idempotent.
@@ -137,6 +166,11 @@ class JobNamespaces:
         """Return the path of the namespace of a port, whether it is there or not."""
         return NAMESPACES / f"{self._prefix}{port}"
 
+    def is_complete(self, work: PortWork) -> bool:
+        """Whether a port has its namespace with all of its addresses."""
+        network = JobNetwork(self.locate(work.id), name_interface(work.id))
+        return self._is_complete(import_pyroute2(), network, work)
+
     def _is_complete(self, library: Any, network: JobNetwork, work: PortWork) -> bool:
         """Whether an earlier call made all of it: the address comes last."""
         if not network.namespace.exists() or not self._switch.exists():
@@ -147,6 +181,9 @@ class JobNamespaces:
         with enter_namespace(network.namespace), library.IPRoute() as inside:
             addresses = inside.get_addr(family=socket.AF_INET, label="eth0")
             routes = inside.get_default_routes(family=socket.AF_INET)
+            addresses6 = inside.get_addr(family=socket.AF_INET6)
+        if work.address6 not in (None, *(one.get("address") for one in addresses6)):
+            return False
         return bool(addresses) and bool(routes) and addresses[0].get("address") == work.address
 
 
@@ -187,10 +224,43 @@ def _set_up_inside(library: Any, work: PortWork) -> None:
         cable = inside.link_lookup(ifname="eth0")[0]
         inside.link("set", index=inside.link_lookup(ifname="lo")[0], state="up")
         inside.addr("add", index=cable, address=work.address, prefixlen=work.prefix, label="eth0")
+        if work.address6 is not None:
+            _prepare_ipv6()
         inside.link("set", index=cable, state="up")
+        if work.address6 is not None:
+            _set_up_ipv6(inside, cable, work)
         inside.route("add", dst="default", gateway=work.gateway)
     # Of this namespace alone; by default no group may ping (icmp(7)).
     Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 2147483647")
+
+
+def _prepare_ipv6() -> None:
+    """Make the settings of this thread's namespace, before its link is up."""
+    folder = Path("/proc/sys/net/ipv6/conf")
+    if not folder.is_dir():
+        raise NetworkingUnavailable(
+            "the kernel of this machine has IPv6 off, and the network has IPv6",
+            hint="start the kernel without ipv6.disable=1, or use a network without --cidr6",
+        )
+    for name, value in _IPV6_SETTINGS:
+        (folder / name).write_text(value)
+
+
+def _set_up_ipv6(inside: Any, cable: int, work: PortWork) -> None:
+    """Give a port its IPv6 address, and the route to all that networks reach over IPv6."""
+    inside.addr(
+        "add",
+        index=cable,
+        address=work.address6,
+        prefixlen=SUBNET_LENGTH,
+        family=socket.AF_INET6,
+        flags=_IFA_F_NODAD,
+    )
+    if work.has_outside6:
+        inside.route("add", dst="::/0", gateway=work.gateway6, family=socket.AF_INET6)
+    # Else no default route: what lies outside is unreachable at once, and programs take IPv4. The
+    # last one of the two, by which `outside_routes` knows that all is set up.
+    inside.route("add", dst=str(UNIQUE_LOCAL), gateway=work.gateway6, family=socket.AF_INET6)
 
 
 def turn_checksum_off(interface: str) -> None:

@@ -20,6 +20,8 @@ _TABLES: Final = {
 }
 #: Marks our ports, and names the port of the pool that each one is.
 OWNER: Final = "gpupool-port"
+#: The setting of where the controller's database is (ovn-controller(8)).
+REMOTE: Final = "ovn-remote"
 #: Seconds in which the switch's database has to answer after its start.
 _OPEN_SECONDS: Final = 10.0
 
@@ -46,8 +48,36 @@ class SwitchPorts:
                 row = transaction.insert(self._session.get_table("Open_vSwitch"))
                 row.external_ids = settings
                 return
+            found = row.external_ids
+            order = {}
+            if _have_same_servers(found.get(REMOTE, ""), settings.get(REMOTE, "")):
+                # That of the last rotation: another one ends the controller's connection.
+                order[REMOTE] = found[REMOTE]
             # Other settings of the row are the daemons' own.
-            row.external_ids = {**row.external_ids, **settings}
+            row.external_ids = {**found, **settings, **order}
+
+        with self._lock:
+            self._session.refresh()
+            self._session.commit(write)
+
+    def read_setting(self, name: str) -> str:
+        """Return a setting of the switch; empty where it has none of that name."""
+        with self._lock:
+            self._session.refresh()
+            row = self._find_root()
+            return "" if row is None else str(row.external_ids.get(name, ""))
+
+    def rotate_servers(self) -> None:
+        """Let the controller begin another connection, with the next server of its cluster."""
+
+        def write(_transaction: Any) -> None:
+            row = self._find_root()
+            if row is None or REMOTE not in row.external_ids:
+                return
+            # Other servers may be written meanwhile.
+            row.verify("external_ids")
+            first, *others = row.external_ids[REMOTE].split(",")
+            row.external_ids = {**row.external_ids, REMOTE: ",".join([*others, first])}
 
         with self._lock:
             self._session.refresh()
@@ -68,17 +98,9 @@ class SwitchPorts:
             bridge.name = name
             bridge.datapath_type = datapath
             bridge.fail_mode = ["standalone"]
-            ports = []
             # The first is the bridge's own port, as ovs-vsctl(8) makes it.
-            for port, kind in ((name, "internal"), (interface, "")):
-                plug = transaction.insert(self._session.get_table("Interface"))
-                plug.name = port
-                plug.type = kind
-                row = transaction.insert(self._session.get_table("Port"))
-                row.name = port
-                row.interfaces = [plug]
-                ports.append(row)
-            bridge.ports = ports
+            own = self._insert_port(transaction, name, "internal")
+            bridge.ports = [own, self._insert_port(transaction, interface)]
             self._find_root().addvalue("bridges", bridge)
 
         with self._lock:
@@ -97,6 +119,46 @@ class SwitchPorts:
         with self._lock:
             self._session.refresh()
             self._session.commit(write)
+
+    def plug_outside(self, name: str, interface: str) -> None:
+        """Plug an interface into a bridge to what lies outside. Idempotent.
+
+        Raises NetworkingUnavailable where the switch has no such bridge.
+        """
+
+        def write(transaction: Any) -> None:
+            bridge = self._find("Bridge", name)
+            if bridge is None:
+                raise NetworkingUnavailable(f"the switch has no bridge {name}")
+            if self._find("Port", interface) is None:
+                bridge.addvalue("ports", self._insert_port(transaction, interface))
+
+        with self._lock:
+            self._session.refresh()
+            self._session.commit(write)
+
+    def unplug_outside(self, name: str, interface: str) -> None:
+        """Take an interface out of a bridge to what lies outside. Idempotent."""
+
+        def write(_transaction: Any) -> None:
+            bridge = self._find("Bridge", name)
+            row = self._find("Port", interface)
+            if bridge is not None and row is not None:
+                bridge.delvalue("ports", row)
+                row.delete()
+
+        with self._lock:
+            self._session.refresh()
+            self._session.commit(write)
+
+    def _insert_port(self, transaction: Any, name: str, kind: str = "") -> Any:
+        plug = transaction.insert(self._session.get_table("Interface"))
+        plug.name = name
+        plug.type = kind
+        row = transaction.insert(self._session.get_table("Port"))
+        row.name = name
+        row.interfaces = [plug]
+        return row
 
     def plug(self, interface: str, port: str, seconds: float = _OPEN_SECONDS) -> None:
         """Plug an interface in as a port of the pool, without a wait for its flows. Idempotent.
@@ -148,6 +210,13 @@ class SwitchPorts:
         """
 
         self.plug(interface, port, seconds)
+        self.await_flows(interface, seconds)
+
+    def await_flows(self, interface: str, seconds: float) -> None:
+        """Block until a port that was plugged in is in force.
+
+        Raises NetworkingUnavailable where the engine did not take it within the time.
+        """
         with self._lock:
             # ovn-controller sets it when the flows of the port are in the switch (ovn-controller(8)).
             if not self._session.wait_for(lambda: self._is_installed(interface), seconds):
@@ -238,6 +307,10 @@ class SwitchPorts:
     def _is_installed(self, interface: str) -> bool:
         row = self._find("Interface", interface)
         return row is not None and row.external_ids.get("ovn-installed") == "true"
+
+
+def _have_same_servers(remote: str, other: str) -> bool:
+    return bool(remote) and sorted(remote.split(",")) == sorted(other.split(","))
 
 
 def open_ports(files: EngineFiles) -> SwitchPorts:

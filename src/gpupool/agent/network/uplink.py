@@ -1,7 +1,8 @@
 """The cable between the switch and this machine, over which gateways reach what lies outside.
 
 The machine routes and translates what comes over it (nftables, one table of the pool's own). It
-answers nothing itself and passes nothing from one tenant to another. Needs the extra `network`.
+answers nothing itself and passes nothing from one tenant to another. A machine of a pair of gateways
+translates to the address that the active one has. Needs the extra `network`.
 """
 
 from __future__ import annotations
@@ -10,22 +11,28 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterable
-from ipaddress import IPv4Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final
 
 from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.firewall import format_rules
+from gpupool.agent.network.gateways.ipv6_forwarding import Ipv6Forwarding
 from gpupool.agent.network.namespaces import enter_namespace, import_pyroute2, turn_checksum_off
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
+from gpupool.network.gateways.model import CABLE_MAC, UPLINK_PREFIXES
+from gpupool.network.ipv6.addresses import derive_uplink
 from gpupool.wire.network.firewall import FirewallWork
+from gpupool.wire.network.floating_ips import FloatingIpWork
 from gpupool.wire.network.networks import ForwardWork
 
-#: Prefixes for the cable, in the order in which they are tried. The first two are of RFC 2544, the
-#: third of RFC 6598: no address of the internet, and rarely used inside a company.
-_PREFIXES: Final = ("198.18.0.0/16", "198.19.0.0/16", "100.127.0.0/16")
 _FORWARDING: Final = Path("/proc/sys/net/ipv4/ip_forward")
+#: Where this machine's name servers are written, in the order in which they count.
+NAME_SERVER_FILES: Final = (
+    Path("/etc/resolv.conf"),
+    Path("/run/systemd/resolve/resolv.conf"),
+)
 #: The end of the cable in the switch's namespace.
 INNER: Final = "uplink"
 
@@ -36,7 +43,9 @@ table inet {table} {{
     chain input {{
         type filter hook input priority filter; policy accept;
         iifname "{cable}" ct state established,related accept
+        iifname "{cable}" icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert }} accept
         iifname "{cable}" drop
+{guard}
     }}
     chain boundary {{
 {boundary}
@@ -44,6 +53,7 @@ table inet {table} {{
     chain forward {{
         type filter hook forward priority filter; policy accept;
         iifname "{cable}" ip saddr != {prefix} drop
+        iifname "{cable}" ip6 saddr != {prefix6} drop
         iifname "{cable}" oifname "{cable}" drop
         iifname "{cable}" jump boundary
         oifname "{cable}" jump boundary
@@ -53,15 +63,19 @@ table inet {table} {{
     }}
     chain prerouting {{
         type nat hook prerouting priority dstnat; policy accept;
+{floating_in}
 {forwards}
     }}
     chain output {{
         type nat hook output priority -100; policy accept;
+{floating_in}
 {forwards}
     }}
     chain postrouting {{
         type nat hook postrouting priority srcnat; policy accept;
-        ip saddr {prefix} oifname != "{cable}" masquerade
+{floating_out}
+        ip saddr {prefix} oifname != "{cable}" {translation}
+        ip6 saddr {prefix6} oifname != "{cable}" masquerade
     }}
 }}
 """
@@ -78,10 +92,17 @@ class Uplink:
         """
         self._files = files
         self._record = root / "uplink"
+        self._ipv6 = Ipv6Forwarding(root / "uplink6")
         self._cable = f"gpu{files.mark}"
 
     def set_up(
-        self, forwards: Iterable[ForwardWork] = (), firewall: Iterable[FirewallWork] = ()
+        self,
+        forwards: Iterable[ForwardWork] = (),
+        firewall: Iterable[FirewallWork] = (),
+        *,
+        floating_ips: Iterable[FloatingIpWork] = (),
+        prefix: IPv4Network | None = None,
+        floating: IPv4Address | None = None,
     ) -> IPv4Network:
         """Lay the cable, route, filter and translate. Idempotent; returns the cable's prefix.
 
@@ -90,6 +111,9 @@ class Uplink:
         Args:
             forwards: ports of this machine that lead to gateways; no others do afterwards.
             firewall: rules for what passes, the first that matches decides.
+            floating_ips: addresses outside, each of which is translated to one on the cable.
+            prefix: what the other machine of a pair has; None: this one chooses.
+            floating: what packets are translated to; None: the machine's own address.
 
         Raises NetworkingUnavailable where this machine lacks nftables or has no free prefix.
         """
@@ -97,26 +121,48 @@ class Uplink:
             raise NetworkingUnavailable(
                 "gateways need nftables", hint="apt-get install --no-install-recommends nftables"
             )
-        prefix, _ = self._read_record() or self._begin()
+        record = self._read_record()
+        if record is not None and prefix not in (None, record[0]):
+            self.remove()
+            record = None
+        prefix, _ = record or self._begin(prefix)
         with import_pyroute2().IPRoute() as host:
             if not host.link_lookup(ifname=self._cable):
                 self._lay(host, prefix)
         _FORWARDING.write_text("1")
+        pairs = list(floating_ips)
         rules = _RULES.format(
             table=self._table,
             cable=self._cable,
             prefix=prefix,
-            forwards="\n".join(map(_format_forward, forwards)),
+            # Before the forwards: all ports of a floating IP are its job's.
+            floating_in="\n".join(map(_format_floating_in, pairs)),
+            floating_out="\n".join(map(_format_floating_out, pairs)),
+            prefix6=derive_uplink(prefix),
+            forwards="\n".join(line for one in forwards for line in _format_forward(one)),
             boundary="\n".join(f"        {line}" for line in format_rules(firewall, prefix)),
+            guard=_format_guard(floating),
+            translation="masquerade" if floating is None else f"snat ip to {floating}",
         )
         self._load(rules)
         return prefix
+
+    def carry_ipv6(self, prefix: IPv4Network, *, wanted: bool) -> None:
+        """Carry IPv6 too over the cable that `set_up` laid, or IPv4 alone. Idempotent.
+
+        Raises NetworkingUnavailable where the kernel has IPv6 off.
+        """
+        if wanted:
+            self._ipv6.set_up(self._cable, derive_uplink(prefix))
+        else:
+            self._ipv6.remove(self._cable)
 
     def remove(self) -> None:
         """Remove the cable and the rules, and put forwarding back. Idempotent."""
         record = self._read_record()
         if record is None:
             return
+        self._ipv6.remove(self._cable)
         self._load(f"table inet {self._table}\ndelete table inet {self._table}\n")
         with import_pyroute2().IPRoute() as host:
             for index in host.link_lookup(ifname=self._cable):
@@ -125,15 +171,25 @@ class Uplink:
             _FORWARDING.write_text("0")
         self._record.unlink()
 
+    def read_prefix(self) -> IPv4Network | None:
+        """Read the cable's prefix; None where there is no uplink."""
+        record = self._read_record()
+        return None if record is None else record[0]
+
+    @property
+    def cable(self) -> str:
+        """This machine's end of the cable."""
+        return self._cable
+
     @property
     def _table(self) -> str:
         return f"gpupool_{self._files.mark}"
 
-    def _begin(self) -> tuple[IPv4Network, str]:
+    def _begin(self, wanted: IPv4Network | None) -> tuple[IPv4Network, str]:
         """Choose a prefix and write down what is there, before anything changes."""
         with import_pyroute2().IPRoute() as host:
             routes = list_prefixes(host.get_routes(family=socket.AF_INET))
-        prefix = choose_prefix(routes)
+        prefix = choose_prefix(routes) if wanted is None else check_prefix(wanted, routes)
         before = _FORWARDING.read_text().strip()
         write_durably(self._record, f"{prefix} {before}\n".encode())
         return prefix, before
@@ -149,7 +205,7 @@ class Uplink:
         library = import_pyroute2()
         with open(self._files.namespace, "rb") as switch:
             peer = {"ifname": INNER, "net_ns_fd": switch.fileno()}
-            host.link("add", ifname=self._cable, kind="veth", peer=peer)
+            host.link("add", ifname=self._cable, kind="veth", address=CABLE_MAC, peer=peer)
         index = host.link_lookup(ifname=self._cable)[0]
         host.addr("add", index=index, address=str(prefix[1]), prefixlen=prefix.prefixlen)
         turn_checksum_off(self._cable)
@@ -169,23 +225,60 @@ class Uplink:
             )
 
 
-def _format_forward(forward: ForwardWork) -> str:
+def _format_forward(forward: ForwardWork) -> list[str]:
     # Not of loopback addresses: such packets may leave no machine (RFC 1122 section 3.2.1.3).
+    port = f"{forward.protocol} dport {forward.port}"
+    lines = [
+        f"        fib daddr type local ip daddr != 127.0.0.0/8 {port} dnat ip to {forward.gateway}"
+    ]
+    if forward.gateway6 is not None:
+        # Nor of link-local ones, which no router forwards (RFC 4291 section 2.5.6).
+        local = "fib daddr type local ip6 daddr != { ::1, fe80::/10 }"
+        lines.append(f"        {local} {port} dnat ip6 to {forward.gateway6}")
+    return lines
+
+
+def _format_floating_in(work: FloatingIpWork) -> str:
+    return f"        ip daddr {work.address} dnat ip to {work.inner}"
+
+
+def _format_floating_out(work: FloatingIpWork) -> str:
+    return f"        ip saddr {work.inner} snat ip to {work.address}"
+
+
+def _format_guard(floating: IPv4Address | None) -> str:
+    """Drop what comes for a connection that this machine does not know yet.
+
+    The kernel would answer it with a reset, which ends a connection that the other machine had.
+    """
+    if floating is None:
+        return ""
     return (
-        f"        fib daddr type local ip daddr != 127.0.0.0/8 {forward.protocol} dport "
-        f"{forward.port} dnat ip to {forward.gateway}"
+        f"        ip daddr {floating} meta l4proto {{ tcp, udp }} "
+        "ct state != { established, related } drop"
     )
+
+
+def check_prefix(wanted: IPv4Network, routes: Iterable[IPv4Network]) -> IPv4Network:
+    """Return the prefix of the other machine of a pair. Raises NetworkingUnavailable."""
+    taken = next((route for route in routes if wanted.overlaps(route)), None)
+    if taken is not None:
+        raise NetworkingUnavailable(
+            f"the other machine of the pair has {wanted} for gateways, and this one a route to "
+            f"{taken}",
+            hint=f"free the prefix: ip route show {taken}",
+        )
+    return wanted
 
 
 def choose_prefix(routes: Iterable[IPv4Network]) -> IPv4Network:
     """Choose a prefix that no route of this machine has. Raises NetworkingUnavailable."""
     present = list(routes)
-    for text in _PREFIXES:
-        prefix = IPv4Network(text)
+    for prefix in UPLINK_PREFIXES:
         if not any(prefix.overlaps(route) for route in present):
             return prefix
     raise NetworkingUnavailable(
-        f"this machine has routes to each of {', '.join(_PREFIXES)}: none is free for gateways"
+        f"this machine has routes to each of {', '.join(map(str, UPLINK_PREFIXES))}: none is free for gateways"
     )
 
 
@@ -201,13 +294,16 @@ def list_prefixes(routes: Iterable[Any]) -> list[IPv4Network]:
     return found
 
 
-def read_name_servers() -> list[str]:
+def read_name_servers(*, has_ipv6: bool = False) -> list[str]:
     """Read the name servers that this machine asks, for networks that reach them over a gateway.
+
+    Args:
+        has_ipv6: whether the gateway carries IPv6 too; else servers of IPv4 alone count.
 
     A server on a loopback address is this machine's own resolver, which gateways do not reach; then
     the servers that it asks are taken (systemd-resolved.service(8)).
     """
-    for path in (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf")):
+    for path in NAME_SERVER_FILES:
         try:
             lines = path.read_text().splitlines()
         except FileNotFoundError:
@@ -217,7 +313,18 @@ def read_name_servers() -> list[str]:
             for line in lines
             if len(words := line.split()) > 1 and words[0] == "nameserver"
         ]
-        outside = [one for one in servers if not one.startswith("127.") and ":" not in one]
+        outside = [one for one in servers if _is_reached(one, has_ipv6=has_ipv6)]
         if outside:
             return outside[:3]
     return []
+
+
+def _is_reached(server: str, *, has_ipv6: bool) -> bool:
+    """Whether gateways reach a name server: not where it is of one machine or one link alone."""
+    try:
+        address = ip_address(server)
+    except ValueError:
+        return False
+    if address.version == 6 and not has_ipv6:
+        return False
+    return not (address.is_loopback or address.is_link_local)

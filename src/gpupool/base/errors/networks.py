@@ -41,3 +41,11 @@ class UnknownNetwork(NotFound, code="GP-3020", title="Unknown network"):
 
 class BandwidthAboveCap(RequestRejection, code="GP-2102", title="More bandwidth than allowed"):
     """`details` has the `limit` in kbit/s."""
+
+
+class BadPlaneInventory(BadInput, code="GP-1068", title="Bad inventory of planes"):
+    """`details` has all `faults`."""
+
+
+class UnknownPlane(NotFound, code="GP-3025", title="Unknown plane"):
+    """A plane that the tenant does not demand, or a target without configuration."""

@@ -116,6 +116,7 @@ COLUMNS = (
     TableColumn("RUNNING", _list_members),
     TableColumn("CHECKED", lambda row: "yes" if row["is_checked"] else "no", wide=True),
     TableColumn("HTTP", lambda row: "yes" if row["http"] else "no", wide=True),
+    TableColumn("IPV6 ADDRESS", lambda row: row["address6"], wide=True),
     TableColumn("ID", lambda row: row["id"], wide=True),
     TableColumn("CREATED", lambda row: describe_instant(row["created_ns"]), wide=True),
 )

@@ -41,6 +41,7 @@ def register_lines(parser: CommandParser) -> None:
         verb.add_argument("line", metavar="LINE", help="id of the line")
     _add_link(create)
     _add_session(create)
+    _add_translations(create)
     add_yes(delete)
     for verb in (create, show):
         add_output(verb, OBJECT_FORMATS)
@@ -110,6 +111,37 @@ def _add_session(create: CommandParser) -> None:
     )
 
 
+def _add_translations(create: CommandParser) -> None:
+    create.add_argument(
+        "--translate",
+        action="append",
+        default=[],
+        metavar="SUBNET=PREFIX",
+        help="a subnet that the company sees as another prefix of the same length; may be repeated",
+    )
+    create.add_argument(
+        "--translate-peer",
+        action="append",
+        default=[],
+        metavar="PREFIX=PREFIX",
+        help="a prefix of --allow, and as which one jobs see it; may be repeated",
+    )
+
+
+def _split_translations(texts: list[str], option: str, first: str, last: str) -> list[Any]:
+    """Split texts like `10.0.0.0/24=100.64.7.0/24` for a request. Raises BadOption."""
+    found = list[Any]()
+    for text in texts:
+        own, has_both, other = text.partition("=")
+        if not has_both:
+            raise BadOption(
+                f"{option} {text}: expected two prefixes with = between them",
+                hint=f"write it like {option} 10.0.0.0/24=100.64.7.0/24",
+            )
+        found.append({first: own, last: other})
+    return found
+
+
 def _read_key(name: str | None) -> str | None:
     if name is None:
         return None
@@ -140,6 +172,10 @@ def _create_line(options: argparse.Namespace, context: CommandContext) -> int:
         "prefix_limit": options.prefix_limit,
         "allowed": options.allow,
         "announced": options.announce,
+        "translations": _split_translations(options.translate, "--translate", "inside", "outside"),
+        "peer_translations": _split_translations(
+            options.translate_peer, "--translate-peer", "outside", "inside"
+        ),
     }
     made = create_part(options, context, build_path(options, _KIND), body)
     if options.output != "table":
@@ -191,6 +227,14 @@ def _show_line(options: argparse.Namespace, context: CommandContext) -> int:
         ("allowed", f"{', '.join(line['allowed'])}; at most {line['prefix_limit']}"),
         ("announced", ", ".join(line["announced"]) or "none"),
         ("learned", ", ".join(line["learned"]) or "none"),
+        *(
+            (f"{one['inside']}", f"seen by the company as {one['outside']}")
+            for one in line["translations"]
+        ),
+        *(
+            (f"{one['outside']} of the company", f"seen by jobs as {one['inside']}")
+            for one in line["peer_translations"]
+        ),
         ("refused", line["refused_count"]),
         ("created", describe_instant(line["created_ns"])),
     ]

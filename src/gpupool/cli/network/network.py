@@ -14,12 +14,20 @@ from gpupool.cli.network.engine import ENGINE_VERBS, register_engine
 from gpupool.cli.network.firewall import FIREWALL_VERBS, register_firewall
 from gpupool.cli.network.forwards import FORWARD_VERBS, register_forwards
 from gpupool.cli.network.gateway import GATEWAY_VERBS, register_gateway
+from gpupool.cli.network.gateway_pair import GATEWAY_PAIR_VERBS, register_gateway_pair
 from gpupool.cli.network.groups import GROUP_VERBS, register_groups
 from gpupool.cli.network.limits import LIMIT_VERBS, register_limits
 from gpupool.cli.network.lines import LINE_VERBS, register_lines
 from gpupool.cli.network.peerings import PEERING_VERBS, register_peerings
+from gpupool.cli.network.planes.demands import PLANE_VERBS, register_planes
+from gpupool.cli.network.planes.files import PLANE_FILE_VERBS, register_plane_files
 from gpupool.cli.network.proxies import PROXY_VERBS, register_proxies
 from gpupool.cli.network.records import RECORD_VERBS, register_records
+from gpupool.cli.network.tenancy.quotas import QUOTA_VERBS, register_quotas
+from gpupool.cli.network.traffic.floating_ips import FLOATING_IP_VERBS, register_floating_ips
+from gpupool.cli.network.traffic.flows import FLOW_LOG_VERBS, register_flow_logs
+from gpupool.cli.network.traffic.mirrors import MIRROR_VERBS, register_mirrors
+from gpupool.cli.network.traffic.routes import ROUTE_VERBS, register_routes
 from gpupool.cli.network.verify import register_verify, verify_networks
 from gpupool.cli.network.why import register_why, show_reach
 from gpupool.terminal.confirm import confirm_plan
@@ -50,21 +58,36 @@ def register(parser: CommandParser) -> None:
         "gpupool network delete lab",
     ]
     parser.add_verbs()
+    parser.begin_heading("the engine")
     register_engine(parser)
+    parser.begin_heading("networks, subnets and names")
     _register_networks(parser)
-    register_gateway(parser)
-    register_peerings(parser)
+    register_default(parser)
+    register_records(parser)
+    register_quotas(parser)
+    parser.begin_heading("what reaches what")
+    register_why(parser)
+    register_verify(parser)
     register_groups(parser)
+    register_peerings(parser)
+    register_routes(parser)
+    parser.begin_heading("to and from outside")
+    register_gateway(parser)
+    register_gateway_pair(parser)
+    register_forwards(parser)
+    register_floating_ips(parser)
+    register_firewall(parser)
+    register_lines(parser)
+    parser.begin_heading("load balancers")
     register_balancers(parser)
     register_proxies(parser)
-    register_default(parser)
-    register_forwards(parser)
-    register_firewall(parser)
+    parser.begin_heading("bandwidth and packets")
     register_limits(parser)
-    register_records(parser)
-    register_verify(parser)
-    register_lines(parser)
-    register_why(parser)
+    register_flow_logs(parser)
+    register_mirrors(parser)
+    parser.begin_heading("other networks of a node")
+    register_planes(parser)
+    register_plane_files(parser)
 
 
 def _register_networks(parser: CommandParser) -> None:
@@ -73,9 +96,16 @@ def _register_networks(parser: CommandParser) -> None:
     create.add_argument(
         "--cidr", required=True, metavar="PREFIX", help="its addresses, e.g. 10.0.0.0/24"
     )
+    _add_cidr6(create)
     mtu = integer_within("--mtu", "bytes of a packet", 576, 9000)
     create.add_argument(
         "--mtu", type=mtu, default=1442, metavar="BYTES", help="largest packet (default: 1442)"
+    )
+    create.add_argument(
+        "--zone",
+        type=integer_within("--zone", "number of a zone", 0, 10_000),
+        metavar="N",
+        help="zone of a network that it is to be peered with (default: the pool chooses)",
     )
     _add_tenant(create)
     add_output(create, OBJECT_FORMATS)
@@ -93,6 +123,7 @@ def _register_networks(parser: CommandParser) -> None:
     subnet = parser.add_verb("subnet-create", "add a subnet to a network")
     subnet.add_argument("name", metavar="NAME", help="the network")
     subnet.add_argument("--cidr", required=True, metavar="PREFIX", help="e.g. 10.0.1.0/24")
+    _add_cidr6(subnet)
     subnet.add_argument(
         "--subnet", default=None, metavar="NAME", help="its name (default: by its prefix)"
     )
@@ -102,6 +133,14 @@ def _register_networks(parser: CommandParser) -> None:
     removal.add_argument("name", metavar="NAME", help="the network")
     removal.add_argument("subnet", metavar="SUBNET", help="the name of the subnet")
     _add_tenant(removal)
+
+
+def _add_cidr6(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--cidr6",
+        metavar="PREFIX",
+        help="its IPv6 addresses too: a /64 of fd00::/8, or auto (default: no IPv6)",
+    )
 
 
 def _add_tenant(parser: CommandParser) -> None:
@@ -115,9 +154,10 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
 def _create_network(options: argparse.Namespace, context: CommandContext) -> int:
     body = {
         "name": check_name(options.name, "network name"),
-        "subnets": [{"name": "default", "cidr": options.cidr}],
+        "subnets": [{"name": "default", "cidr": options.cidr, "cidr6": options.cidr6}],
         "mtu": options.mtu,
         "tenant": options.tenant,
+        "zone": options.zone,
     }
     made = context.api.request("POST", "networks", body, idempotency_key=os.urandom(16).hex())
     if options.output != "table":
@@ -154,12 +194,21 @@ def _show_network(options: argparse.Namespace, context: CommandContext) -> int:
         ("mtu", network["mtu"]),
         ("gateway", "none" if network["gateway"] is None else network["gateway"]["state"]),
         ("default", "yes" if network["is_default"] else "no"),
+        *([("zone", network["zone"])] if network["zone"] else ()),
         ("created", describe_instant(network["created_ns"])),
     ]
     sys.stdout.write(format_pairs(facts) + "\n\n")
-    sys.stdout.write(format_table(network["subnets"], SUBNET_COLUMNS) + "\n")
+    has_ipv6 = any(subnet["cidr6"] for subnet in network["subnets"])
+    more = SUBNET_COLUMNS6 if has_ipv6 else ()
+    sys.stdout.write(format_table(network["subnets"], (*SUBNET_COLUMNS, *more)) + "\n")
     if network["ports"]:
-        sys.stdout.write("\n" + format_table(network["ports"], PORT_COLUMNS) + "\n")
+        more = PORT_COLUMNS6 if has_ipv6 else ()
+        sys.stdout.write("\n" + format_table(network["ports"], (*PORT_COLUMNS, *more)) + "\n")
+    if has_ipv6 and network["gateway"] is not None and network["gateway"]["address6"] is None:
+        print_notice(
+            "the gateway carries IPv4 alone; an admin changes it: "
+            "gpupool network enable --gateway-ipv6 on"
+        )
     return 0
 
 
@@ -174,7 +223,11 @@ def _delete_network(options: argparse.Namespace, context: CommandContext) -> int
 
 def _create_subnet(options: argparse.Namespace, context: CommandContext) -> int:
     name = options.subnet or options.cidr.replace("/", "-")
-    body = {"name": check_name(name, "subnet name"), "cidr": options.cidr}
+    body = {
+        "name": check_name(name, "subnet name"),
+        "cidr": options.cidr,
+        "cidr6": options.cidr6,
+    }
     path = f"{_path(options)}/subnets"
     query = {"tenant": options.tenant}
     network = context.api.request(
@@ -206,7 +259,8 @@ def _wire_model() -> Any:
 
 
 def _list_prefixes(row: Row) -> str:
-    return ", ".join(subnet["cidr"] for subnet in row["subnets"])
+    prefixes = [subnet["cidr"] for subnet in row["subnets"]]
+    return ", ".join(prefixes + [subnet["cidr6"] for subnet in row["subnets"] if subnet["cidr6"]])
 
 
 def _count_jobs(row: Row) -> int:
@@ -221,6 +275,7 @@ COLUMNS = (
     TableColumn("DOMAIN", lambda row: row["domain"]),
     TableColumn("ID", lambda row: row["id"], wide=True),
     TableColumn("MTU", lambda row: row["mtu"], right=True, wide=True),
+    TableColumn("ZONE", lambda row: row["zone"], right=True, wide=True),
     TableColumn("CREATED", lambda row: describe_instant(row["created_ns"]), wide=True),
 )
 SUBNET_COLUMNS = (
@@ -236,6 +291,12 @@ PORT_COLUMNS = (
     TableColumn("SUBNET", lambda row: row["subnet"]),
     TableColumn("MAC", lambda row: row["mac"]),
 )
+#: Shown where a subnet of the network has IPv6.
+SUBNET_COLUMNS6: tuple[TableColumn, ...] = (
+    TableColumn("IPV6 PREFIX", lambda row: row["cidr6"]),
+    TableColumn("IPV6 ROUTER", lambda row: row["gateway6"]),
+)
+PORT_COLUMNS6: tuple[TableColumn, ...] = (TableColumn("IPV6 ADDRESS", lambda row: row["address6"]),)
 _VERBS = {
     **ENGINE_VERBS,
     "create": _create_network,
@@ -245,16 +306,24 @@ _VERBS = {
     "subnet-create": _create_subnet,
     "subnet-delete": _delete_subnet,
     **GATEWAY_VERBS,
+    **GATEWAY_PAIR_VERBS,
     **PEERING_VERBS,
     **GROUP_VERBS,
     **BALANCER_VERBS,
     **PROXY_VERBS,
     "default": set_default,
     **FORWARD_VERBS,
+    **FLOATING_IP_VERBS,
     **FIREWALL_VERBS,
     **LIMIT_VERBS,
     **RECORD_VERBS,
+    **QUOTA_VERBS,
     "verify": verify_networks,
     **LINE_VERBS,
+    **ROUTE_VERBS,
+    **FLOW_LOG_VERBS,
+    **MIRROR_VERBS,
+    **PLANE_VERBS,
+    **PLANE_FILE_VERBS,
     "why": show_reach,
 }

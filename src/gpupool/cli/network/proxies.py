@@ -55,6 +55,9 @@ def _show_balancer(options: argparse.Namespace, context: CommandContext) -> int:
         columns = (*MEMBER_COLUMNS, *STATE_COLUMNS)
     if rows:
         sys.stdout.write("\n" + format_table(rows, columns) + "\n")
+    machines = [] if found["http"] is None else found["http"]["machines"]
+    if len(machines) > 1:
+        sys.stdout.write("\n" + format_table(machines, MACHINE_COLUMNS) + "\n")
     return 0
 
 
@@ -158,6 +161,13 @@ STATE_COLUMNS = (
     TableColumn("PROBE", lambda row: row["check"] or None),
     TableColumn("SESSIONS", lambda row: row["sessions"], right=True),
     TableColumn("REQUESTS", lambda row: row["requests"], right=True),
+)
+MACHINE_COLUMNS = (
+    TableColumn("MACHINE", lambda row: row["node"]),
+    TableColumn("ROLE", lambda row: row["role"]),
+    TableColumn("STATE", lambda row: row["state"]),
+    TableColumn("SESSIONS", lambda row: row["sessions"], right=True),
+    TableColumn("REASON", lambda row: row["reason"] or None),
 )
 PROXY_VERBS = {
     "lb-show": _show_balancer,

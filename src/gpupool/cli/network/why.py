@@ -26,6 +26,9 @@ def register_why(parser: CommandParser) -> None:
         help="destination port (default: every port)",
     )
     why.add_argument("--protocol", choices=("tcp", "udp", "icmp"), default="tcp")
+    why.add_argument(
+        "--ipv6", action="store_true", help="a name stands for its IPv6 address (default: IPv4)"
+    )
     add_output(why, OBJECT_FORMATS)
 
 
@@ -42,6 +45,7 @@ def show_reach(options: argparse.Namespace, context: CommandContext) -> int:
         "target": options.target,
         "protocol": options.protocol,
         "port": options.port,
+        "ipv6": "true" if options.ipv6 else None,
         "tenant": job["tenant"],
     }
     path = f"networks/{quote_segment(job['network'], 'network')}/reach"

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from gpupool.kubernetes.manifests.openapi import Schema, array_of, record, text, whole
-from gpupool.kubernetes.resources.tenant_network import LONGEST_PART, NAME, PROTOCOLS
+from gpupool.kubernetes.resources.network_parts.subnets import ACCEPTED_PROTOCOLS
+from gpupool.kubernetes.resources.network_parts.values import LONGEST_PART, NAME, PROTOCOLS
 
 _ADDRESS = text(15)
+_ADDRESS6 = text(45)
 _NAME = {**text(LONGEST_PART), "pattern": NAME}
 _PORT = {**whole(65535), "minimum": 1}
 _PROTOCOL = {"type": "string", "enum": list(PROTOCOLS), "default": PROTOCOLS[0]}
 #: Labels and their values have 63 characters.
 _LABELS = {"type": "object", "maxProperties": 8, "additionalProperties": text(63)}
 _MOST_PARTS = 64
+#: Lines of accepted traffic of a subnet. Their rules name what is left of all addresses and ports,
+#: which grows with the square of them.
+_MOST_TRAFFIC = 16
+_MEGABITS = {**whole(1_000_000), "minimum": 1}
 
 
 def tenant_network() -> Schema:
     """Return the schema of `spec.network`."""
+    traffic = record(
+        {
+            "protocol": {
+                "type": "string",
+                "enum": list(ACCEPTED_PROTOCOLS),
+                "default": ACCEPTED_PROTOCOLS[0],
+            },
+            "port": {**_PORT, "description": "left out: every port"},
+            "lastPort": {**_PORT, "description": "the last of several; left out: port alone"},
+            "from": {**text(49), "description": "a prefix; left out: every address"},
+        }
+    )
     subnet = record(
         {
             "name": _NAME,
@@ -30,6 +48,15 @@ def tenant_network() -> Schema:
                 "description": "addresses that no pod gets by itself",
             },
             "mtu": {**whole(9000), "minimum": 576},
+            "cidr6": {
+                **text(49),
+                "description": "a /64 of fd00::/8 beside the IPv4 prefix; it cannot change",
+            },
+            "gateway6": {**_ADDRESS6, "description": "its router; left out: the first address"},
+            "accepts": {
+                **array_of(traffic, _MOST_TRAFFIC),
+                "description": "what its pods take from outside of it; left out: everything",
+            },
         },
         required=("name", "cidr"),
     )
@@ -37,10 +64,10 @@ def tenant_network() -> Schema:
         {
             "name": _NAME,
             "address": {**_ADDRESS, "description": "left out: Kube-OVN chooses one"},
-            "megabits": {
-                **whole(1_000_000),
-                "minimum": 1,
-                "description": "limit in either direction, in Mbit/s",
+            "megabits": {**_MEGABITS, "description": "limit in either direction, in Mbit/s"},
+            "target": {
+                **_ADDRESS,
+                "description": "an address in the network that has this one for itself",
             },
             "snat": {
                 **array_of(_NAME, _MOST_PARTS),
@@ -65,6 +92,10 @@ def tenant_network() -> Schema:
             "externalSubnet": {**text(253), "description": "a Subnet of Kube-OVN, made by you"},
             "subnet": {**_NAME, "description": "where it stands; left out: the first subnet"},
             "address": {**_ADDRESS, "description": "its own, in that subnet"},
+            "megabits": {
+                **_MEGABITS,
+                "description": "limit of the addresses without one of their own, together",
+            },
             "nodeSelector": _LABELS,
             "addresses": array_of(address, _MOST_PARTS),
             "forwards": array_of(forward, _MOST_PARTS),
@@ -85,6 +116,15 @@ def tenant_network() -> Schema:
         },
         required=("name", "address", "namespace", "selector", "ports"),
     )
+    route = record(
+        {
+            "prefix": {**text(18), "description": "an IPv4 prefix"},
+            "via": {**_ADDRESS, "description": "an address in the network that forwards packets"},
+            "discard": {"type": "boolean", "description": "true: packets are dropped"},
+            "subnet": {**_NAME, "description": "whose packets; left out: those of all"},
+        },
+        required=("prefix",),
+    )
     network = record(
         {
             "subnets": {**array_of(subnet, _MOST_PARTS), "minItems": 1},
@@ -95,6 +135,7 @@ def tenant_network() -> Schema:
             },
             "gateway": gateway,
             "balancers": array_of(balancer, _MOST_PARTS),
+            "routes": array_of(route, _MOST_PARTS),
         },
         required=("subnets",),
     )

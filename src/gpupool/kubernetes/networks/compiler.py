@@ -1,29 +1,25 @@
 """Compiles the network of a Tenant to Kube-OVN's objects. Pure and deterministic.
 
-An object names only what gpupool decides. Whatever else it has is Kube-OVN's.
+An object names only what gpupool decides. Whatever else it has is Kube-OVN's. A field that a network
+does not use any more is written empty, so that Kube-OVN takes back what it did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from gpupool.kubernetes.networks.gateway_compiler import compile_gateway
 from gpupool.kubernetes.networks.judgement import JudgedPeering, NetworkVerdict, NetworkWish
 from gpupool.kubernetes.networks.kube_ovn import API_VERSION, OWNER, Json, name_network
-from gpupool.kubernetes.resources.tenant_network import (
-    AddressForward,
-    ExternalAddress,
-    NetworkBalancer,
-    NetworkGateway,
-    NetworkSubnet,
-    TenantNetwork,
+from gpupool.kubernetes.networks.route_compiler import (
+    compile_discards,
+    compile_routes,
+    name_table,
 )
-
-#: Routes by destination, in Kube-OVN's words.
-_BY_DESTINATION = "policyDst"
-#: Megabits in a megabyte. A burst of one second of the rate: with a smaller one a TCP connection
-#: gets about half of the limit (docs/measured).
-_MEGABITS_PER_MEGABYTE = 8
+from gpupool.kubernetes.networks.traffic_compiler import compile_traffic
+from gpupool.kubernetes.resources.network_parts.subnets import NetworkSubnet
+from gpupool.kubernetes.resources.tenant_network import NetworkBalancer, TenantNetwork
 
 
 def compile_network(
@@ -31,12 +27,13 @@ def compile_network(
 ) -> list[Json]:
     """Return the objects of the network, in the order of creation."""
     make = _ObjectMaker(wish.name)
-    objects = [make.build("Vpc", "", _describe_vpc(network, verdict))]
+    objects = [make.build("Vpc", "", _describe_vpc(wish.name, network, verdict))]
     for subnet in network.subnets:
         spec = _describe_subnet(wish, network, subnet, verdict.namespaces[subnet.name])
         objects.append(make.build("Subnet", subnet.name, spec))
     if network.gateway is not None:
-        objects += _compile_gateway(make, wish.name, network.gateway, network.subnets)
+        for kind, part, spec in compile_gateway(wish.name, network.gateway, network.subnets):
+            objects.append(make.build(kind, part, spec))
     for balancer in network.balancers:
         objects.append(make.build("SwitchLBRule", balancer.name, _describe_balancer(balancer)))
     return objects
@@ -64,38 +61,28 @@ class _ObjectMaker:
         }
 
 
-def _describe_vpc(network: TenantNetwork, verdict: NetworkVerdict) -> Json:
+def _describe_vpc(tenant: str, network: TenantNetwork, verdict: NetworkVerdict) -> Json:
     namespaces: set[str] = set()
     for spaces in verdict.namespaces.values():
         namespaces.update(spaces)
-    routes = []
+    peers = []
     for peering in verdict.peerings:
-        routes += list(_list_routes(peering))
-    # Without this route packets never reach the gateway: Kube-OVN adds none for it.
-    if network.gateway is not None:
-        routes.append(_describe_route("0.0.0.0/0", str(network.gateway.address)))
-    spec: Json = {"namespaces": sorted(namespaces), "staticRoutes": routes}
-    spec["vpcPeerings"] = []
-    for peering in verdict.peerings:
-        address = f"{_router_address(peering, peering.is_first)}/{peering.link.prefixlen}"
-        spec["vpcPeerings"].append(
-            {"remoteVpc": name_network(peering.peer), "localConnectIP": address}
-        )
-    return spec
+        remote = name_network(peering.peer)
+        peers.append({"remoteVpc": remote, "localConnectIP": _describe_link(peering)})
+    return {
+        "namespaces": sorted(namespaces),
+        "staticRoutes": compile_routes(tenant, network, verdict.peerings),
+        "policyRoutes": compile_discards(network, verdict.peerings),
+        "vpcPeerings": peers,
+    }
 
 
-def _list_routes(peering: JudgedPeering) -> Iterator[Json]:
-    next_hop = _router_address(peering, not peering.is_first)
-    for prefix in peering.prefixes:
-        yield _describe_route(str(prefix), next_hop)
-
-
-def _router_address(peering: JudgedPeering, is_first: bool) -> str:
-    return str(peering.link[1 if is_first else 2])
-
-
-def _describe_route(cidr: str, next_hop: str) -> Json:
-    return {"cidr": cidr, "nextHopIP": next_hop, "policy": _BY_DESTINATION}
+def _describe_link(peering: JudgedPeering) -> str:
+    number = 1 if peering.is_first else 2
+    addresses = [f"{peering.link[number]}/{peering.link.prefixlen}"]
+    if peering.link6 is not None:
+        addresses.append(f"{peering.link6[number]}/{peering.link6.prefixlen}")
+    return ",".join(addresses)
 
 
 def _describe_subnet(
@@ -105,11 +92,12 @@ def _describe_subnet(
     namespaces: tuple[str, ...],
 ) -> Json:
     reserved = [str(address) for address in network.list_reserved(subnet)]
+    is_dual = subnet.cidr6 is not None
     spec: Json = {
         "vpc": name_network(wish.name),
-        "protocol": "IPv4",
-        "cidrBlock": str(subnet.cidr),
-        "gateway": str(subnet.gateway),
+        "protocol": "Dual" if is_dual else "IPv4",
+        "cidrBlock": f"{subnet.cidr},{subnet.cidr6}" if is_dual else str(subnet.cidr),
+        "gateway": f"{subnet.gateway},{subnet.gateway6}" if is_dual else str(subnet.gateway),
         # In Kube-OVN's order, which is that of strings.
         "excludeIps": sorted(reserved),
         "namespaces": list(namespaces),
@@ -117,74 +105,10 @@ def _describe_subnet(
         "private": False,
         "enableLb": True,
         "enableDHCP": True,
+        "acls": compile_traffic(subnet),
+        "routeTable": name_table(wish.name, network, subnet.name),
     }
     return spec if subnet.mtu is None else {**spec, "mtu": subnet.mtu}
-
-
-def _compile_gateway(
-    make: _ObjectMaker,
-    tenant: str,
-    gateway: NetworkGateway,
-    subnets: tuple[NetworkSubnet, ...],
-) -> Iterator[Json]:
-    for address in gateway.addresses:
-        if address.megabits is not None:
-            yield make.build("QoSPolicy", address.name, _describe_limit(address.megabits))
-    yield make.build("VpcNatGateway", "", _describe_gateway(tenant, gateway))
-    for address in gateway.addresses:
-        yield make.build("IptablesEIP", address.name, _describe_address(tenant, gateway, address))
-    prefixes = {subnet.name: str(subnet.cidr) for subnet in subnets}
-    for address in gateway.addresses:
-        for subnet in address.snat:
-            spec = {"eip": name_network(tenant, address.name), "internalCIDR": prefixes[subnet]}
-            yield make.build("IptablesSnatRule", f"{address.name}--{subnet}", spec)
-    for forward in gateway.forwards:
-        yield make.build("IptablesDnatRule", forward.name, _describe_forward(tenant, forward))
-
-
-def _describe_limit(megabits: int) -> Json:
-    burst = max(1, -(-megabits // _MEGABITS_PER_MEGABYTE))
-    rules = []
-    for direction in ("ingress", "egress"):
-        rules.append(
-            {
-                "name": direction,
-                "direction": direction,
-                "rateMax": str(megabits),
-                "burstMax": str(burst),
-                "priority": 1,
-            }
-        )
-    return {"bindingType": "EIP", "shared": False, "bandwidthLimitRules": rules}
-
-
-def _describe_gateway(tenant: str, gateway: NetworkGateway) -> Json:
-    return {
-        "vpc": name_network(tenant),
-        "subnet": name_network(tenant, gateway.subnet),
-        "lanIp": str(gateway.address),
-        "externalSubnets": [gateway.external_subnet],
-        "selector": [f"{key}: {value}" for key, value in gateway.node_selector],
-    }
-
-
-def _describe_address(tenant: str, gateway: NetworkGateway, address: ExternalAddress) -> Json:
-    spec: Json = {"natGwDp": name_network(tenant), "externalSubnet": gateway.external_subnet}
-    if address.address is not None:
-        spec["v4ip"] = str(address.address)
-    # Empty takes a limit away again.
-    limit = name_network(tenant, address.name) if address.megabits is not None else ""
-    return {**spec, "qosPolicy": limit}
-
-
-def _describe_forward(tenant: str, forward: AddressForward) -> Json:
-    return {
-        "eip": name_network(tenant, forward.address),
-        "externalPort": str(forward.port),
-        "protocol": forward.protocol,
-        "internalIp": str(forward.target),
-        "internalPort": str(forward.target_port),
-    }
 
 
 def _describe_balancer(balancer: NetworkBalancer) -> Json:

@@ -9,11 +9,13 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 
 from gpupool.base.errors import BadOption, GpupoolError
 from gpupool.kubernetes.networks.kube_ovn import PREFIX
-from gpupool.kubernetes.resources.tenant_network import LINKS, NAME, TenantNetwork
+from gpupool.kubernetes.resources.network_parts.subnets import list_prefixes
+from gpupool.kubernetes.resources.network_parts.values import LINKS, LINKS6, NAME
+from gpupool.kubernetes.resources.tenant_network import TenantNetwork
 
 #: Characters of the name of a Tenant with a network: part of labels, which have 63.
 _LONGEST_NAME = 32
@@ -22,6 +24,10 @@ _LONGEST_NAME = 32
 _FIRST_BLOCK = 16
 _LAST_BLOCK = 159
 _LINKS_IN_BLOCK = 64
+#: IPv6 addresses of links, one for each of the IPv4 ones.
+_LINK6_BASE = int(LINKS6[0]) + (0xFFFF << 64)
+
+Prefix = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True)
@@ -59,13 +65,15 @@ class JudgedPeering:
     Attributes:
         link: addresses of the two routers on their link.
         is_first: whether this network has the first of them.
-        prefixes: subnets of the peer.
+        prefixes: subnets of the peer; IPv6 ones where both networks have IPv6.
+        link6: the IPv6 addresses of the link; None: one of the networks has no IPv6.
     """
 
     peer: str
     link: IPv4Network
     is_first: bool
-    prefixes: tuple[IPv4Network, ...]
+    prefixes: tuple[Prefix, ...]
+    link6: IPv6Network | None = None
 
 
 @dataclass(frozen=True)
@@ -200,7 +208,7 @@ def _join_pair(
     wishes: Mapping[str, NetworkWish],
     peerings: dict[str, list[JudgedPeering]],
     missing: dict[str, list[str]],
-    reach: dict[str, list[tuple[str, IPv4Network]]],
+    reach: dict[str, list[tuple[str, Prefix]]],
     links: dict[str, set[IPv4Network]],
 ) -> None:
     """Join two networks that agree, unless an address would then have two places."""
@@ -213,21 +221,28 @@ def _join_pair(
         missing[peer].append(f"{name}: {sentence}")
         return
     link = _choose_link(name, peer, links[name] | links[peer])
+    link6 = _derive_link6(link) if _has_ipv6(mine) and _has_ipv6(theirs) else None
     for one, other, far in ((name, peer, theirs), (peer, name, mine)):
         links[one].add(link)
-        prefixes = tuple(prefix for _, prefix in far)
-        peerings[one].append(JudgedPeering(other, link, one == name, prefixes))
+        prefixes = tuple(found for _, found in far if found.version == 4 or link6 is not None)
+        peerings[one].append(JudgedPeering(other, link, one == name, prefixes, link6))
         reach[one] += far
 
 
-def _list_prefixes(wishes: Mapping[str, NetworkWish], name: str) -> list[tuple[str, IPv4Network]]:
+def _list_prefixes(wishes: Mapping[str, NetworkWish], name: str) -> list[tuple[str, Prefix]]:
     network = wishes[name].network
-    return [(name, one.cidr) for one in network.subnets] if network is not None else []
+    return [(name, one) for one in list_prefixes(network.subnets)] if network is not None else []
 
 
-def _find_clashes(
-    known: list[tuple[str, IPv4Network]], added: list[tuple[str, IPv4Network]]
-) -> list[str]:
+def _has_ipv6(prefixes: list[tuple[str, Prefix]]) -> bool:
+    return any(prefix.version == 6 for _, prefix in prefixes)
+
+
+def _derive_link6(link: IPv4Network) -> IPv6Network:
+    return IPv6Network((_LINK6_BASE + int(link[0]) - int(LINKS[0]), 126))
+
+
+def _find_clashes(known: list[tuple[str, Prefix]], added: list[tuple[str, Prefix]]) -> list[str]:
     clashing = []
     for owner, prefix in known:
         for other, far in added:

@@ -51,6 +51,7 @@ KINDS: Final = (
     KubeOvnKind("VpcNatGateway", "vpc-nat-gateways", ("vpc", "subnet", "lanIp")),
     KubeOvnKind("IptablesEIP", "iptables-eips", ("natGwDp", "externalSubnet", "v4ip")),
     KubeOvnKind("IptablesSnatRule", "iptables-snat-rules"),
+    KubeOvnKind("IptablesFIPRule", "iptables-fip-rules"),
     KubeOvnKind("IptablesDnatRule", "iptables-dnat-rules"),
     KubeOvnKind("SwitchLBRule", "switch-lb-rules"),
 )

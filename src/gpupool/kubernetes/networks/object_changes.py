@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from gpupool.base.errors import BadOption, GpupoolError, WrongState
@@ -122,24 +122,26 @@ def _waits_for_addresses(wanted: Json, live: Mapping[Key, Json]) -> bool:
     """
     if wanted["kind"] != "Subnet" or key_of(wanted) in live:
         return False
-    cidr = IPv4Network(wanted["spec"]["cidrBlock"])
+    mine = _parse_prefixes(wanted["spec"]["cidrBlock"])
     for found in live.values():
         spec = found.get("spec") or {}
         if found["kind"] != "Subnet" or spec.get("vpc") != wanted["spec"]["vpc"]:
             continue
-        for text in str(spec.get("cidrBlock") or "").split(","):
-            other = _parse_prefix(text)
-            if other is not None and cidr.overlaps(other):
+        for other in _parse_prefixes(str(spec.get("cidrBlock") or "")):
+            if any(one.overlaps(other) for one in mine):
                 return True
     return False
 
 
-def _parse_prefix(text: str) -> IPv4Network | None:
-    """Return the IPv4 prefix; None for any other text, which gpupool has not written."""
-    try:
-        return IPv4Network(text, strict=False)
-    except ValueError:
-        return None
+def _parse_prefixes(block: str) -> list[IPv4Network | IPv6Network]:
+    """Return the prefixes of a subnet, without text that is none: gpupool has not written it."""
+    found = []
+    for text in block.split(","):
+        try:
+            found.append(ip_network(text, strict=False))
+        except ValueError:
+            continue
+    return found
 
 
 def _is_in_force(wanted: Json, found: Json | None) -> bool:

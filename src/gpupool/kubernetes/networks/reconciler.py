@@ -252,7 +252,7 @@ class TenantNetworks:
         try:
             await self._api.delete(path, options)
         except ApiServerRejection as error:
-            if not (error.is_not_found or error.is_conflict):
+            if not error.is_not_found:
                 log.warning("%s is not deleted: %s", path, error)
             return False
         return True

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import Final, Literal
 
 from gpupool.network.balancing.proxy_model import ProxyPort
+from gpupool.network.ipv6.addresses import find_balancer_address
 
 BalancedProtocol = Literal["tcp", "udp"]
 
@@ -48,9 +49,26 @@ class LoadBalancer:
         count = BALANCER_ADDRESSES.num_addresses - RESOLVER_ADDRESSES.num_addresses - 1
         return BALANCER_ADDRESSES[1 + self.id % count]
 
+    @property
+    def address6(self) -> IPv6Address | None:
+        """Its IPv6 address in a network that has IPv6, unique in the pool.
+
+        None where its proxy is in a subnet without IPv6.
+        """
+        if self.proxy is not None and self.proxy.address6 is None:
+            return None
+        return find_balancer_address(self.id)
+
     def has_backend(self, name: str) -> bool:
         """Whether a port with that DNS name is one of its backends."""
         return has_name(self.backends, name)
+
+    @property
+    def proxy_ports(self) -> tuple[ProxyPort, ...]:
+        """The ports of its proxies: that of the first machine comes first."""
+        if self.proxy is None:
+            return ()
+        return (self.proxy,) if self.proxy.standby is None else (self.proxy, self.proxy.standby)
 
     @property
     def listeners(self) -> tuple[int, ...]:

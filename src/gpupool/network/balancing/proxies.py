@@ -20,6 +20,7 @@ from gpupool.network.balancing.proxy_reading import list_members, read_proxies
 from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.proxy_tables import http_balancers
 from gpupool.network.balancing.reading import describe_balancers
+from gpupool.network.balancing.standbys import choose_standby
 from gpupool.network.balancing.tables import load_balancers
 from gpupool.network.engine_row import renew_work, require_ready
 from gpupool.network.lookup import FindNetwork
@@ -105,6 +106,7 @@ def insert_proxy(
             certificate_end_ns=(
                 None if certificate is None else check_certificate(certificate, write.now_ns)
             ),
+            **choose_standby(write, subnet, address),
         )
     )
     renew_work(write)

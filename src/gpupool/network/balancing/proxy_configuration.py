@@ -79,12 +79,11 @@ def compile_proxy(
         ValueError: a word cannot be written safely; the checks of input let none through.
     """
     lines = [_HEAD.format(uid=places.uid, root=_check_path(places.root)).rstrip()]
-    lines.append(f"    bind 0.0.0.0:{settings.listen_port}")
+    lines += _compile_listeners(settings, settings.listen_port, "")
     if settings.https_port is not None:
         certificate = _check_path(places.certificate)
-        lines.append(
-            f"    bind 0.0.0.0:{settings.https_port} ssl crt {certificate} alpn h2,http/1.1"
-        )
+        options = f" ssl crt {certificate} alpn h2,http/1.1"
+        lines += _compile_listeners(settings, settings.https_port, options)
         if settings.redirects:
             lines.append(_compile_redirect(settings.https_port))
     lines.append(_TRUSTED.rstrip())
@@ -119,6 +118,13 @@ def list_server_backends(settings: ProxySettings) -> dict[str, list[str]]:
 
 def name_backend(number: int) -> str:
     return f"route{number}"
+
+
+def _compile_listeners(settings: ProxySettings, port: int, options: str) -> list[str]:
+    lines = [f"    bind 0.0.0.0:{port}{options}"]
+    if settings.has_ipv6:
+        lines.append(f"    bind :::{port} v6only{options}")
+    return lines
 
 
 def _compile_redirect(port: int) -> str:

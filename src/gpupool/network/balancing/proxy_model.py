@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 from gpupool.base.errors import BadInput
 
@@ -25,6 +25,9 @@ class ProxyPort:
         number: row id, which makes its MAC address unique in the pool.
         subnet: public id of the subnet.
         listeners: ports on which it is asked; the first one speaks plain HTTP.
+        address6: its IPv6 address; None where its subnet has no IPv6.
+        standby: the proxy on the second machine of a pair; None: there is none.
+        is_standby: whether it is that one.
     """
 
     key: str
@@ -32,6 +35,9 @@ class ProxyPort:
     subnet: str
     address: IPv4Address
     listeners: tuple[int, ...]
+    address6: IPv6Address | None = None
+    standby: ProxyPort | None = None
+    is_standby: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ class ProxySettings:
         listen_port: of plain HTTP.
         https_port: None where it has no certificate.
         check_path: what backends are probed with; None: whether they accept connections.
+        has_ipv6: whether it is asked over IPv6 too.
     """
 
     listen_port: int
@@ -79,6 +86,7 @@ class ProxySettings:
     is_sticky: bool
     check_path: str | None
     routes: tuple[ProxyRoute, ...]
+    has_ipv6: bool = False
 
 
 def check_host(host: str) -> str:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.network.addresses import find_gateway
+from gpupool.network.addresses import find_gateway, find_offset
 from gpupool.network.balancing.model import has_name
 from gpupool.network.balancing.proxy_model import ProxyPort
-from gpupool.network.balancing.proxy_states import ProxyStates
+from gpupool.network.balancing.proxy_states import (
+    ProxyStates,
+    describe_machines,
+    find_server,
+    find_serving,
+)
 from gpupool.network.balancing.proxy_tables import http_balancers
 from gpupool.network.balancing.tables import load_balancers
+from gpupool.network.ipv6 import addresses as ipv6
+from gpupool.network.ipv6.gateways import list_outside6
 from gpupool.network.model import make_proxy_mac
 from gpupool.network.tables import network_ports, networks, subnets
 from gpupool.wire.network.load_balancers import HttpBalancerOut, HttpRouteOut, ProxyMemberOut
@@ -31,8 +38,10 @@ _PROXIES = (
         load_balancers.c.backends,
         subnets.c.public_id.label("subnet"),
         subnets.c.cidr,
+        subnets.c.cidr6,
         networks.c.public_id.label("network"),
         networks.c.mtu,
+        networks.c.zone,
     )
     .join(load_balancers, load_balancers.c.id == http_balancers.c.balancer_id)
     .join(subnets, subnets.c.id == http_balancers.c.subnet_id)
@@ -52,9 +61,31 @@ def read_proxies(connection: sa.Connection, network_ids: Sequence[int] | None) -
 def make_proxy_port(row: Any) -> ProxyPort:
     """Make the value of a row of `read_proxies`."""
     more = () if row.https_port is None else (row.https_port,)
+    listeners = (row.port, *more)
+    standby = None
+    if row.standby_id is not None:
+        address = IPv4Address(row.standby_address)
+        standby = ProxyPort(
+            row.standby_id,
+            row.balancer_id,
+            row.subnet,
+            address,
+            listeners,
+            _find_address6(row, address),
+            is_standby=True,
+        )
+    address = IPv4Address(row.address)
+    address6 = _find_address6(row, address)
     return ProxyPort(
-        row.public_id, row.balancer_id, row.subnet, IPv4Address(row.address), (row.port, *more)
+        row.public_id, row.balancer_id, row.subnet, address, listeners, address6, standby
     )
+
+
+def _find_address6(row: Any, address: IPv4Address) -> IPv6Address | None:
+    if row.cidr6 is None:
+        return None
+    offset = find_offset(IPv4Network(row.cidr), address)
+    return ipv6.find_proxy_address(IPv6Network(row.cidr6), offset)
 
 
 def has_proxies(connection: sa.Connection, network_id: int) -> bool:
@@ -68,23 +99,37 @@ def has_proxies(connection: sa.Connection, network_id: int) -> bool:
     return connection.execute(query).first() is not None
 
 
-def read_proxy_work(connection: sa.Connection) -> list[ProxyWork]:
-    """Read what the agent runs."""
+def read_proxy_work(connection: sa.Connection, *, is_second: bool = False) -> list[ProxyWork]:
+    """Read what an agent runs.
+
+    Args:
+        is_second: whether it is on the second machine of a pair.
+    """
     rows = read_proxies(connection, None)
     ports = _read_ports(connection, {row.network_id for row in rows})
+    outside6 = list_outside6(connection)
     found = list[ProxyWork]()
     for row in rows:
+        first = make_proxy_port(row)
+        proxy = first.standby if is_second else first
+        if proxy is None:
+            continue
         cidr = IPv4Network(row.cidr)
+        address6 = proxy.address6
         port = PortWork(
-            id=row.public_id,
+            id=proxy.key,
             network=row.network,
-            address=row.address,
+            address=str(proxy.address),
             prefix=cidr.prefixlen,
             gateway=str(find_gateway(cidr)),
-            mac=make_proxy_mac(row.balancer_id),
+            mac=make_proxy_mac(row.balancer_id, is_standby=proxy.is_standby),
             mtu=row.mtu,
             domain="",
             dns_name=row.name,
+            zone=row.zone,
+            address6=None if address6 is None else str(address6),
+            gateway6=None if address6 is None else str(ipv6.find_gateway(IPv6Network(row.cidr6))),
+            has_outside6=address6 is not None and row.network_id in outside6,
         )
         routes = [_make_route(route, row, ports[row.network_id]) for route in list_routes(row)]
         found.append(
@@ -98,6 +143,7 @@ def read_proxy_work(connection: sa.Connection) -> list[ProxyWork]:
                 check_path=row.check_path,
                 drain_seconds=row.drain_seconds,
                 routes=routes,
+                is_paired=first.standby is not None,
             )
         )
     return found
@@ -115,11 +161,15 @@ def list_routes(row: Any) -> list[HttpRouteOut]:
 
 def describe_proxy(connection: sa.Connection, row: Any, states: ProxyStates) -> HttpBalancerOut:
     """Describe a proxy, a row of `read_proxies`, with what the agent reported of it."""
-    report = states.get(row.public_id)
-    reported = {one.id: one for one in report.servers} if report is not None else {}
+    proxy = make_proxy_port(row)
+    keys = [proxy.key] if proxy.standby is None else [proxy.key, proxy.standby.key]
+    found = [states.find(key) for key in keys]
+    serving = find_serving(found)
+    report = None if serving is None else serving.report
     members = list[ProxyMemberOut]()
     for port, target in list_members(connection, row):
-        seen = reported.get(port.public_id)
+        seen = None if report is None else find_server(report, port.public_id)
+        counts = [find_server(one.report, port.public_id) for one in found if one is not None]
         state = "unknown" if seen is None else seen.state
         members.append(
             ProxyMemberOut(
@@ -128,8 +178,8 @@ def describe_proxy(connection: sa.Connection, row: Any, states: ProxyStates) -> 
                 port=target,
                 state="draining" if port.public_id in row.draining else state,
                 check="" if seen is None else seen.check,
-                sessions=0 if seen is None else seen.sessions,
-                requests=0 if seen is None else seen.requests,
+                sessions=sum(one.sessions for one in counts if one is not None),
+                requests=sum(one.requests for one in counts if one is not None),
             )
         )
     return HttpBalancerOut(
@@ -144,6 +194,7 @@ def describe_proxy(connection: sa.Connection, row: Any, states: ProxyStates) -> 
         drain_seconds=row.drain_seconds,
         certificate_end_ns=row.certificate_end_ns,
         members=members,
+        machines=describe_machines(found),
     )
 
 

@@ -26,5 +26,12 @@ http_balancers = sa.Table(
     sa.Column("draining", sa.JSON, nullable=False, comment="DNS names of jobs"),
     sa.Column("certificate", sa.Text, nullable=True, comment="chain and private key, PEM"),
     sa.Column("certificate_end_ns", sa.BigInteger, nullable=True),
+    sa.Column(
+        "standby_id",
+        sa.String(16),
+        nullable=True,
+        comment="of the proxy on the second machine of a pair; null: none",
+    ),
+    sa.Column("standby_address", sa.String(15), nullable=True),
     sa.UniqueConstraint("subnet_id", "address"),
 )

@@ -18,7 +18,7 @@ from gpupool.network.balancing.proxy_reading import (
 )
 from gpupool.network.balancing.proxy_states import ProxyStates
 from gpupool.network.balancing.tables import load_balancers
-from gpupool.network.tables import network_ports
+from gpupool.network.tables import network_ports, subnets
 from gpupool.wire.network.load_balancers import LoadBalancerOut, LoadBalancerPartOut
 
 
@@ -44,15 +44,16 @@ def describe_balancers(
     """Describe the load balancers of a network, by name."""
     proxies = {row.balancer_id: row for row in read_proxies(connection, [network.id])}
     ports = connection.execute(
-        sa.select(network_ports.c.name, network_ports.c.address)
+        sa.select(network_ports.c.name, network_ports.c.address, network_ports.c.address6)
         .where(network_ports.c.network_id == network.id)
         .order_by(network_ports.c.id)
     ).all()
+    has_ipv6 = _has_ipv6(connection, network.id)
     query = sa.select(load_balancers).where(load_balancers.c.network_id == network.id)
     found = list[LoadBalancerOut]()
     for row in connection.execute(query.order_by(load_balancers.c.name)):
-        balancer = _make_balancer(row)
         proxy = proxies.get(row.id)
+        balancer = _make_balancer(row, None if proxy is None else make_proxy_port(proxy))
         if proxy is None:
             parts = [port for port in ports if balancer.has_backend(port.name)]
         else:
@@ -69,13 +70,24 @@ def describe_balancers(
                 backends=row.backends,
                 is_checked=row.is_checked,
                 members=[
-                    LoadBalancerPartOut(dns_name=port.name, address=port.address) for port in parts
+                    LoadBalancerPartOut(
+                        dns_name=port.name, address=port.address, address6=port.address6
+                    )
+                    for port in parts
                 ],
                 http=None if proxy is None else describe_proxy(connection, proxy, states),
                 created_ns=row.created_ns,
+                address6=str(balancer.address6) if has_ipv6 and balancer.address6 else None,
             )
         )
     return found
+
+
+def _has_ipv6(connection: sa.Connection, network_id: int) -> bool:
+    query = sa.select(subnets.c.id).where(
+        subnets.c.network_id == network_id, subnets.c.cidr6.is_not(None)
+    )
+    return connection.execute(query.limit(1)).scalar() is not None
 
 
 def _make_balancer(row: Any, proxy: ProxyPort | None = None) -> LoadBalancer:

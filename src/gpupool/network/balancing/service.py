@@ -24,6 +24,7 @@ from gpupool.network.balancing.tables import load_balancers
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
 from gpupool.network.ports import choose_probe
+from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.tables import subnets
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.network.load_balancers import LoadBalancerIn, LoadBalancerOut
@@ -109,6 +110,7 @@ def insert_balancer(
     Raises as `LoadBalancerService.create_balancer`.
     """
     _refuse_repeated(write.connection, network, body.name)
+    refuse_above_quota(write.connection, network.tenant_id, "load_balancers")
     # A proxy probes from its own address.
     is_checked = body.is_checked and body.http is None
     if is_checked:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.network.firewall.tables import firewall_rules
+from gpupool.network.floating.model import FloatingIp
+from gpupool.network.floating.reading import read_floating
 from gpupool.network.model import make_gateway
 from gpupool.network.tables import networks
 from gpupool.tenancy.tables import tenants
@@ -33,10 +36,13 @@ def read_firewall_work(connection: sa.Connection, uplink: IPv4Network | None) ->
     if uplink is None:
         return []
     work = list[FirewallWork]()
+    floating = read_floating(connection, None, uplink)
     for row in connection.execute(_RULES):
         if row.network_id is not None and not row.has_gateway:
             continue
-        of_all = row.network_id is None
+        gateway = None
+        if row.network_id is not None:
+            gateway = _find_address(row, uplink)
         work.append(
             FirewallWork(
                 action=row.action,
@@ -45,10 +51,25 @@ def read_firewall_work(connection: sa.Connection, uplink: IPv4Network | None) ->
                 protocol=row.protocol,
                 first_port=row.first_port,
                 last_port=row.last_port,
-                gateway=None if of_all else str(make_gateway(row.network_id, uplink).address),
+                gateway=gateway,
+                # Packets of jobs with a floating IP have its address in place of the gateway's.
+                others=_list_others(row, floating),
             )
         )
     return work
+
+
+def _find_address(row: Any, uplink: IPv4Network) -> str:
+    """Find the address of a gateway in the family of a rule, also where it carries IPv4 alone."""
+    gateway = make_gateway(row.network_id, uplink, has_ipv6=True)
+    return str(gateway.address6 if ":" in row.prefix else gateway.address)
+
+
+def _list_others(row: Any, floating: Mapping[int, Sequence[FloatingIp]]) -> list[str]:
+    """List the addresses of floating IPs for a rule of IPv4; they have no others."""
+    if row.network_id is None or ":" in row.prefix:
+        return []
+    return [str(one.inner) for one in floating.get(row.network_id, ())]
 
 
 def describe_rules(

@@ -13,6 +13,7 @@ from gpupool.network.addresses import parse_prefix
 from gpupool.network.engine_row import renew_work
 from gpupool.network.firewall.reading import describe_rules
 from gpupool.network.firewall.tables import firewall_rules
+from gpupool.network.ipv6.addresses import parse_prefix as parse_prefix6
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.tables import networks
 from gpupool.store.database import Store
@@ -42,12 +43,13 @@ class FirewallService:
         """Write a rule. Connections that it denies end, also those that are open.
 
         Raises:
-            BadAddress: `prefix` is no IPv4 prefix.
+            BadAddress: `prefix` is no prefix.
             UnknownNetwork: there is no such network.
             NameTaken: another rule has the number.
             TooManyNetworks: the pool has as many rules as it may.
         """
-        prefix = parse_prefix(body.prefix)
+        is_ipv6 = ":" in body.prefix
+        prefix = parse_prefix6(body.prefix) if is_ipv6 else parse_prefix(body.prefix)
         with self._store.write() as write:
             network_id = None
             if body.network is not None:
@@ -68,6 +70,8 @@ class FirewallService:
                 created_ns=write.now_ns,
             )
             renew_work(write)
+            # The management plane of tenants is in force or not.
+            write.announce("fleet")
             write.event("network.firewall_rule_created", key)
             shown = describe_rules(write.connection, sa.true())
             out = next(one for one in shown if one.id == key)
@@ -83,6 +87,8 @@ class FirewallService:
                     f"no firewall rule {rule[:80]!r}", hint="gpupool network firewall-list"
                 )
             renew_work(write)
+            # The management plane of tenants is in force or not.
+            write.announce("fleet")
             write.event("network.firewall_rule_deleted", rule)
             write.answer(204, None)
 

@@ -15,7 +15,7 @@ firewall_rules = sa.Table(
     sa.Column("number", sa.Integer, nullable=False, unique=True, comment="the lowest decides"),
     sa.Column("action", sa.String(8), nullable=False),
     sa.Column("direction", sa.String(8), nullable=False),
-    sa.Column("prefix", sa.String(18), nullable=False, comment="of what lies outside"),
+    sa.Column("prefix", sa.String(43), nullable=False, comment="of what lies outside"),
     sa.Column("protocol", sa.String(8), nullable=False),
     sa.Column("first_port", sa.Integer, nullable=True),
     sa.Column("last_port", sa.Integer, nullable=True),

@@ -9,8 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.base.errors import StillInUse
 from gpupool.network.forwarding.model import PortForward
 from gpupool.network.forwarding.tables import port_forwards
+from gpupool.network.ipv6.gateways import list_networks6
 from gpupool.network.model import make_gateway
 from gpupool.network.tables import networks
 from gpupool.wire.network.networks import ForwardWork
@@ -41,14 +43,20 @@ def read_forward_work(connection: sa.Connection, uplink: IPv4Network | None) -> 
         .where(networks.c.has_gateway)
         .order_by(port_forwards.c.protocol, port_forwards.c.port)
     )
-    return [
-        ForwardWork(
-            protocol=row.protocol,
-            port=row.port,
-            gateway=str(make_gateway(row.network_id, uplink).address),
+    networks6 = list_networks6(connection)
+    work = list[ForwardWork]()
+    for row in connection.execute(query):
+        gateway = make_gateway(row.network_id, uplink, has_ipv6=row.network_id in networks6)
+        address6 = None if gateway.address6 is None else str(gateway.address6)
+        work.append(
+            ForwardWork(
+                protocol=row.protocol,
+                port=row.port,
+                gateway=str(gateway.address),
+                gateway6=address6,
+            )
         )
-        for row in connection.execute(query)
-    ]
+    return work
 
 
 def describe_forwards(connection: sa.Connection, network: Any) -> list[PortForwardOut]:
@@ -70,3 +78,14 @@ def describe_forwards(connection: sa.Connection, network: Any) -> list[PortForwa
         )
         for row in connection.execute(query)
     ]
+
+
+def refuse_forwarded(connection: sa.Connection, row: Any) -> None:
+    """Raise StillInUse while ports are forwarded through the gateway of a network."""
+    forwards = describe_forwards(connection, row)
+    if forwards:
+        ports = ", ".join(str(one.port) for one in forwards[:5])
+        raise StillInUse(
+            f"ports are forwarded through the gateway of {row.name}: {ports}",
+            hint=f"gpupool network forward-list {row.name}",
+        )

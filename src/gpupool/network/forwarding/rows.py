@@ -9,53 +9,60 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpupool.network.balancing.model import LoadBalancer
+from gpupool.network.balancing.pair_rows import pair_row
+from gpupool.network.balancing.proxy_model import ProxyPort
 from gpupool.network.balancing.rows import BalancedPort
 from gpupool.network.forwarding.model import PortForward
+from gpupool.network.model import Gateway
 from gpupool.network.rows import NorthboundRow
 
 
 def compile_forward(
     forward: PortForward,
-    gateway: str,
+    gateway: Gateway,
     ports: Iterable[BalancedPort],
-    balancers: Iterable[LoadBalancer],
+    balancers: Sequence[LoadBalancer],
 ) -> NorthboundRow:
     """Compile a forward to its row.
 
     Args:
-        gateway: address of the network's gateway on the uplink.
+        gateway: that of the network.
         ports, balancers: those of its network.
     """
-    targets = _list_targets(forward, list(ports), balancers)
-    return NorthboundRow(
+    balancer = _find_balancer(forward, balancers)
+    targets, port = _find_targets(forward, list(ports), balancer)
+    leads = [f"{target.address}:{port}" for target in targets]
+    vips = {f"{gateway.address}:{forward.port}": ",".join(sorted(leads))}
+    if gateway.address6 is not None:
+        leads = [f"[{one.address6}]:{port}" for one in targets if one.address6 is not None]
+        vips[f"[{gateway.address6}]:{forward.port}"] = ",".join(sorted(leads))
+    row = NorthboundRow(
         "Load_Balancer",
-        key_forward(forward),
+        f"forward/{forward.key}",
         {
             "name": f"gpupool-{forward.key}",
             "protocol": (forward.protocol,),
-            "vips": {f"{gateway}:{forward.port}": ",".join(sorted(targets))},
+            "vips": vips,
             "ip_port_mappings": {},
             "options": {"reject": "true"},
         },
         {"health_check": frozenset()},
     )
+    return pair_row(row, None if balancer is None else balancer.proxy)
 
 
-def key_forward(forward: PortForward) -> str:
-    return f"forward/{forward.key}"
+def _find_balancer(forward: PortForward, balancers: Iterable[LoadBalancer]) -> LoadBalancer | None:
+    """Find the load balancer that is the target of a forward; None: jobs are."""
+    return next((one for one in balancers if one.name.lower() == forward.target), None)
 
 
-def _list_targets(
-    forward: PortForward, ports: Sequence[BalancedPort], balancers: Iterable[LoadBalancer]
-) -> list[str]:
-    for balancer in balancers:
-        if balancer.name.lower() != forward.target:
-            continue
-        if balancer.proxy is None:
-            backends = [port for port in ports if balancer.has_backend(port.name)]
-            return [f"{port.address}:{balancer.target_port}" for port in backends]
-        asked = forward.target_port
-        listener = asked if asked in balancer.listeners else balancer.port
-        return [f"{balancer.proxy.address}:{listener}"]
-    jobs = [port for port in ports if forward.has_target(port.name)]
-    return [f"{port.address}:{forward.target_port}" for port in jobs]
+def _find_targets(
+    forward: PortForward, ports: Sequence[BalancedPort], balancer: LoadBalancer | None
+) -> tuple[Sequence[BalancedPort | ProxyPort], int]:
+    """Find what answers behind a forward, and on which port it does."""
+    if balancer is None:
+        return [port for port in ports if forward.has_target(port.name)], forward.target_port
+    if balancer.proxy is None:
+        return [port for port in ports if balancer.has_backend(port.name)], balancer.target_port
+    asked = forward.target_port
+    return [balancer.proxy], asked if asked in balancer.listeners else balancer.port

@@ -14,6 +14,7 @@ from gpupool.network.forwarding.reading import describe_forwards
 from gpupool.network.forwarding.tables import port_forwards
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_dns_name
+from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.network.port_forwards import PortForwardIn, PortForwardOut
 
@@ -96,6 +97,7 @@ def insert_forward(
         target: a DNS name in the network.
         port: a free one of the machine.
     """
+    refuse_above_quota(write.connection, network.tenant_id, "port_forwards")
     forward_id = write.insert(
         port_forwards,
         public_id=new_id("f"),

@@ -26,6 +26,8 @@ from gpupool.wire.network.promises import (
     LimitWork,
 )
 
+_ZONES = sa.select(networks.c.id, networks.c.zone)
+
 
 def read_limits(
     connection: sa.Connection, network_ids: Sequence[int] | None
@@ -65,17 +67,19 @@ def read_limit_work(connection: sa.Connection, *, gateways: bool = True) -> list
         gateways: also those of gateways, which the centre has.
     """
     limits = read_limits(connection, None)
+    zones = {row.id: row.zone for row in connection.execute(_ZONES)} if limits else {}
     work = list[LimitWork]()
     leading = sa.select(networks).where(networks.c.has_gateway).order_by(networks.c.id)
     for row in connection.execute(leading) if limits and gateways else ():
         bandwidth = limits[row.id].find_gateway()
         if bandwidth:
-            work.append(_make_work(row.public_id, "gateway", bandwidth))
+            work.append(_make_work(row.public_id, "gateway", bandwidth, row.zone))
     ports = sa.select(network_ports).where(network_ports.c.network_id.in_(list(limits)))
     for row in connection.execute(ports.order_by(network_ports.c.id)) if limits else ():
         bandwidth = limits[row.network_id].find_port(row.name)
         if bandwidth:
-            work.append(_make_work(row.public_id, "port", bandwidth))
+            zone = zones[row.network_id]
+            work.append(_make_work(row.public_id, "port", bandwidth, zone))
     return work
 
 
@@ -169,7 +173,7 @@ def _make_bandwidth(row: Any) -> Bandwidth:
     return Bandwidth(row.in_kbit, row.out_kbit)
 
 
-def _make_work(key: str, subject: LimitSubject, bandwidth: Bandwidth) -> LimitWork:
+def _make_work(key: str, subject: LimitSubject, bandwidth: Bandwidth, zone: int) -> LimitWork:
     return LimitWork(
-        key=key, subject=subject, in_kbit=bandwidth.in_kbit, out_kbit=bandwidth.out_kbit
+        key=key, subject=subject, in_kbit=bandwidth.in_kbit, out_kbit=bandwidth.out_kbit, zone=zone
     )

@@ -9,6 +9,12 @@ from gpupool.base.errors import BadAddress, OverlappingSubnets
 from gpupool.network.addresses import parse_prefix
 from gpupool.network.balancing.model import BALANCER_ADDRESSES
 from gpupool.network.lines.model import Line
+from gpupool.network.lines.translation import (
+    Translation,
+    check_origins,
+    parse_translations,
+    see_outside,
+)
 from gpupool.wire.network.lines import LineIn
 
 #: A link has two addresses of ours and one of the peer's.
@@ -18,6 +24,7 @@ _SHORTEST_LINK = 16
 
 def parse_line(key: str, body: LineIn) -> Line:
     """Make a line of what was asked. Raises BadAddress, OverlappingSubnets."""
+    _refuse_ipv6((body.address, body.speaker or "", body.peer, *body.allowed))
     address = _parse_link(body.address)
     speaker = _parse_address(body.speaker or str(address.ip + 1))
     peer = _parse_address(body.peer)
@@ -28,9 +35,46 @@ def parse_line(key: str, body: LineIn) -> Line:
             hint="a line needs two: take a private one, 64512 to 65534, for the pool",
         )
     allowed = tuple(map(parse_prefix, body.allowed))
-    line = Line(key, body.vlan, address, speaker, peer, body.mtu, body.prefix_limit, allowed)
-    check_apart(line.allowed, [("the line's own link", line.link)])
+    line = Line(
+        key,
+        body.vlan,
+        address,
+        speaker,
+        peer,
+        body.mtu,
+        body.prefix_limit,
+        allowed,
+        translations=_parse_ours(body),
+        peer_translations=_parse_theirs(body, allowed),
+    )
+    link = ("the line's own link", line.link)
+    check_apart((*line.allowed, *line.seen_allowed), [link])
+    # The company has its own addresses too.
+    outside = [one.outside for one in line.translations]
+    check_apart(outside, [link, *(("what --allow names", one) for one in line.allowed)])
     return line
+
+
+def _parse_ours(body: LineIn) -> tuple[Translation, ...]:
+    pairs = [(one.inside, one.outside) for one in body.translations]
+    found = parse_translations(pairs, "--translate")
+    return tuple(Translation(inside, outside) for inside, outside in found)
+
+
+def _parse_theirs(body: LineIn, allowed: tuple[IPv4Network, ...]) -> tuple[Translation, ...]:
+    pairs = [(one.outside, one.inside) for one in body.peer_translations]
+    found = parse_translations(pairs, "--translate-peer")
+    check_origins((pair[0] for pair in found), allowed, "--translate-peer", "what --allow names")
+    return tuple(Translation(inside, outside) for outside, inside in found)
+
+
+def _refuse_ipv6(texts: Iterable[str]) -> None:
+    for text in texts:
+        if ":" in text:
+            raise BadAddress(
+                f"dedicated lines carry IPv4 alone, and {text[:60]} is of IPv6",
+                hint="name IPv4 addresses and prefixes; IPv6 over a line is dropped",
+            )
 
 
 def check_apart(prefixes: Iterable[IPv4Network], others: Iterable[tuple[str, IPv4Network]]) -> None:
@@ -51,6 +95,19 @@ def check_apart(prefixes: Iterable[IPv4Network], others: Iterable[tuple[str, IPv
             hint="take other prefixes, or a network without these subnets, peerings and lines",
             clashing=clashing,
         )
+
+
+def check_seen(subnets: Iterable[IPv4Network], line: Line) -> None:
+    """Raise OverlappingSubnets where the company would see a subnet at addresses of its own."""
+    for subnet in subnets:
+        seen = see_outside(subnet, line.translations)
+        clashing = [str(one) for one in line.allowed if one.overlaps(seen)]
+        if clashing:
+            raise OverlappingSubnets(
+                f"the company would see {subnet} as {seen}, and has {', '.join(clashing)} itself",
+                hint=f"a line translates it with --translate {subnet}=PREFIX",
+                clashing=clashing,
+            )
 
 
 def check_usable(prefixes: Iterable[IPv4Network]) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.network.lines.model import Line
-from gpupool.network.lines.tables import network_lines
+from gpupool.network.lines.tables import line_translations, network_lines
+from gpupool.network.lines.translation import Translation, see_outside
 from gpupool.network.tables import networks, subnets
-from gpupool.wire.network.lines import LineOut, LineRefusal, LineWork
+from gpupool.wire.network.lines import LineOut, LineRefusal, LineTranslation, LineWork
 
 
 def read_lines(
@@ -23,13 +24,30 @@ def read_lines(
     if network_ids is not None:
         query = query.where(network_lines.c.network_id.in_(network_ids))
     found: dict[int, list[Line]] = defaultdict(list)
+    translations = _read_translations(connection)
     for row in connection.execute(query):
-        found[row.network_id].append(make_line(row))
+        found[row.network_id].append(make_line(row, translations[row.id]))
     return found
 
 
-def make_line(row: Any) -> Line:
-    """Make the value of a row of `network_lines`."""
+def _read_translations(connection: sa.Connection) -> dict[int, list[Any]]:
+    """Read the rows of translations, by the line's row id. Few lines have some."""
+    found: dict[int, list[Any]] = defaultdict(list)
+    for row in connection.execute(sa.select(line_translations).order_by(line_translations.c.id)):
+        found[row.line_id].append(row)
+    return found
+
+
+def _make_translations(rows: Sequence[Any], *, is_peer: bool) -> tuple[Translation, ...]:
+    return tuple(
+        Translation(IPv4Network(row.inside), IPv4Network(row.outside))
+        for row in rows
+        if row.is_peer == is_peer
+    )
+
+
+def make_line(row: Any, translations: Sequence[Any]) -> Line:
+    """Make the value of a row of `network_lines` with those of its translations."""
     return Line(
         row.public_id,
         row.vlan,
@@ -40,22 +58,28 @@ def make_line(row: Any) -> Line:
         row.prefix_limit,
         tuple(map(IPv4Network, row.allowed)),
         tuple(map(IPv4Network, row.learned)),
+        _make_translations(translations, is_peer=False),
+        _make_translations(translations, is_peer=True),
     )
 
 
 def list_line_prefixes(connection: sa.Connection, network_id: int) -> list[IPv4Network]:
-    """List what the lines of a network use or may use: links and allowed prefixes."""
+    """List what the lines of a network use or may use: links, and prefixes as jobs see them.
+
+    Also how the company sees the network: no other subnet may be there for it.
+    """
     found = list[IPv4Network]()
     for line in read_lines(connection, [network_id])[network_id]:
-        found += [line.link, *line.allowed]
+        found += [line.link, *line.seen_allowed, *(one.outside for one in line.translations)]
     return found
 
 
 def read_line_work(connection: sa.Connection) -> list[LineWork]:
     """Read the lines whose speakers the agent of the engine runs."""
     found = list[LineWork]()
+    translations = _read_translations(connection)
     for row in connection.execute(sa.select(network_lines).order_by(network_lines.c.id)):
-        line = make_line(row)
+        line = make_line(row, translations[row.id])
         found.append(
             LineWork(
                 id=line.key,
@@ -71,10 +95,32 @@ def read_line_work(connection: sa.Connection) -> list[LineWork]:
                 mtu=row.mtu,
                 prefix_limit=row.prefix_limit,
                 allowed=row.allowed,
-                announced=_list_announced(connection, row),
+                announced=_list_announced(connection, row, line),
+                ours=_list_ours(connection, row, line) if line.is_translated else [],
+                theirs=_list_theirs(line) if line.is_translated else [],
             )
         )
     return found
+
+
+def _list_ours(connection: sa.Connection, row: Any, line: Line) -> list[LineTranslation]:
+    """List the subnets of a line's network on both sides, also those that stay as they are."""
+    query = sa.select(subnets.c.cidr).where(subnets.c.network_id == row.network_id)
+    return [
+        LineTranslation(inside=cidr, outside=str(see_outside(IPv4Network(cidr), line.translations)))
+        for cidr in connection.execute(query.order_by(subnets.c.id)).scalars()
+    ]
+
+
+def _list_theirs(line: Line) -> list[LineTranslation]:
+    pairs = zip(line.seen_allowed, line.allowed, strict=True)
+    return [LineTranslation(inside=str(seen), outside=str(real)) for seen, real in pairs]
+
+
+def _describe_translations(translations: Sequence[Translation]) -> list[LineTranslation]:
+    return [
+        LineTranslation(inside=str(one.inside), outside=str(one.outside)) for one in translations
+    ]
 
 
 def describe_lines(connection: sa.Connection, network: Any) -> list[LineOut]:
@@ -85,8 +131,9 @@ def describe_lines(connection: sa.Connection, network: Any) -> list[LineOut]:
         .order_by(network_lines.c.vlan)
     )
     found = list[LineOut]()
+    translations = _read_translations(connection)
     for row in connection.execute(query).all():
-        routes = make_line(row).list_routes()
+        line = make_line(row, translations[row.id])
         found.append(
             LineOut(
                 id=row.public_id,
@@ -102,10 +149,12 @@ def describe_lines(connection: sa.Connection, network: Any) -> list[LineOut]:
                 mtu=row.mtu,
                 prefix_limit=row.prefix_limit,
                 allowed=row.allowed,
-                announced=_list_announced(connection, row),
+                announced=_list_announced(connection, row, line),
                 state=row.state,
                 reason=row.reason,
-                learned=[str(prefix) for prefix in routes],
+                learned=[str(prefix) for prefix in line.list_learned()],
+                translations=_describe_translations(line.translations),
+                peer_translations=_describe_translations(line.peer_translations),
                 refused=[LineRefusal(**one) for one in row.refused],
                 refused_count=row.refused_count,
                 created_ns=row.created_ns,
@@ -114,8 +163,11 @@ def describe_lines(connection: sa.Connection, network: Any) -> list[LineOut]:
     return found
 
 
-def _list_announced(connection: sa.Connection, row: Any) -> list[str]:
-    """List what the peer learns: subnets that are still there, all or those that were named."""
+def _list_announced(connection: sa.Connection, row: Any, line: Line) -> list[str]:
+    """List what the peer learns: subnets that are still there, all or those that were named.
+
+    It learns them as the company sees them.
+    """
     query = (
         sa.select(subnets.c.cidr)
         .join(networks, networks.c.id == subnets.c.network_id)
@@ -123,4 +175,5 @@ def _list_announced(connection: sa.Connection, row: Any) -> list[str]:
         .order_by(subnets.c.id)
     )
     present = connection.execute(query).scalars()
-    return [cidr for cidr in present if row.announced is None or cidr in row.announced]
+    wanted = [cidr for cidr in present if row.announced is None or cidr in row.announced]
+    return [str(see_outside(IPv4Network(cidr), line.translations)) for cidr in wanted]

@@ -6,11 +6,12 @@ network's router, and a port of the BGP speaker. What the peer announces becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network
 
 from gpupool.network.gateway_rows import CHASSIS
 from gpupool.network.lines.model import Line
+from gpupool.network.lines.translation import see_outside
 from gpupool.network.rows import NorthboundRow, Value
 
 #: What the agent maps to the bridge of the interface for lines (`ovn-bridge-mappings`).
@@ -20,7 +21,7 @@ _POLICY_PRIORITY = 100
 
 
 def compile_line(
-    line: Line, subnets: Iterable[IPv4Network], network_mtu: int
+    line: Line, subnets: Sequence[IPv4Network], network_mtu: int
 ) -> tuple[NorthboundRow, ...]:
     """Compile a line to its rows, without the router that refers to them.
 
@@ -28,9 +29,10 @@ def compile_line(
         subnets: those of the network: packets of the line go nowhere else.
     """
     key = line.key
-    router_port = f"gpupool-router-{key}"
+    router_port = name_line_port(line)
     parts = {f"line-cable/{key}", f"line-port/{key}", f"line-speaker/{key}"}
     speaker = f"{line.speaker_mac} {line.speaker}"
+    sources = " ".join((speaker, *_list_translated(line, subnets)))
     cable = _make_port(key, "cable", "localnet", "unknown", {"network_name": LINE_NETWORK})
     rows = [
         NorthboundRow(
@@ -48,7 +50,7 @@ def compile_line(
         NorthboundRow(
             "Logical_Switch_Port",
             f"line-speaker/{key}",
-            {"name": f"gpupool-{key}", "addresses": (speaker,), "port_security": (speaker,)},
+            {"name": f"gpupool-{key}", "addresses": (speaker,), "port_security": (sources,)},
         ),
         NorthboundRow(
             "Logical_Router_Port",
@@ -82,10 +84,15 @@ def compile_line(
             NorthboundRow(
                 "Logical_Router_Static_Route",
                 _key_route(line, prefix),
-                {"ip_prefix": str(prefix), "nexthop": str(line.peer)},
+                {"ip_prefix": str(prefix), "nexthop": str(line.next_hop)},
             )
         )
     return tuple(rows)
+
+
+def name_line_port(line: Line) -> str:
+    """Return the name of the router's port to a line."""
+    return f"gpupool-router-{line.key}"
 
 
 def key_line_port(line: Line) -> str:
@@ -105,10 +112,18 @@ def _key_route(line: Line, prefix: IPv4Network) -> str:
     return f"line-route/{line.key}/{prefix}"
 
 
+def _list_translated(line: Line, subnets: Iterable[IPv4Network]) -> list[str]:
+    """List the sources of what a speaker that translates sends to both sides; sorted."""
+    if not line.is_translated:
+        return []
+    ours = (see_outside(subnet, line.translations) for subnet in subnets)
+    return sorted(map(str, (*ours, *line.seen_allowed)))
+
+
 def _match_foreign(line: Line, router_port: str, subnets: Iterable[IPv4Network]) -> str:
     """Match what the peer may not send: to peered networks and gateways, or from elsewhere."""
     targets = ", ".join(str(one) for one in (line.link, *subnets))
-    sources = ", ".join(str(one) for one in (line.link, *line.allowed))
+    sources = ", ".join(str(one) for one in (line.link, *line.seen_allowed))
     return (
         f'inport == "{router_port}" && ip4 && '
         f"(ip4.dst != {{{targets}}} || ip4.src != {{{sources}}})"

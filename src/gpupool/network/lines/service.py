@@ -12,13 +12,23 @@ from gpupool.base.ids import new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import check_overlap
 from gpupool.network.engine_row import renew_work, require_ready
-from gpupool.network.lines.checks import check_announced, check_apart, check_usable, parse_line
+from gpupool.network.lines.checks import (
+    check_announced,
+    check_apart,
+    check_seen,
+    check_usable,
+    parse_line,
+)
+from gpupool.network.lines.model import Line
 from gpupool.network.lines.opening import read_opening
-from gpupool.network.lines.reading import describe_lines, list_line_prefixes
-from gpupool.network.lines.tables import network_lines
+from gpupool.network.lines.reading import describe_lines, list_line_prefixes, read_lines
+from gpupool.network.lines.tables import line_translations, network_lines
+from gpupool.network.lines.translation import check_origins
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.peerings import list_peered_prefixes
+from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.tables import subnets
+from gpupool.network.zones.service import require_first_zone
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.wire.network.lines import LineIn, LineOut
 
@@ -54,7 +64,8 @@ class LineService:
         Raises:
             UnknownNetwork: `name` is no network of the caller.
             NetworkingUnavailable: networking is off, or its engine cannot work.
-            WrongState: no interface is open for lines, or the VLAN is not for tenants.
+            WrongState: no interface is open for lines, the VLAN is not for tenants, or the network
+                is not in zone 0.
             NameTaken: another line has the VLAN.
             TooManyNetworks: the network has as many lines as it may.
             BadAddress: of an address, a prefix or an AS number.
@@ -62,17 +73,24 @@ class LineService:
         """
         key = new_id("l")
         line = parse_line(key, body)
-        check_usable((line.link, *line.allowed))
+        outside = [one.outside for one in line.translations]
+        check_usable((line.link, *line.allowed, *line.seen_allowed, *outside))
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
             require_ready(write.connection)
+            require_first_zone(network, "dedicated lines")
             _refuse_vlan(write.connection, body.vlan)
             _refuse_more(write.connection, network)
+            refuse_above_quota(write.connection, network.tenant_id, "lines")
             present = _list_present(write.connection, network)
-            check_apart((line.link, *line.allowed), present)
+            check_apart((line.link, *line.seen_allowed, *outside), present)
+            subnets_here = list(map(IPv4Network, _list_subnets(write.connection, network.id)))
+            inside = [one.inside for one in line.translations]
+            check_origins(inside, subnets_here, "--translate", f"the subnets of {network.name}")
+            check_seen(subnets_here, line)
             if body.announced is not None:
                 check_announced(body.announced, _list_subnets(write.connection, network.id))
-            write.insert(
+            line_id = write.insert(
                 network_lines,
                 public_id=key,
                 network_id=network.id,
@@ -95,6 +113,7 @@ class LineService:
                 refused=[],
                 refused_count=0,
             )
+            _insert_translations(write, line_id, line)
             out = _find_line(write.connection, network, key)
             _finish(write, "created", network, key, line.vlan)
             write.answer(201, out.model_dump(mode="json"))
@@ -107,6 +126,8 @@ class LineService:
         with self._store.write() as write:
             network = self._find_network(write.connection, caller, name, tenant)
             found = _find_line(write.connection, network, line)
+            ours = sa.select(network_lines.c.id).where(network_lines.c.public_id == found.id)
+            _delete_translations(write, ours)
             write.execute(network_lines.delete().where(network_lines.c.public_id == found.id))
             _finish(write, "deleted", network, found.id, found.vlan)
             write.answer(204, None)
@@ -114,13 +135,15 @@ class LineService:
 
 def delete_lines(write: WriteTransaction, network: Any) -> None:
     """Delete every line of a network that is deleted, in the caller's transaction."""
-    ours = network_lines.delete().where(network_lines.c.network_id == network.id)
+    mine = network_lines.c.network_id == network.id
+    _delete_translations(write, sa.select(network_lines.c.id).where(mine))
+    ours = network_lines.delete().where(mine)
     if write.execute(ours.returning(network_lines.c.id)).all():
         renew_work(write)
 
 
 def note_subnet(write: WriteTransaction, network: Any, added: IPv4Network | None = None) -> None:
-    """Let the peers of a network learn its subnets anew, in the caller's transaction.
+    """Let lines and the gateway of a network learn its subnets, in the caller's transaction.
 
     Raises OverlappingSubnets where a new subnet shares addresses with a line of the network, or of
     a peered one.
@@ -132,8 +155,27 @@ def note_subnet(write: WriteTransaction, network: Any, added: IPv4Network | None
         theirs += list_line_prefixes(write.connection, other)
     if added is not None:
         check_overlap(added, (*ours, *theirs), "a dedicated line")
-    if ours:
+        for line in read_lines(write.connection, [network.id])[network.id]:
+            check_seen([added], line)
+    # A gateway carries IPv6 for subnets that have it.
+    if ours or network.has_gateway:
         renew_work(write)
+
+
+def _insert_translations(write: WriteTransaction, line_id: int, line: Line) -> None:
+    for is_peer, translations in ((False, line.translations), (True, line.peer_translations)):
+        for one in translations:
+            write.insert(
+                line_translations,
+                line_id=line_id,
+                is_peer=is_peer,
+                inside=str(one.inside),
+                outside=str(one.outside),
+            )
+
+
+def _delete_translations(write: WriteTransaction, lines: sa.Select[Any]) -> None:
+    write.execute(line_translations.delete().where(line_translations.c.line_id.in_(lines)))
 
 
 def _refuse_vlan(connection: sa.Connection, vlan: int) -> None:

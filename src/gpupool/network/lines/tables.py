@@ -1,4 +1,4 @@
-"""The table of dedicated lines."""
+"""Tables of dedicated lines, and of the prefixes that they translate."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ import sqlalchemy as sa
 
 from gpupool.network.tables import networks
 from gpupool.store.tables import metadata
+
+line_translations = sa.Table(
+    "line_translations",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column(
+        "line_id",
+        sa.ForeignKey("network_lines.id", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    sa.Column("is_peer", sa.Boolean, nullable=False, comment="of the company's addresses"),
+    sa.Column("inside", sa.String(43), nullable=False, comment="as jobs see it"),
+    sa.Column("outside", sa.String(43), nullable=False, comment="as the company sees it"),
+)
 
 network_lines = sa.Table(
     "network_lines",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadQuantity
+from gpupool.base.errors import BadQuantity, NetworkingUnavailable
 from gpupool.network.gateway_rows import CHASSIS
 from gpupool.network.machines.certificates import (
     Authority,
@@ -23,7 +23,8 @@ from gpupool.network.machines.certificates import (
 from gpupool.network.machines.tables import network_authorities, network_machines
 from gpupool.network.tables import networks
 from gpupool.store.database import WriteTransaction
-from gpupool.wire.network.networks import EngineCertificate, NetworkEngineReport
+from gpupool.wire.network.engine import NetworkEngineReport
+from gpupool.wire.network.networks import EngineCertificate
 
 #: What a report says of its machine, as columns of the same names.
 _REPORTED: Final = (
@@ -59,6 +60,15 @@ def find_machine(connection: sa.Connection, agent: str) -> Any:
     """Return the row of an agent's machine, or None."""
     query = sa.select(network_machines).where(network_machines.c.agent == agent)
     return connection.execute(query).one_or_none()
+
+
+def require_machine(agent: str, agents: Sequence[str]) -> None:
+    """Raise NetworkingUnavailable where an agent is none of the pool's."""
+    if agent not in agents:
+        raise NetworkingUnavailable(
+            f"this pool has no machine {agent}; it has {', '.join(agents[:5]) or 'none yet'}",
+            hint="gpupool gpus",
+        )
 
 
 def is_renewal_due(row: Any, now_ns: int) -> bool:
@@ -157,6 +167,9 @@ def note_report(write: WriteTransaction, agent: str, report: NetworkEngineReport
     if all(getattr(row, name) == value for name, value in values.items()):
         return False
     _update(write, agent, values)
+    if row.tunnel != values["tunnel"]:
+        # The machines of a pair of gateways know each other by it.
+        announce_machines(write, [one.agent for one in read_machines(write.connection)])
     if row.state != values["state"]:
         # The scheduler places jobs with a network where the engine is ready.
         write.announce("fleet")

@@ -1,4 +1,5 @@
-"""Tables of the engine's machines and of the authorities of their certificates."""
+"""Tables of the engine's machines, of the authorities of their certificates, and of the servers of a
+cluster of databases."""
 
 from __future__ import annotations
 
@@ -35,4 +36,24 @@ network_authorities = sa.Table(
     sa.Column("private_key", sa.Text, nullable=False, comment="PEM"),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("expires_ns", sa.BigInteger, nullable=False),
+)
+
+network_database_servers = sa.Table(
+    "network_database_servers",
+    metadata,
+    # One row for each server of a cluster of databases; no row: the centre has them alone.
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("agent", sa.String(63), nullable=False, unique=True),
+    sa.Column("cluster", sa.BigInteger, nullable=False, comment="counts clusters of the pool"),
+    sa.Column("state", sa.String(16), nullable=False, comment="joining, joined, lost, leaving"),
+    sa.Column("northbound_remote", sa.String(80), nullable=False, comment="for clients"),
+    sa.Column("southbound_remote", sa.String(80), nullable=False, comment="for clients"),
+    sa.Column("northbound_peer", sa.String(80), nullable=False, comment="for other servers"),
+    sa.Column("southbound_peer", sa.String(80), nullable=False, comment="for other servers"),
+    sa.Column("northbound_role", sa.String(16), nullable=False, comment="none: does not serve"),
+    sa.Column("southbound_role", sa.String(16), nullable=False, comment="none: does not serve"),
+    sa.Column("northbound_term", sa.BigInteger, nullable=False),
+    sa.Column("southbound_term", sa.BigInteger, nullable=False),
+    sa.Column("northbound_members", sa.JSON, nullable=False, comment="peers that it knows"),
+    sa.Column("southbound_members", sa.JSON, nullable=False, comment="peers that it knows"),
 )

@@ -7,8 +7,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.network.external.membership import describe_ovn, read_ovn
+from gpupool.network.floating.opening import read_floating_prefix
+from gpupool.network.gateways.reading import describe_pair
+from gpupool.network.machines.database_servers import read_servers
+from gpupool.network.machines.database_views import (
+    describe_danger,
+    describe_servers,
+    has_lost_majority,
+)
 from gpupool.network.machines.service import read_machines
 from gpupool.network.tables import network_ports, networks
+from gpupool.network.zones.reports import describe_zones
 from gpupool.wire.network.networks import NetworkEngineOut, NetworkMachineOut
 
 
@@ -24,7 +34,19 @@ def describe_engine(
         return NetworkEngineOut(state="off", **counts)
     state = row.state
     reason = row.reason
-    if state == "ready" and is_silent(row.agent):
+    if state == "stopping":
+        ovn = read_ovn(connection)
+        reason = reason if ovn is None else ovn.reason
+    databases = describe_servers(read_servers(connection), is_silent)
+    if has_lost_majority(databases):
+        state = "failed"
+        reason = describe_danger(databases)
+    elif databases and is_silent(row.agent):
+        reason = (
+            f"the agent of {row.agent}, the centre, does not answer: changes go on, gateways stay "
+            "as they are; for another centre: gpupool network enable --node NODE"
+        )
+    elif state == "ready" and is_silent(row.agent):
         state = "failed"
         reason = (
             f"the agent of {row.agent}, the centre, does not answer: traffic goes on, changes wait; "
@@ -35,9 +57,16 @@ def describe_engine(
         reason=reason,
         node=row.agent,
         forward_ports=row.forward_ports,
+        floating_ips=read_floating_prefix(connection),
+        gateway_ipv6=row.gateway_ipv6,
         line_interface=row.line_interface,
         line_vlans=row.line_vlans,
         machines=_describe_machines(connection, row.agent, is_silent),
+        databases=databases,
+        gateways=describe_pair(connection, is_silent),
+        zone_size=row.zone_size,
+        zones=describe_zones(connection, row),
+        ovn=describe_ovn(connection),
         **counts,
     )
 

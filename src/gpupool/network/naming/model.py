@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 
 @dataclass(frozen=True)
@@ -15,4 +15,4 @@ class DnsRecord:
     """
 
     name: str
-    address: IPv4Address
+    address: IPv4Address | IPv6Address

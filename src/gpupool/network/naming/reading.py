@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +24,7 @@ def read_records(
         query = query.where(dns_records.c.network_id.in_(network_ids))
     found: dict[int, list[DnsRecord]] = defaultdict(list)
     for row in connection.execute(query):
-        found[row.network_id].append(DnsRecord(row.name, IPv4Address(row.address)))
+        found[row.network_id].append(DnsRecord(row.name, ip_address(row.address)))
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from gpupool.base.errors import BadAddress, BadName, NameTaken, TooManyNetworks, UnknownNetwork
 from gpupool.model.tenant import Principal
+from gpupool.network.ipv6 import addresses as ipv6
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import make_domain
 from gpupool.network.naming.reading import describe_records
@@ -114,19 +115,23 @@ def _parse_name(text: str, network: Any) -> str:
     return host
 
 
-def _parse_address(text: str) -> IPv4Address:
-    try:
-        address = IPv4Address(text)
-    except AddressValueError as error:
-        raise BadAddress(
-            f"not an IPv4 address: {text[:60]!r}", hint="write it like 10.0.0.20"
-        ) from error
+def _parse_address(text: str) -> IPv4Address | IPv6Address:
+    address = ipv6.parse_address(text) if ":" in text else _parse_ipv4(text)
     if address.is_unspecified or address.is_multicast or address.is_reserved:
         raise BadAddress(
             f"{address} is an address that no program can connect to",
             hint="take the address of a job, a load balancer or a machine outside",
         )
     return address
+
+
+def _parse_ipv4(text: str) -> IPv4Address:
+    try:
+        return IPv4Address(text)
+    except AddressValueError as error:
+        raise BadAddress(
+            f"not an IPv4 address: {text[:60]!r}", hint="write it like 10.0.0.20"
+        ) from error
 
 
 def _finish(write: WriteTransaction, what: str, network: Any, host: str, address: str) -> None:

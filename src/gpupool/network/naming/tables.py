@@ -13,7 +13,7 @@ dns_records = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("network_id", sa.ForeignKey(networks.c.id), nullable=False),
     sa.Column("name", sa.String(253), nullable=False, comment="without the network's domain"),
-    sa.Column("address", sa.String(15), nullable=False),
+    sa.Column("address", sa.String(39), nullable=False),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.UniqueConstraint("network_id", "name", "address"),
 )

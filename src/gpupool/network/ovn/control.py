@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
+import errno
+import time
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from gpupool.base.errors import NetworkingUnavailable
@@ -13,14 +15,22 @@ from gpupool.network.ovn.session import OvsdbSession
 #: By database, the table with the settings of its server (ovn-nb(5), ovn-sb(5)).
 _SETTINGS: Final = {"OVN_Northbound": "NB_Global", "OVN_Southbound": "SB_Global"}
 
+#: Seconds in which a daemon answers a command, also one that computes for a large pool.
+_ANSWER_SECONDS: Final = 5.0
+
 
 def is_controller_connected(run: Path) -> bool:
     """Whether ovn-controller is connected to its southbound database; false where it is not up."""
+    return ask_controller(run, "connection-status") == "connected"
+
+
+def ask_controller(run: Path, command: str) -> str:
+    """Return what ovn-controller answers to a command of its control socket; empty: nothing."""
     try:
         pid = (run / "ovn-controller.pid").read_text().strip()
     except FileNotFoundError:
-        return False
-    return _ask(run / f"ovn-controller.{pid}.ctl", "connection-status") == "connected"
+        return ""
+    return ask_daemon(run / f"ovn-controller.{pid}.ctl", command)
 
 
 def listen_on(remote: str, database: str, targets: Collection[str]) -> None:
@@ -80,20 +90,55 @@ def remove_chassis(remote: str, known: Collection[str]) -> list[str]:
     return sorted(removed)
 
 
-def _ask(path: Path, command: str) -> str:
-    """Return what a daemon answers at its control socket; empty where it does not."""
+def ask_daemon(
+    path: Path, command: str, words: Sequence[str] = (), seconds: float = _ANSWER_SECONDS
+) -> str:
+    """Return what a daemon answers at its control socket; empty where it does not in time.
+
+    One that waits for a database while it ends takes commands and answers none.
+    """
+    library = _import_library()
+    error, stream = library.Stream.open_block(library.Stream.open(f"unix:{path}"))
+    if error:
+        return ""
+    connection = library.Connection(stream)
     try:
-        import ovs.unixctl.client
+        connection.send(library.Message.create_request(command, list(words)))
+        return _await_answer(library, connection, time.monotonic() + seconds)
+    finally:
+        connection.close()
+
+
+def _await_answer(library: Any, connection: Any, deadline: float) -> str:
+    while True:
+        connection.run()
+        error, message = connection.recv()
+        if not error:
+            is_answer = message.type == library.Message.T_REPLY
+            return str(message.result).strip() if is_answer else ""
+        left = deadline - time.monotonic()
+        if error != errno.EAGAIN or left <= 0:
+            return ""
+        poller = library.Poller()
+        connection.wait(poller)
+        connection.recv_wait(poller)
+        poller.timer_wait(left * 1000)
+        poller.block()
+
+
+def _import_library() -> Any:
+    try:
+        import ovs.jsonrpc
+        import ovs.poller
+        import ovs.stream
     except ImportError as error:
         raise NetworkingUnavailable(
             f"networks need Open vSwitch's Python library: {error}",
             hint="pip install 'gpupool[network]'",
         ) from error
-    error_number, client = ovs.unixctl.client.UnixctlClient.create(os.fspath(path))
-    if error_number:
-        return ""
-    try:
-        error_number, failure, answer = client.transact(command, [])
-    finally:
-        client.close()
-    return "" if error_number or failure else str(answer).strip()
+    return SimpleNamespace(
+        Connection=ovs.jsonrpc.Connection,
+        Message=ovs.jsonrpc.Message,
+        Poller=ovs.poller.Poller,
+        Stream=ovs.stream.Stream,
+    )

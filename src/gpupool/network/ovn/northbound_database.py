@@ -21,30 +21,39 @@ KEY: Final = "gpupool-key"
 #: By table, the columns with values that are ours (ovn-nb(5)).
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "Logical_Router": ("name",),
-    "Logical_Router_Port": ("name", "mac", "networks", "peer", "options"),
+    "Logical_Router_Port": ("name", "mac", "networks", "peer", "options", "ipv6_ra_configs"),
     "Logical_Switch": ("name",),
     "Logical_Switch_Port": ("name", "type", "addresses", "port_security", "options", "tag"),
     "DHCP_Options": ("cidr", "options"),
     "DNS": ("records",),
     "Logical_Router_Static_Route": ("ip_prefix", "nexthop"),
-    "Logical_Router_Policy": ("priority", "match", "action"),
+    "Logical_Router_Policy": ("priority", "match", "action", "nexthops"),
     "Gateway_Chassis": ("name", "chassis_name", "priority"),
+    "HA_Chassis_Group": ("name",),
+    "HA_Chassis": ("chassis_name",),
     "Port_Group": ("name",),
     "Load_Balancer": ("name", "protocol", "vips", "ip_port_mappings", "options"),
     "Load_Balancer_Health_Check": ("vip", "options"),
-    "ACL": ("direction", "priority", "match", "action"),
+    "ACL": ("direction", "priority", "match", "action", "log", "severity", "meter", "name"),
+    "Meter": ("name", "unit"),
+    "Meter_Band": ("action", "rate", "burst_size"),
     "QoS": ("direction", "priority", "match", "bandwidth"),
     "NAT": ("type", "external_ip", "logical_ip"),
 }
 #: By table, the columns that refer to other rows.
 _REFERENCES: Final[Mapping[str, tuple[str, ...]]] = {
     "Logical_Router": ("ports", "static_routes", "nat", "load_balancer", "policies"),
-    "Logical_Router_Port": ("gateway_chassis",),
+    "Logical_Router_Port": ("gateway_chassis", "ha_chassis_group"),
+    "HA_Chassis_Group": ("ha_chassis",),
     "Logical_Switch": ("ports", "dns_records", "load_balancer", "qos_rules"),
     "Load_Balancer": ("health_check",),
-    "Logical_Switch_Port": ("dhcpv4_options",),
+    "Logical_Switch_Port": ("dhcpv4_options", "dhcpv6_options"),
     "Port_Group": ("ports", "acls"),
+    "Meter": ("bands",),
 }
+#: By table, the columns that are written with a row and are others' from then on: watchdogs of
+#: gateways write priorities without the server.
+_INITIAL: Final[Mapping[str, tuple[str, ...]]] = {"HA_Chassis": ("priority",)}
 
 
 class NorthboundDatabase:
@@ -58,7 +67,12 @@ class NorthboundDatabase:
         self._owners: dict[Any, tuple[str, str]] = {}
         self._changed = set[str]()
         columns = {
-            table: (*_COLUMNS[table], *_REFERENCES.get(table, ()), "external_ids")
+            table: (
+                *_COLUMNS[table],
+                *_REFERENCES.get(table, ()),
+                *_INITIAL.get(table, ()),
+                "external_ids",
+            )
             for table in _COLUMNS
         }
         self._session = OvsdbSession(remote, "OVN_Northbound", columns, self._note_row)
@@ -112,7 +126,7 @@ class NorthboundDatabase:
     def _insert(self, transaction: Any, network: str, wanted: NorthboundRow) -> Any:
         row = transaction.insert(self._session.get_table(wanted.table))
         row.external_ids = {POOL: self._pool, NETWORK: network, KEY: wanted.key}
-        for column, value in wanted.columns.items():
+        for column, value in (*wanted.columns.items(), *wanted.initial.items()):
             setattr(row, column, _encode(value))
         return row
 

@@ -16,7 +16,10 @@ from gpupool.base.errors import NetworkingUnavailable
 
 #: Milliseconds between two attempts to reach a server: the library's own wait doubles up to 8 s,
 #: which is how long changes wait after the leader of a cluster was killed.
-_BACKOFF_MS: Final = (50, 250)
+_LEAST_BACKOFF_MS: Final = 50
+_MOST_BACKOFF_MS: Final = 250
+#: Milliseconds between two probes of a server of a cluster: another one answers meanwhile.
+_CLUSTER_PROBE_MS: Final = 2000
 
 
 class OvsdbSession:
@@ -32,7 +35,8 @@ class OvsdbSession:
         """Connect, and copy the tables.
 
         Args:
-            remote: as `unix:/run/gpupool/ovnnb.sock` or `ssl:10.0.0.1:6641`.
+            remote: as `unix:/run/gpupool/ovnnb.sock`, or the servers of a cluster with commas
+                between them: `ssl:10.0.0.1:6641,ssl:10.0.0.2:6641`. The leader is used.
             database: as `OVN_Northbound`.
             tables: by table, the columns to copy. What the server's schema lacks is left out.
             notify: called with the event (`create`, `update`, `delete`) and the row.
@@ -52,8 +56,13 @@ class OvsdbSession:
         self._library = library
         self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._idl = _make_copy(library, remote, helper, notify)
-        # The public interface has no setting for it (ovs 4.0.0).
-        self._idl._session.reconnect.set_backoff(*_BACKOFF_MS)
+        # The public interface has no setting for it (ovs 4.0.0), and `set_backoff` raises what is
+        # below 1000 to it.
+        reconnect = self._idl._session.reconnect
+        reconnect.min_backoff = _LEAST_BACKOFF_MS
+        reconnect.max_backoff = _MOST_BACKOFF_MS
+        if "," in remote:
+            reconnect.set_probe_interval(_CLUSTER_PROBE_MS)
         if not self._wait_until(lambda: self._idl.has_ever_connected(), 5.0):
             self.close()
             raise NetworkingUnavailable(f"the database at {remote} does not answer within 5 s")
@@ -209,6 +218,18 @@ def _make_copy(
 
 
 def _read_schema(library: OvsLibrary, remote: str, database: str) -> Any:
+    """Read the schema of a database from the first of its servers that answers."""
+    failure: NetworkingUnavailable | None = None
+    for server in remote.split(","):
+        try:
+            return _ask_schema(library, server, database)
+        except NetworkingUnavailable as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+def _ask_schema(library: OvsLibrary, remote: str, database: str) -> Any:
     """Read the schema of a database from its server (RFC 7047 section 4.1.2)."""
     error, stream = library.stream.Stream.open_block(library.stream.Stream.open(remote), 5000)
     if error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from typing import Literal
 
 Protocol = Literal["any", "tcp", "udp", "icmp"]
@@ -24,7 +24,7 @@ class SecurityRule:
     protocol: Protocol
     first_port: int | None = None
     last_port: int | None = None
-    prefix: IPv4Network | None = None
+    prefix: IPv4Network | IPv6Network | None = None
     group: str | None = None
 
 

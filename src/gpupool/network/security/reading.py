@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from ipaddress import IPv4Network
+from ipaddress import ip_network
 from typing import Any
 
 import sqlalchemy as sa
@@ -34,7 +34,7 @@ def read_groups(
     query = sa.select(security_groups).order_by(security_groups.c.id)
     rules: dict[int, list[SecurityRule]] = defaultdict(list)
     for row in _read_rules(connection, network_ids):
-        prefix = None if row.prefix is None else IPv4Network(row.prefix)
+        prefix = None if row.prefix is None else ip_network(row.prefix)
         rules[row.group_id].append(
             SecurityRule(
                 row.public_id, row.protocol, row.first_port, row.last_port, prefix, row.source_key

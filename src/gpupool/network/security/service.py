@@ -16,7 +16,9 @@ from gpupool.base.errors import NameTaken, StillInUse, TooManyNetworks, UnknownN
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
 from gpupool.network.addresses import parse_prefix
+from gpupool.network.ipv6 import addresses as ipv6
 from gpupool.network.lookup import FindNetwork
+from gpupool.network.quotas.check import refuse_above_quota
 from gpupool.network.security.membership import find_group
 from gpupool.network.security.reading import describe_groups
 from gpupool.network.security.tables import security_groups, security_rules
@@ -73,6 +75,7 @@ class SecurityGroupService:
                     hint=f"gpupool network group-list {network.name}",
                 )
             _check_count(len(names), MOST_GROUPS, f"network {network.name} has", "security groups")
+            refuse_above_quota(write.connection, network.tenant_id, "security_groups")
             write.insert(
                 security_groups,
                 public_id=new_id("g"),
@@ -174,7 +177,8 @@ def _find_source(connection: sa.Connection, network: Any, source: str | None) ->
     if source is None:
         return {"prefix": None, "source_id": None}
     if "/" in source:
-        return {"prefix": str(parse_prefix(source)), "source_id": None}
+        parse = ipv6.parse_prefix if ":" in source else parse_prefix
+        return {"prefix": str(parse(source)), "source_id": None}
     return {
         "prefix": None,
         "source_id": find_group(connection, network.id, network.name, source).id,

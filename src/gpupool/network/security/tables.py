@@ -27,7 +27,7 @@ security_rules = sa.Table(
     sa.Column("protocol", sa.String(8), nullable=False),
     sa.Column("first_port", sa.Integer, nullable=True, comment="null: every port"),
     sa.Column("last_port", sa.Integer, nullable=True),
-    sa.Column("prefix", sa.String(18), nullable=True, comment="of the source"),
+    sa.Column("prefix", sa.String(43), nullable=True, comment="of the source"),
     sa.Column(
         "source_id",
         sa.ForeignKey(security_groups.c.id),

@@ -1,8 +1,8 @@
-"""Checks that the northbound database has what is wanted. Speaks through `ovn` alone."""
+"""Checks that northbound databases have what is wanted. Speaks through `ovn` alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gpupool.network.model import Network
 from gpupool.network.northbound import compile_network
@@ -11,20 +11,25 @@ from gpupool.network.rows import plan_changes
 from gpupool.wire.network.promises import NetworkCheck
 
 
-def check_drift(remote: str, pool: str, wanted: Iterable[Network]) -> NetworkCheck:
-    """Compare every row of networks. Raises NetworkingUnavailable."""
-    database = NorthboundDatabase(remote, pool)
-    try:
-        rows = 0
-        different = list[str]()
-        for network in wanted:
-            compiled = compile_network(network)
-            rows += len(compiled)
-            changes = plan_changes(compiled, database.observe(network.key))
-            different += [row.key for row in (*changes.created, *changes.deleted)]
-            different += [update.key for update in changes.updated]
-    finally:
-        database.close()
+def check_drift(wanted: Mapping[str, Iterable[Network]], pool: str) -> NetworkCheck:
+    """Compare every row of networks. Raises NetworkingUnavailable.
+
+    Args:
+        wanted: networks by the database that has them.
+    """
+    rows = 0
+    different = list[str]()
+    for remote, networks in wanted.items():
+        database = NorthboundDatabase(remote, pool)
+        try:
+            for network in networks:
+                compiled = compile_network(network)
+                rows += len(compiled)
+                changes = plan_changes(compiled, database.observe(network.key))
+                different += [row.key for row in (*changes.created, *changes.deleted)]
+                different += [update.key for update in changes.updated]
+        finally:
+            database.close()
     reason = f"not as wanted: {', '.join(different[:5])}" if different else ""
     return NetworkCheck(
         name="drift",

@@ -15,9 +15,10 @@ from gpupool.network.engine_row import renew_work, require_ready
 from gpupool.network.lookup import FindNetwork
 from gpupool.network.model import Network
 from gpupool.network.reading import read_networks
-from gpupool.network.tables import networks
+from gpupool.network.tables import networks, subnets
 from gpupool.network.verification.drift import check_drift
 from gpupool.network.verification.tables import network_verifications
+from gpupool.network.zones.service import list_zones
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.tenants import find_tenant
@@ -43,7 +44,7 @@ class NetworkVerificationService:
         self,
         store: Store,
         find_network: FindNetwork,
-        read_northbound: Callable[[], str | None],
+        read_northbound: Callable[[int], str | None],
     ) -> None:
         self._store = store
         self._find_network = find_network
@@ -82,9 +83,12 @@ class NetworkVerificationService:
                 tenant_id=tenant_id,
                 network_id=None if network is None else network.id,
                 cidr=str(found[0].subnets[0].cidr) if found else _USUAL_CIDR,
+                cidr6=_choose_cidr6(write.connection, tenant_id, network),
                 ports=[new_id("n") for _ in range(3)],
                 state="running",
-                checks=[drift.model_dump()],
+                checks=[
+                    one.model_dump() for one in (drift, *_find_gaps(write.connection, network))
+                ],
                 created_ns=write.now_ns,
             )
             old = network_verifications.c.id <= row_id - _KEPT
@@ -136,20 +140,51 @@ class NetworkVerificationService:
         return find_tenant(connection, caller, body.tenant or caller.tenant).id, None
 
     def _check_drift(self, tenant_id: int | None, network: Any) -> NetworkCheck:
-        remote = self._read_northbound()
-        if remote is None:
-            return NetworkCheck(name="drift", kept=None, reason="the engine is not ready")
         deadline = time.monotonic() + 3.0
         while True:
             with self._store.read() as connection:
-                wanted = list(_read_networks(connection, tenant_id, network))
+                wanted = _read_by_zone(connection, tenant_id, network)
+            remotes = {zone: self._read_northbound(zone) for zone in wanted}
+            missing = [str(zone) for zone, remote in remotes.items() if remote is None]
+            if missing:
+                reason = f"the engine of zone {', '.join(missing)} is not ready"
+                return NetworkCheck(name="drift", kept=None, reason=reason)
+            places = {str(remotes[zone]): found for zone, found in wanted.items()}
             try:
-                found = check_drift(remote, self._store.pool_id, wanted)
+                found = check_drift(places, self._store.pool_id)
             except NetworkingUnavailable as error:
                 return NetworkCheck(name="drift", kept=None, reason=error.message[:400])
             # A change that was just made is written within milliseconds.
             if found.kept or time.monotonic() >= deadline:
                 return found
+
+
+def _find_gaps(connection: sa.Connection, network: Any) -> list[NetworkCheck]:
+    """Say which zones have no probes of a verification: its networks are in one zone alone."""
+    zones = list_zones(connection)
+    if network is not None or not zones:
+        return []
+    reason = (
+        f"the probes are in zone 0; within zone {', '.join(map(str, zones))}: "
+        "gpupool network verify NAME  of a network there"
+    )
+    return [NetworkCheck(name="isolation", kept=None, reason=reason)]
+
+
+def _choose_cidr6(connection: sa.Connection, tenant_id: int | None, network: Any) -> str | None:
+    """Choose an IPv6 prefix of what is verified; None: it has no IPv6."""
+    query = (
+        sa.select(subnets.c.cidr6)
+        .join(networks, networks.c.id == subnets.c.network_id)
+        .where(subnets.c.cidr6.is_not(None))
+        .order_by(subnets.c.id)
+    )
+    if network is not None:
+        query = query.where(networks.c.id == network.id)
+    elif tenant_id is not None:
+        query = query.where(networks.c.tenant_id == tenant_id)
+    found: str | None = connection.execute(query.limit(1)).scalar()
+    return found
 
 
 def _read_networks(
@@ -162,6 +197,18 @@ def _read_networks(
         query = query.where(networks.c.tenant_id == tenant_id)
     keys = list(connection.execute(query).scalars())
     return tuple(read_networks(connection, keys).values()) if keys else ()
+
+
+def _read_by_zone(
+    connection: sa.Connection, tenant_id: int | None, network: Any
+) -> dict[int, list[Network]]:
+    """Read the networks of a scope by zone; zone 0 is there also without one."""
+    query = sa.select(networks.c.public_id, networks.c.zone)
+    zones = {row.public_id: row.zone for row in connection.execute(query)}
+    found: dict[int, list[Network]] = {} if network is not None else {0: []}
+    for one in _read_networks(connection, tenant_id, network):
+        found.setdefault(zones[one.key], []).append(one)
+    return found
 
 
 def expire_verifications(write: WriteTransaction) -> None:

@@ -21,4 +21,5 @@ network_verifications = sa.Table(
     sa.Column("checks", sa.JSON, nullable=False),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("finished_ns", sa.BigInteger, nullable=True),
+    sa.Column("cidr6", sa.String(43), nullable=True, comment="null: they have no IPv6"),
 )

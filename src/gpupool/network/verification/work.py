@@ -11,6 +11,7 @@ from gpupool.network.limiting.tables import bandwidth_readings
 from gpupool.network.model import Network, Port
 from gpupool.network.reading import read_networks
 from gpupool.network.tables import networks
+from gpupool.network.verification.probed_balancers import list_probed_balancers
 from gpupool.network.verification.tables import network_verifications
 from gpupool.network.verification.twins import make_twins
 from gpupool.store.write_transaction import WriteTransaction
@@ -18,6 +19,7 @@ from gpupool.wire.network.promises import (
     LimitMeasurement,
     NetworkVerificationReport,
     NetworkVerificationWork,
+    ProbedGateway,
     ProbePort,
 )
 
@@ -44,7 +46,34 @@ def read_verification_work(connection: sa.Connection) -> NetworkVerificationWork
         outsider=outsider,
         jobs=jobs[:_MOST_JOBS],
         gateways=gateways,
+        balancers=[one for network in found for one in list_probed_balancers(network)],
+        limited_gateways=_list_limited_gateways(found),
+        zone=_find_zone(connection, row),
     )
+
+
+def _find_zone(connection: sa.Connection, row: Any) -> int:
+    """Find where the networks of a verification are: with what is verified, if it is one network."""
+    query = sa.select(networks.c.zone).where(networks.c.id == row.network_id)
+    return int(connection.execute(query).scalar() or 0)
+
+
+def _list_limited_gateways(found: Iterable[Network]) -> list[ProbedGateway]:
+    gateways = list[ProbedGateway]()
+    for network in found:
+        gateway = network.gateway
+        if gateway is not None and gateway.bandwidth:
+            gateways.append(
+                ProbedGateway(
+                    key=network.key,
+                    network=network.name,
+                    address=str(gateway.address),
+                    next_hop=str(gateway.next_hop),
+                    in_kbit=gateway.bandwidth.in_kbit,
+                    out_kbit=gateway.bandwidth.out_kbit,
+                )
+            )
+    return gateways
 
 
 def apply_verification(write: WriteTransaction, report: NetworkVerificationReport) -> None:
@@ -104,4 +133,6 @@ def _make_port(network: Network, port: Port, subnet: Any) -> ProbePort:
         domain=network.domain,
         in_kbit=port.bandwidth.in_kbit,
         out_kbit=port.bandwidth.out_kbit,
+        address6=str(port.address6) if port.address6 else None,
+        gateway6=str(subnet.gateway6) if port.address6 else None,
     )

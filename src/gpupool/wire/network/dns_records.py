@@ -13,7 +13,9 @@ class DnsRecordIn(WireModel):
     name: str = Field(
         min_length=1, max_length=253, description="host name without the network's domain"
     )
-    address: str = Field(max_length=60, description="IPv4 address, inside the network or outside")
+    address: str = Field(
+        max_length=60, description="IPv4 or IPv6 address, inside the network or outside"
+    )
 
 
 class DnsRecordOut(WireModel):

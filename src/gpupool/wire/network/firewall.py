@@ -20,7 +20,7 @@ class FirewallRuleIn(WireModel):
     direction: FirewallDirection = Field(
         "out", description="`out`: opened by jobs; `in`: through port forwards"
     )
-    prefix: str = Field(max_length=60, description="addresses outside, as 10.0.0.0/8 or 0.0.0.0/0")
+    prefix: str = Field(max_length=60, description="addresses outside, as 10.0.0.0/8 or ::/0")
     protocol: FirewallProtocol = "any"
     first_port: int | None = Field(
         None, ge=1, le=65535, description="of the server; of the machine where it is `in`"
@@ -70,3 +70,6 @@ class FirewallWork(WireModel):
     first_port: int | None = None
     last_port: int | None = None
     gateway: str | None = Field(None, description="address of a network's gateway; null: of all")
+    others: list[str] = Field(
+        default_factory=list, description="addresses on the uplink of the network's floating IPs"
+    )

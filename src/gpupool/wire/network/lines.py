@@ -8,22 +8,29 @@ from pydantic import Field
 
 from gpupool.wire.common import WireModel
 
-Prefix = Annotated[str, Field(max_length=18, examples=["172.20.0.0/16"])]
+Prefix = Annotated[str, Field(max_length=60, examples=["172.20.0.0/16"])]
 Asn = Annotated[int, Field(ge=1, le=4294967294)]
 LineState = Literal["off", "starting", "up", "down"]
+
+
+class LineTranslation(WireModel):
+    """A prefix that has other addresses on the other side of a line, as many."""
+
+    inside: Prefix = Field(description="as jobs of the network see it")
+    outside: Prefix = Field(description="as hosts of the company see it")
 
 
 class LineIn(WireModel):
     """A dedicated line between a network and a peer, a BGP router of the tenant's company."""
 
     vlan: int = Field(ge=1, le=4094, description="on the interface that an admin opened")
-    address: Annotated[str, Field(max_length=18)] = Field(
+    address: Annotated[str, Field(max_length=60)] = Field(
         description="of the network's router on the line, as 192.168.200.1/29"
     )
-    speaker: Annotated[str, Field(max_length=15)] | None = Field(
+    speaker: Annotated[str, Field(max_length=60)] | None = Field(
         None, description="second address of ours, of the BGP speaker; null: the next one"
     )
-    peer: Annotated[str, Field(max_length=15)] = Field(description="the peer's address")
+    peer: Annotated[str, Field(max_length=60)] = Field(description="the peer's address")
     asn: Asn
     peer_asn: Asn
     key: str | None = Field(
@@ -40,6 +47,16 @@ class LineIn(WireModel):
     )
     announced: list[Prefix] | None = Field(
         None, max_length=16, description="subnets that the peer learns; null: all of the network"
+    )
+    translations: list[LineTranslation] = Field(
+        default_factory=list,
+        max_length=16,
+        description="subnets that the company sees with other addresses, and learns as those",
+    )
+    peer_translations: list[LineTranslation] = Field(
+        default_factory=list,
+        max_length=16,
+        description="allowed prefixes that jobs see with other addresses",
     )
 
 
@@ -70,6 +87,8 @@ class LineOut(WireModel):
     learned: list[str] = Field(description="prefixes that lead to the peer now")
     refused: list[LineRefusal] = Field(description="the first ones of those that are refused")
     refused_count: int = 0
+    translations: list[LineTranslation] = Field(default_factory=list)
+    peer_translations: list[LineTranslation] = Field(default_factory=list)
     created_ns: int
 
 
@@ -90,6 +109,13 @@ class LineWork(WireModel):
     prefix_limit: int
     allowed: list[str]
     announced: list[str]
+    ours: list[LineTranslation] = Field(
+        default_factory=list,
+        description="all subnets of a line that translates; empty: packets pass by the speaker",
+    )
+    theirs: list[LineTranslation] = Field(
+        default_factory=list, description="all allowed prefixes of a line that translates"
+    )
 
 
 class LineReport(WireModel):

@@ -84,6 +84,18 @@ class ProxyMemberOut(WireModel):
     requests: int = Field(0, description="that it got since the agent's start")
 
 
+class ProxyMachineOut(WireModel):
+    """A machine with a proxy of a load balancer of HTTP."""
+
+    node: str
+    role: Literal["serving", "standby"] = Field(
+        description="serving: new connections go to it; standby: it takes over"
+    )
+    state: Literal["ready", "failed", "silent"]
+    reason: str = ""
+    sessions: int = Field(0, description="requests and connections that it serves now")
+
+
 class HttpBalancerOut(WireModel):
     """What a load balancer of HTTP has beside its address."""
 
@@ -98,6 +110,9 @@ class HttpBalancerOut(WireModel):
     drain_seconds: int
     certificate_end_ns: int | None = Field(None, description="until when its certificate holds")
     members: list[ProxyMemberOut] = Field(default_factory=list)
+    machines: list[ProxyMachineOut] = Field(
+        default_factory=list, description="one, or the pair of gateways"
+    )
 
 
 class LoadBalancerIn(WireModel):
@@ -123,6 +138,7 @@ class LoadBalancerPartOut(WireModel):
 
     dns_name: str
     address: str
+    address6: str | None = Field(None, description="null: its subnet has no IPv6")
 
 
 class LoadBalancerOut(WireModel):
@@ -138,6 +154,7 @@ class LoadBalancerOut(WireModel):
     members: list[LoadBalancerPartOut] = Field(description="jobs behind it that run now")
     http: HttpBalancerOut | None = Field(None, description="null: it passes connections on")
     created_ns: int
+    address6: str | None = Field(None, description="null: it answers over IPv4 alone")
 
 
 class ExposureIn(WireModel):

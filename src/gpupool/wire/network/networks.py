@@ -7,14 +7,14 @@ from typing import Literal
 from pydantic import Field
 
 from gpupool.wire.common import Name, WireModel
-from gpupool.wire.network.firewall import FirewallWork
-from gpupool.wire.network.lines import LineReport, LineWork
-from gpupool.wire.network.promises import (
-    LimitReading,
-    LimitWork,
-    NetworkVerificationReport,
-    NetworkVerificationWork,
+from gpupool.wire.network.databases import (
+    DatabaseServerOut,
 )
+from gpupool.wire.network.external import ExternalOvnIn, ExternalOvnOut
+from gpupool.wire.network.gateways import (
+    GatewayPairOut,
+)
+from gpupool.wire.network.zones import NetworkZoneOut
 
 EngineState = Literal["off", "starting", "ready", "failed", "stopping"]
 MachineState = Literal["starting", "ready", "failed", "stopping", "silent"]
@@ -30,6 +30,7 @@ class NetworkJoinIn(WireModel):
     address: str | None = Field(
         None, max_length=60, description="of the network, for one job alone; null: a free one"
     )
+    address6: str | None = Field(None, max_length=60, description="as `address`, of IPv6")
 
 
 class SubnetIn(WireModel):
@@ -37,6 +38,12 @@ class SubnetIn(WireModel):
 
     name: Name = "default"
     cidr: str = Field(max_length=60, description="IPv4 prefix of 16 to 28 bits: 10.0.0.0/24")
+    cidr6: str | None = Field(
+        None,
+        max_length=60,
+        description="IPv6 prefix of 64 bits in fd00::/8, or auto: one of the network's own; "
+        "null: no IPv6",
+    )
 
 
 class NetworkIn(WireModel):
@@ -46,6 +53,7 @@ class NetworkIn(WireModel):
     subnets: list[SubnetIn] = Field(min_length=1, max_length=16)
     mtu: int = Field(1442, ge=576, le=9000, description="largest packet inside it, in bytes")
     tenant: Name | None = Field(None, description="for another tenant (admins)")
+    zone: int | None = Field(None, ge=0, description="a zone that is used; null: any")
 
 
 class SubnetOut(WireModel):
@@ -55,6 +63,8 @@ class SubnetOut(WireModel):
     gateway: str
     used: int = Field(description="addresses that jobs have")
     free: int
+    cidr6: str | None = Field(None, description="null: no IPv6")
+    gateway6: str | None = Field(None, description="IPv6 address of the router")
 
 
 class NetworkPortOut(WireModel):
@@ -67,6 +77,7 @@ class NetworkPortOut(WireModel):
     subnet: str
     dns_name: str
     security_groups: list[str] = Field(default_factory=list, description="names")
+    address6: str | None = Field(None, description="null: its subnet has no IPv6")
 
 
 class GatewayOut(WireModel):
@@ -74,6 +85,7 @@ class GatewayOut(WireModel):
 
     state: Literal["starting", "ready"]
     address: str | None = Field(None, description="of its packets on the machine's uplink")
+    address6: str | None = Field(None, description="as `address`; null: it carries IPv4 alone")
 
 
 class NetworkOut(WireModel):
@@ -88,6 +100,7 @@ class NetworkOut(WireModel):
     )
     gateway: GatewayOut | None = Field(None, description="null: its jobs reach nothing outside")
     is_default: bool = Field(False, description="jobs of its tenant that name no network join it")
+    zone: int = Field(0, description="networks of one zone can be peered")
     created_ns: int
 
 
@@ -144,14 +157,25 @@ class NetworkEngineOut(WireModel):
     reason: str = ""
     node: str | None = Field(None, description="the node that runs its databases")
     machines: list[NetworkMachineOut] = Field(default_factory=list)
+    databases: list[DatabaseServerOut] = Field(
+        default_factory=list, description="servers of a cluster; empty: the centre has them alone"
+    )
     networks: int = 0
     jobs: int = Field(0, description="jobs in networks now")
     forward_ports: str = Field("", description="ports of its machine for tenants; empty: none")
+    gateway_ipv6: bool = Field(False, description="whether gateways carry IPv6 too")
     relay_socket: str = Field(
-        "", description="on its machine, where users reach ports of their jobs; empty: not known"
+        "", description="of an agent before 0.3: where users of its machine reach ports of jobs"
     )
+    floating_ips: str = Field("", description="prefix outside for floating IPs; empty: none")
     line_interface: str = Field("", description="its interface for dedicated lines; empty: none")
     line_vlans: str = Field("", description="VLANs on it for tenants, as 200-299; empty: none")
+    gateways: GatewayPairOut | None = Field(None, description="null: the centre has the gateways")
+    zone_size: int = Field(0, description="networks of a zone at most; 0: the engine is off")
+    zones: list[NetworkZoneOut] = Field(
+        default_factory=list, description="each with databases and a switch of its own"
+    )
+    ovn: ExternalOvnOut | None = Field(None, description="null: databases of the pool's own")
 
 
 class NetworkEngineIn(WireModel):
@@ -163,7 +187,17 @@ class NetworkEngineIn(WireModel):
         description="ports of the pool's machine that tenants may forward, as 30000-30099; "
         "empty: none",
     )
+    floating_ips: str | None = Field(
+        None,
+        max_length=43,
+        description="prefix outside for floating IPs of tenants, as 203.0.113.32/28; empty: none",
+    )
     node: Name | None = Field(None, description="the machine that becomes the centre")
+    databases: list[Name] | None = Field(
+        None,
+        max_length=16,
+        description="3 or 5 machines that have the databases as a cluster, or the centre alone",
+    )
     line_interface: str | None = Field(
         None,
         pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,14})?$",
@@ -175,6 +209,18 @@ class NetworkEngineIn(WireModel):
         pattern=r"^([0-9]{1,4}(-[0-9]{1,4})?)?$",
         description="VLANs of that interface that tenants may take, as 200-299; empty: none",
     )
+    zone_size: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="networks of a zone at most; for networks that come later",
+    )
+    ovn: ExternalOvnIn | None = Field(
+        None, description="join an OVN that is there; only where the engine does not run yet"
+    )
+    gateway_ipv6: bool | None = Field(
+        None, description="whether gateways of networks with IPv6 carry it too"
+    )
 
 
 class ForwardWork(WireModel):
@@ -183,6 +229,7 @@ class ForwardWork(WireModel):
     protocol: Literal["tcp", "udp"]
     port: int
     gateway: str
+    gateway6: str | None = Field(None, description="null: the gateway carries IPv4 alone")
 
 
 class EngineCertificate(WireModel):
@@ -208,6 +255,12 @@ class PortWork(WireModel):
     has_gateway: bool = Field(False, description="it reaches the machine's name servers")
     in_kbit: int | None = Field(None, description="bandwidth towards it; null: no limit")
     out_kbit: int | None = None
+    address6: str | None = Field(None, description="of a /64; null: no IPv6")
+    gateway6: str | None = None
+    zone: int = Field(0, description="whose switch it is plugged into")
+    has_outside6: bool = Field(
+        False, description="the network leads IPv6 out of unique local addresses"
+    )
 
 
 class ProxyServerWork(WireModel):
@@ -239,6 +292,7 @@ class ProxyWork(WireModel):
     check_path: str | None = None
     drain_seconds: int = 10
     routes: list[ProxyRouteWork] = Field(default_factory=list)
+    is_paired: bool = Field(False, description="another machine has a proxy of the same balancer")
 
 
 class ProxyServerReport(WireModel):
@@ -258,54 +312,4 @@ class ProxyReport(WireModel):
     state: Literal["ready", "failed"]
     reason: str = Field("", max_length=400)
     servers: list[ProxyServerReport] = Field(default_factory=list, max_length=4096)
-
-
-class NetworkEngineWork(WireModel):
-    """What an agent has to do about the engine on its machine."""
-
-    want: Literal["run", "stop"]
-    role: Literal["centre", "member"] = "centre"
-    chassis: str = Field("gpupool", description="how OVN knows the machine")
-    members: list[str] = Field(
-        default_factory=list, description="for the centre: how OVN knows the other machines"
-    )
-    southbound: str = Field("", description="for a member: where it connects")
-    certificate: EngineCertificate | None = Field(None, description="null: a pool of one machine")
-    mtu: int = Field(0, description="largest packet of a network of the pool")
-    uplink: bool = Field(False, description="some network has a gateway")
-    forwards: list[ForwardWork] = Field(default_factory=list)
-    firewall: list[FirewallWork] = Field(default_factory=list)
-    proxies: list[ProxyWork] = Field(default_factory=list)
-    line_interface: str = ""
-    lines: list[LineWork] = Field(default_factory=list)
-    limits: list[LimitWork] = Field(default_factory=list)
-    verification: NetworkVerificationWork | None = None
-
-
-class NetworkEngineReport(WireModel):
-    """What an agent says of the engine on its machine. `northbound` is where its database is."""
-
-    state: Literal["starting", "ready", "failed", "stopped"]
-    reason: str = Field("", max_length=400)
-    northbound: str = Field("", max_length=200)
-    uplink: str = Field("", max_length=18, description="its prefix, where one is set up")
-    tunnel: str = Field("", max_length=45, description="address of its tunnels")
-    mtu: int = Field(0, description="largest packet of a network that it carries; 0: any")
-    datapath: str = Field("", max_length=16)
-    version: str = Field("", max_length=40)
-    northbound_tls: str = Field("", max_length=200)
-    southbound: str = Field("", max_length=200)
-    lines: list[LineReport] = Field(default_factory=list)
-    proxies: list[ProxyReport] = Field(default_factory=list, max_length=4096)
-    relay_socket: str = Field("", max_length=200)
-    missing_proxy: str = Field(
-        "", max_length=80, description="the program that its machine lacks for load balancers"
-    )
-    limits: list[LimitReading] | None = Field(
-        None, max_length=100_000, description="every limit that it has; null: no news"
-    )
-    verification: NetworkVerificationReport | None = Field(
-        None, description="the last one that was done"
-    )
-    in_kbit: int | None = Field(None, description="bandwidth towards it; null: no limit")
-    out_kbit: int | None = None
+    is_serving: bool = Field(True, description="whether new connections go to it")

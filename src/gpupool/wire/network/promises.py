@@ -80,6 +80,7 @@ class LimitWork(WireModel):
     subject: Literal["port", "gateway"]
     in_kbit: int | None = None
     out_kbit: int | None = None
+    zone: int = Field(0, description="whose switch enforces it")
 
 
 class LimitReading(WireModel):
@@ -133,6 +134,39 @@ class ProbePort(WireModel):
     domain: str
     in_kbit: int | None = None
     out_kbit: int | None = None
+    address6: str | None = None
+    gateway6: str | None = None
+
+
+class ProbedBackend(WireModel):
+    """What answers behind a load balancer: a job, or the proxy of one of HTTP."""
+
+    key: str
+    address: str
+    port: int
+
+
+class ProbedBalancer(WireModel):
+    """A load balancer that an agent probes."""
+
+    network: str
+    name: str
+    protocol: Literal["tcp", "udp"]
+    address: str
+    port: int
+    is_checked: bool = Field(description="backends that accept no connection get none")
+    backends: list[ProbedBackend]
+
+
+class ProbedGateway(WireModel):
+    """A gateway with a limit, which an agent measures."""
+
+    key: str = Field(description="of its network")
+    network: str
+    address: str = Field(description="its own on the uplink")
+    next_hop: str = Field(description="the machine's on the uplink")
+    in_kbit: int | None = None
+    out_kbit: int | None = None
 
 
 class NetworkVerificationWork(WireModel):
@@ -148,6 +182,9 @@ class NetworkVerificationWork(WireModel):
     outsider: ProbePort
     jobs: list[ProbePort]
     gateways: dict[str, str] = Field(description="addresses on the uplink, by network")
+    balancers: list[ProbedBalancer] = Field(default_factory=list)
+    limited_gateways: list[ProbedGateway] = Field(default_factory=list)
+    zone: int = Field(0, description="of the networks that are made for it")
 
 
 class LimitMeasurement(WireModel):

@@ -76,11 +76,22 @@ def test_a_member_connects_to_its_centre_and_a_lone_machine_to_itself(tmp_path: 
 
 
 def test_each_database_is_created_from_its_own_schema(tmp_path: Path) -> None:
-    member = list_create_commands(locate_engine(tmp_path), is_centre=False)
+    member = list_create_commands(locate_engine(tmp_path), has_databases=False)
     assert [file.stem for file in member] == ["switch"]
-    commands = list_create_commands(locate_engine(tmp_path), is_centre=True)
+    commands = list_create_commands(locate_engine(tmp_path), has_databases=True)
     assert {file.stem: Path(command[-1]).stem for file, command in commands.items()} == {
         "switch": "vswitch",
         "northbound": "ovn-nb",
         "southbound": "ovn-sb",
     }
+
+
+def test_the_switch_alone_keeps_the_allocator_of_the_c_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faster = {"LD_PRELOAD": "/usr/lib/libjemalloc.so.2"}
+    monkeypatch.setattr("gpupool.agent.network.daemons.choose_allocator", lambda: faster)
+    files = locate_engine(tmp_path)
+    helpers = (*list_centre_databases(files), make_compiler(files), *list_workers(files))
+    preloaded = [one.name for one in helpers if faster.items() <= one.environment.items()]
+    assert preloaded == ["db-northbound", "db-southbound", "northd", "controller"]

@@ -33,6 +33,24 @@ RULES = [
         last_port=53,
     ),
     FirewallWork(action="deny", direction="out", prefix="0.0.0.0/0", protocol="any"),
+    FirewallWork(action="allow", direction="out", prefix="2001:db8::/32", protocol="icmp"),
+    FirewallWork(
+        action="deny",
+        direction="in",
+        prefix="::/0",
+        protocol="tcp",
+        first_port=80,
+        last_port=90,
+        gateway="fd67:7075:706f:c612::3",
+    ),
+    FirewallWork(
+        action="allow",
+        direction="in",
+        prefix="192.0.2.0/24",
+        protocol="any",
+        gateway="198.18.0.3",
+        others=["198.18.128.1", "198.18.128.4"],
+    ),
 ]
 
 
@@ -54,6 +72,18 @@ def test_rules_name_the_addresses_with_which_a_connection_began() -> None:
         (
             "ct original ip saddr 198.18.0.0/16 ct original ip daddr 0.0.0.0/0 "
             "reject with icmpx admin-prohibited"
+        ),
+        (
+            "ct original ip6 saddr fd67:7075:706f:c612::/64 ct original ip6 daddr 2001:db8::/32 "
+            "meta l4proto icmpv6 return"
+        ),
+        (
+            "ct original ip6 saddr ::/0 ct reply ip6 saddr fd67:7075:706f:c612::3 "
+            "meta l4proto tcp ct original proto-dst 80-90 reject with tcp reset"
+        ),
+        (
+            "ct original ip saddr 192.0.2.0/24 ct reply ip saddr "
+            "{ 198.18.0.3, 198.18.128.1, 198.18.128.4 } return"
         ),
     ]
 

@@ -61,18 +61,25 @@ def test_peers_route_to_each_other_over_their_link() -> None:
 
 def test_a_gateway_brings_the_default_route() -> None:
     (vpc,) = specs_of(compile_all(("vision", build_wide_network(), SPACES)), "Vpc")
-    assert vpc["staticRoutes"] == [
-        {"cidr": "0.0.0.0/0", "nextHopIP": "10.1.0.254", "policy": "policyDst"}
-    ]
+    assert vpc["staticRoutes"][0] == {
+        "cidr": "0.0.0.0/0",
+        "nextHopIP": "10.1.0.254",
+        "policy": "policyDst",
+        "routeTable": "",
+    }
 
 
 def test_a_limit_bursts_for_one_second_and_its_end_is_written() -> None:
     objects = compile_all(("vision", build_wide_network(), SPACES))
-    (limit,) = specs_of(objects, "QoSPolicy")
+    limit = next(one for one in specs_of(objects, "QoSPolicy") if one["bindingType"] == "EIP")
     assert {(one["rateMax"], one["burstMax"]) for one in limit["bandwidthLimitRules"]} == {
         ("100", "13")
     }
-    assert [one["qosPolicy"] for one in specs_of(objects, "IptablesEIP")] == ["gp-vision--out", ""]
+    assert [one["qosPolicy"] for one in specs_of(objects, "IptablesEIP")] == [
+        "gp-vision--out--rate",
+        "",
+        "",
+    ]
 
 
 def test_every_object_names_its_tenant_and_has_no_owner() -> None:
@@ -88,13 +95,15 @@ def test_parts_that_pods_are_made_of_fit_a_label() -> None:
     network = build_wide_network()
     network["subnets"][0]["name"] = "t" * 20
     network["gateway"]["subnet"] = "t" * 20
-    network["gateway"]["addresses"][0]["snat"] = ["t" * 20]
+    network["gateway"]["addresses"][0] |= {"name": "a" * 20, "snat": ["t" * 20]}
     objects = compile_all((name, network, SPACES))
     for one in objects:
         longest = 63 - len("vpc-nat-gw--0") - len("-0123456789")
         most = longest if one["kind"] == "VpcNatGateway" else 253
         assert len(one["metadata"]["name"]) <= most
     assert max(len(one["metadata"]["name"]) for one in objects if one["kind"] == "Subnet") <= 63
+    # Kube-OVN labels an address with its limit.
+    assert max(len(one["metadata"]["name"]) for one in objects if one["kind"] == "QoSPolicy") <= 63
 
 
 def test_the_same_wish_compiles_to_the_same_objects() -> None:

@@ -16,6 +16,7 @@ IN_FORCE: dict[str, dict[str, Any]] = {
     "VpcNatGateway": {"lanIp": "10.1.0.254"},
     "IptablesEIP": {"ready": True},
     "IptablesSnatRule": {"ready": True},
+    "IptablesFIPRule": {"ready": True},
     "IptablesDnatRule": {"ready": True},
     "SwitchLBRule": {"service": "a/slr-x"},
 }

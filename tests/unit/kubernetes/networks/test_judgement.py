@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpupool.kubernetes.networks.judgement import NetworkVerdict, NetworkWish, judge_networks
-from gpupool.kubernetes.resources.tenant_network import LINKS
+from gpupool.kubernetes.resources.network_parts.values import LINKS, LINKS6
 from tests.support.kube_ovn_networks import build_network, build_wide_network, wish_of
 
 
@@ -137,3 +137,41 @@ def test_a_fault_of_one_tenant_leaves_the_others() -> None:
     assert verdicts["a--b"].refusal is not None
     assert verdicts["speech"].refusal is None
     assert verdicts["speech"].missing == ("a--b: it has not agreed; add speech to its peers",)
+
+
+def with_ipv6(name: str, cidr: str, cidr6: str, peer: str) -> NetworkWish:
+    network = build_network(cidr, peer)
+    network["subnets"][0]["cidr6"] = cidr6
+    return wish_of(name, network, name)
+
+
+def test_peers_with_ipv6_have_a_link_and_routes_of_both_families() -> None:
+    verdicts = judge(
+        with_ipv6("one", "10.1.0.0/24", "fd00:1::/64", "two"),
+        with_ipv6("two", "10.2.0.0/24", "fd00:2::/64", "one"),
+    )
+    (mine,) = verdicts["one"].peerings
+    (theirs,) = verdicts["two"].peerings
+    assert mine.link6 is not None
+    assert mine.link6 == theirs.link6
+    assert mine.link6.subnet_of(LINKS6)
+    assert [str(one) for one in mine.prefixes] == ["10.2.0.0/24", "fd00:2::/64"]
+
+
+def test_a_peer_without_ipv6_is_reached_by_ipv4_alone() -> None:
+    verdicts = judge(
+        with_ipv6("one", "10.1.0.0/24", "fd00:1::/64", "two"),
+        wish_of("two", build_network("10.2.0.0/24", "one"), "two"),
+    )
+    (theirs,) = verdicts["two"].peerings
+    assert theirs.link6 is None
+    assert [str(one) for one in theirs.prefixes] == ["10.1.0.0/24"]
+
+
+def test_peers_that_overlap_in_ipv6_alone_are_not_joined() -> None:
+    verdicts = judge(
+        with_ipv6("one", "10.1.0.0/24", "fd00:1::/64", "two"),
+        with_ipv6("two", "10.2.0.0/24", "fd00:1::/64", "one"),
+    )
+    words = "overlapping subnets: one fd00:1::/64 and two fd00:1::/64"
+    assert verdicts["one"].missing == (f"two: {words}",)

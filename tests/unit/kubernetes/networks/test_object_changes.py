@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpupool.kubernetes.networks.kube_ovn import KINDS, Json, key_of
+from gpupool.kubernetes.networks.kube_ovn import KINDS, OWNER, Json, key_of
 from gpupool.kubernetes.networks.object_changes import (
     ObjectChanges,
     contains,
@@ -163,3 +163,15 @@ def test_absent_and_empty_are_the_same() -> None:
     assert contains({"a": [], "b": False, "c": ""}, {})
     assert not contains({"a": ["x"]}, {})
     assert not contains({"b": True}, {"b": False})
+
+
+def test_a_dual_subnet_waits_for_the_ipv6_prefix_of_a_dropped_one() -> None:
+    spec = {"vpc": "gp-a", "cidrBlock": "10.1.0.0/24,fd00:1::/64"}
+    wanted = {"kind": "Subnet", "metadata": {"name": "new", "labels": {OWNER: "a"}}, "spec": spec}
+    old = {
+        "kind": "Subnet",
+        "metadata": {"name": "old", "labels": {OWNER: "a"}, "uid": "1"},
+        "spec": {"vpc": "gp-a", "cidrBlock": "10.9.0.0/24,fd00:1::/64"},
+    }
+    assert not plan_changes({"a": [wanted]}, {("Subnet", "old"): old}, ()).applied
+    assert plan_changes({"a": [wanted]}, {}, ()).applied == (wanted,)

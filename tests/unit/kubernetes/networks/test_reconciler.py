@@ -7,6 +7,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from gpupool.base.errors import ApiServerRejection
 from gpupool.kubernetes.manifests import address_policy, install
 from gpupool.kubernetes.networks.kube_ovn import KIND_BY_NAME, KINDS, Json
@@ -21,11 +23,15 @@ KUBE_OVN = "kube-system"
 
 
 class ClusterMemory(MemoryApi):
-    """With Kube-OVN's definitions and the policy. It refuses objects whose name is in `refused`."""
+    """With Kube-OVN's definitions and the policy.
+
+    It refuses objects whose name is in `refused`, and the deletion of those in `conflicts`.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.refused: set[str] = set()
+        self.conflicts: set[str] = set()
         self.reads = 0
         for kind in KINDS:
             self.put(kind.definition_path, build_definition(kind.name))
@@ -39,6 +45,8 @@ class ClusterMemory(MemoryApi):
             self.reads += 1
         if name in self.refused:
             raise ApiServerRejection(f"{name} is invalid", status=422, reason="Invalid")
+        if method == "DELETE" and name in self.conflicts:
+            raise ApiServerRejection(f"{name} has another uid", status=409, reason="Conflict")
         if method == "PATCH":
             self.writes.append((0.0, method, path))
             return self.put(path, copy.deepcopy(body))
@@ -158,6 +166,25 @@ def test_a_network_that_a_tenant_drops_is_deleted_and_not_mentioned() -> None:
         await asyncio.sleep(PENDING_SECONDS / 2)
         assert rig.networks.build_conditions("vision") == []
         await asyncio.sleep(2 * PENDING_SECONDS)
+        left = [path for path in rig.api.objects if path.startswith(KIND_BY_NAME["Vpc"].path)]
+        assert left == []
+
+    run(work)
+
+
+def test_a_deletion_in_conflict_is_logged_and_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(rig: Rig) -> None:
+        rig.note("vision", build_network(), "a")
+        rig.networks.note_tenants()
+        await asyncio.sleep(PENDING_SECONDS / 2)
+        rig.api.conflicts.add("gp-vision--main")
+        rig.note("vision", None, "a")
+        rig.networks.note_tenants()
+        await asyncio.sleep(PENDING_SECONDS / 2)
+        assert "gp-vision--main is not deleted" in caplog.text
+        assert "has another uid" in caplog.text
+        rig.api.conflicts.clear()
+        await asyncio.sleep(4 * PENDING_SECONDS)
         left = [path for path in rig.api.objects if path.startswith(KIND_BY_NAME["Vpc"].path)]
         assert left == []
 

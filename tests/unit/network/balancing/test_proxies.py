@@ -16,6 +16,7 @@ from gpupool.base.errors import (
 )
 from gpupool.network.balancing import proxies
 from gpupool.wire.fleet import ReportsIn
+from gpupool.wire.network.engine import NetworkEngineReport
 from gpupool.wire.network.load_balancers import (
     CertificateIn,
     DrainIn,
@@ -24,12 +25,7 @@ from gpupool.wire.network.load_balancers import (
     LoadBalancerIn,
     LoadBalancerOut,
 )
-from gpupool.wire.network.networks import (
-    NetworkEngineReport,
-    ProxyReport,
-    ProxyServerReport,
-    ProxyWork,
-)
+from gpupool.wire.network.networks import ProxyReport, ProxyServerReport, ProxyWork
 from tests.unit.network.conftest import NetworkHouse
 
 ROUTE = HttpRouteIn(host="API.example.com", path="/v1", backends=["api"], target_port=9000)

@@ -40,6 +40,26 @@ def find_rules(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip().startswith("use_backend")]
 
 
+def find_listeners(settings: ProxySettings) -> list[str]:
+    text = compile_proxy(settings, PLACES)
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("bind")]
+
+
+def test_a_proxy_listens_on_ipv6_where_it_has_an_address() -> None:
+    secure = replace(PLAIN, https_port=443)
+    assert [line.split()[1] for line in find_listeners(secure)] == ["0.0.0.0:80", "0.0.0.0:443"]
+    listeners = find_listeners(replace(secure, has_ipv6=True))
+    assert [line.split()[1] for line in listeners] == [
+        "0.0.0.0:80",
+        ":::80",
+        "0.0.0.0:443",
+        ":::443",
+    ]
+    # The kernel gives IPv4 to the other listener, and both have the certificate.
+    assert all("v6only" in line for line in listeners if ":::" in line)
+    assert all("alpn h2" in line for line in listeners if ":443" in line)
+
+
 def test_the_most_exact_host_and_the_longest_path_come_first() -> None:
     routes = (
         DEFAULT,

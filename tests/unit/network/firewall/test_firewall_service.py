@@ -91,6 +91,8 @@ def test_what_is_refused_changes_nothing(
 ) -> None:
     for body, error, words in (
         (DENY.model_copy(update={"prefix": "10.0.0.1/8"}), BadAddress, "10.0.0.1/8"),
+        (DENY.model_copy(update={"prefix": "2001:db8::1/32"}), BadAddress, "2001:db8::1/32"),
+        (DENY.model_copy(update={"prefix": "2001:db8::"}), BadAddress, "no prefix length"),
         (DENY.model_copy(update={"network": "none"}), UnknownNetwork, "no network 'none'"),
     ):
         with pytest.raises(error, match=words):

@@ -16,7 +16,7 @@ from gpupool.network.limiting import service as limiting_service
 from gpupool.network.limiting.service import BandwidthLimitService, make_target
 from gpupool.tenancy.tenants import insert_tenant
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.network.networks import NetworkEngineReport
+from gpupool.wire.network.engine import NetworkEngineReport
 from gpupool.wire.network.promises import BandwidthIn, BandwidthLimitIn, LimitReading, LimitWork
 from tests.unit.network.conftest import NetworkHouse
 

@@ -21,8 +21,9 @@ from gpupool.network.lines.service import LineService
 from gpupool.network.reading import read_networks
 from gpupool.store.tables import events
 from gpupool.wire.fleet import ReportsIn
+from gpupool.wire.network.engine import NetworkEngineReport
 from gpupool.wire.network.lines import LineOut, LineRefusal, LineReport, LineWork
-from gpupool.wire.network.networks import NetworkEngineIn, NetworkEngineReport, SubnetIn
+from gpupool.wire.network.networks import NetworkEngineIn, SubnetIn
 from tests.support.dedicated_lines import make_body
 from tests.unit.network.conftest import NetworkHouse
 
@@ -217,3 +218,64 @@ def test_a_deleted_line_is_gone_for_its_agent_and_its_late_report_changes_nothin
     report(house, made, learned=["172.20.0.0/16"])
     with pytest.raises(UnknownNetwork):
         lines.delete_line(house.admin, "lab", made.id)
+
+
+OURS = {"inside": "10.0.0.0/24", "outside": "100.64.7.0/24"}
+THEIRS = {"inside": "100.64.8.0/24", "outside": "10.0.0.0/24"}
+
+
+def test_a_company_with_the_same_addresses_is_reached_by_translation(
+    house: NetworkHouse, lines: LineService
+) -> None:
+    with pytest.raises(OverlappingSubnets, match=r"10\.0\.0\.0/24 of network lab"):
+        create(house, allowed=["10.0.0.0/24"])
+    translated = {"translations": [OURS], "peer_translations": [THEIRS]}
+    line = create(house, allowed=["10.0.0.0/24"], **translated)
+    assert line.announced == ["100.64.7.0/24"]
+    assert [one.model_dump() for one in line.translations] == [OURS]
+    assert [one.model_dump() for one in line.peer_translations] == [THEIRS]
+    (work,) = list_work(house)
+    assert work.announced == ["100.64.7.0/24"]
+    assert [one.model_dump() for one in work.ours] == [OURS]
+    assert [one.model_dump() for one in work.theirs] == [THEIRS]
+    report(house, line, learned=["10.0.0.0/25"])
+    shown = lines.get_line(house.admin, "lab", line.id)
+    assert shown.learned == ["10.0.0.0/25"]
+    # A later subnet is on the line as it is, and clashes with what either side sees.
+    add = house.allocations.networks.create_subnet
+    add(house.admin, "lab", SubnetIn(name="more", cidr="10.0.1.0/24"))
+    assert list_work(house)[0].announced == ["100.64.7.0/24", "10.0.1.0/24"]
+    assert list_work(house)[0].ours[1].outside == "10.0.1.0/24"
+    # Nor may it be what the company has itself.
+    lines.delete_line(house.admin, "lab", line.id)
+    wide = {"inside": "100.65.0.0/16", "outside": "10.0.0.0/16"}
+    with pytest.raises(OverlappingSubnets, match=r"would see 10\.0\.1\.0/24 as 10\.0\.1\.0/24"):
+        create(house, allowed=["10.0.0.0/16"], translations=[OURS], peer_translations=[wide])
+    house.allocations.networks.delete_subnet(house.admin, "lab", "more")
+    line = create(house, allowed=["10.0.0.0/16"], translations=[OURS], peer_translations=[wide])
+    with pytest.raises(OverlappingSubnets, match=r"has 10\.0\.0\.0/16 itself"):
+        add(house.admin, "lab", SubnetIn(name="clash", cidr="10.0.1.0/24"))
+    for cidr in ("100.64.7.0/24", "100.65.8.0/25"):
+        with pytest.raises(OverlappingSubnets, match="a dedicated line"):
+            add(house.admin, "lab", SubnetIn(name="clash", cidr=cidr))
+    lines.delete_line(house.admin, "lab", line.id)
+    assert list_work(house) == []
+    create(house, vlan=201, allowed=["10.0.0.0/24"], **translated)
+    house.allocations.networks.delete_network(house.admin, "lab")
+
+
+def test_a_translation_names_a_subnet_and_addresses_of_no_one(
+    house: NetworkHouse, lines: LineService
+) -> None:
+    foreign = {"inside": "10.0.9.0/24", "outside": "100.64.7.0/24"}
+    with pytest.raises(BadAddress, match=r"10\.0\.9\.0/24 is not of the subnets of lab: 10\.0\.0"):
+        create(house, translations=[foreign])
+    own = {"inside": "10.0.0.0/24", "outside": "10.0.0.0/24"}
+    with pytest.raises(OverlappingSubnets, match=r"10\.0\.0\.0/24 of network lab"):
+        create(house, translations=[own])
+    with pytest.raises(OverlappingSubnets, match=r"would see 10\.0\.0\.0/24 as 10\.0\.0\.0/24"):
+        create(house, allowed=["10.0.0.0/24"], peer_translations=[THEIRS])
+    special = {"inside": "10.0.0.0/24", "outside": "169.254.7.0/24"}
+    with pytest.raises(BadAddress, match=r"169\.254\.7\.0/24 cannot be used on a line"):
+        create(house, translations=[special])
+    assert list_work(house) == []

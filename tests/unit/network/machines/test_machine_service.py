@@ -9,12 +9,8 @@ import pytest
 from gpupool.base.errors import BadQuantity, NetworkingUnavailable
 from gpupool.network.machines import service as machines
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.network.networks import (
-    NetworkEngineIn,
-    NetworkEngineReport,
-    NetworkEngineWork,
-    NetworkIn,
-)
+from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.networks import NetworkEngineIn, NetworkIn
 from tests.unit.network.conftest import NetworkHouse
 
 pytest.importorskip("cryptography")

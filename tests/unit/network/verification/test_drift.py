@@ -28,7 +28,7 @@ def server() -> Iterator[DatabaseServer]:
 
 
 def test_what_is_as_wanted_has_no_drift(server: DatabaseServer) -> None:
-    check = check_drift(server.remote, "pool", [NETWORK])
+    check = check_drift({server.remote: [NETWORK]}, "pool")
     rows = len(compile_network(NETWORK))
     assert (check.kept, check.measured) == (True, f"{rows} rows compared, 0 different")
 
@@ -37,8 +37,8 @@ def test_changed_and_missing_rows_are_named(server: DatabaseServer) -> None:
     port = NETWORK.ports[0].key
     server.command("lsp-set-port-security", f"gpupool-{port}")
     server.command("dhcp-options-del", server.command("dhcp-options-list"))
-    check = check_drift(server.remote, "pool", [NETWORK])
+    check = check_drift({server.remote: [NETWORK]}, "pool")
     assert check.kept is False
     assert f"port/{port}" in check.reason
     assert f"dhcp/{NETWORK.subnets[0].key}" in check.reason
-    assert check_drift(server.remote, "pool", [make_network(2, 1)]).kept is False
+    assert check_drift({server.remote: [make_network(2, 1)]}, "pool").kept is False

@@ -11,7 +11,7 @@ from gpupool.network.verification.service import NetworkVerificationService
 from gpupool.network.verification.twins import read_twins
 from gpupool.tenancy.tenants import insert_tenant
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.network.networks import NetworkEngineReport
+from gpupool.wire.network.engine import NetworkEngineReport
 from gpupool.wire.network.promises import (
     BandwidthLimitIn,
     LimitMeasurement,

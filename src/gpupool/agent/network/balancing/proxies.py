@@ -27,8 +27,10 @@ from gpupool.agent.network.balancing.proxy_control import (
     ServerCounts,
 )
 from gpupool.agent.network.balancing.proxy_drains import ProxyDrains
+from gpupool.agent.network.balancing.proxy_mover import read_serving
 from gpupool.agent.network.daemons import EngineFiles
 from gpupool.agent.network.job_networks import JobNetworks
+from gpupool.agent.network.respawn import make_respawning
 from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
@@ -61,6 +63,7 @@ class Proxies:
     """The proxies of one machine. Belongs to the engine's thread."""
 
     def __init__(self, files: EngineFiles, helpers: HelperProcesses, networks: JobNetworks) -> None:
+        self._run = files.run
         self._drains = ProxyDrains(files)
         self._helpers = helpers
         self._networks = networks
@@ -92,7 +95,13 @@ class Proxies:
 
     def read_reports(self, wanted: Iterable[ProxyWork]) -> list[ProxyReport]:
         """Read how the proxies and the jobs behind them are."""
-        return [self._read_report(work.port.id) for work in wanted]
+        serving = read_serving(self._run)
+        reports = list[ProxyReport]()
+        for work in wanted:
+            is_serving = not work.is_paired or work.port.id in serving
+            report = self._read_report(work.port.id)
+            reports.append(report.model_copy(update={"is_serving": is_serving}))
+        return reports
 
     def _try_one(self, work: ProxyWork) -> None:
         key = work.port.id
@@ -121,24 +130,37 @@ class Proxies:
         if work.certificate is not None:
             _write_secret(places.certificate, work.certificate)
         self._drains.write_backends(key, list_server_backends(settings), work.drain_seconds)
+        with self._drains.change(key):
+            self._put_in_force(work, settings, places)
+
+    def _put_in_force(self, work: ProxyWork, settings: ProxySettings, places: ProxyPlaces) -> None:
+        """Start the proxy, or let it read its configuration again where that has changed."""
+        key = work.port.id
+        directory = self._drains.locate(key)
         text = compile_proxy(settings, places, self._drains.list_draining(key))
         configuration = directory / "haproxy.cfg"
         # A new certificate is a change too, although the text is the same.
         change = hashlib.sha256(f"{text}\0{work.certificate or ''}".encode()).hexdigest()
+        if not self._networks.has_all_addresses(work.port):
+            # Its namespace is made again, which a process of an earlier one would never see.
+            self._helpers.release(key)
         namespace = self._networks.attach(work.port).namespace
         if not configuration.exists() or configuration.read_text() != text:
             _check_configuration(directory / "next.cfg", text)
             write_durably(configuration, text.encode(), mode=0o600)
         control = ProxyControl(directory / "master.sock")
-        was_running = _is_running(control)
-        self._helpers.start(key, (_make_helper(key, directory, str(namespace)),))
+        helper = _make_helper(key, directory, str(namespace))
+        # One that is just being restarted may have read what was there before.
+        has_started = self._helpers.is_running(helper.name)
+        self._helpers.start(key, (helper,))
+        _wait_until_running(control)
         applied = directory / "applied"
-        if was_running and (not applied.exists() or applied.read_text() != change):
+        if has_started and (not applied.exists() or applied.read_text() != change):
             servers = _list_draining_servers(settings)
             control.stop_new_requests(servers, control.list_workers())
             self._count_requests(key, control)
             control.reload()
-        _wait_until_running(control)
+            _wait_until_running(control)
         applied.write_text(change)
 
     def _remove(self, key: str) -> None:
@@ -222,6 +244,7 @@ def make_settings(work: ProxyWork) -> ProxySettings:
         is_sticky=work.is_sticky,
         check_path=work.check_path,
         routes=tuple(routes),
+        has_ipv6=work.port.address6 is not None,
     )
 
 
@@ -234,14 +257,17 @@ def find_uid(work: ProxyWork) -> int:
 def _make_helper(key: str, directory: Path, namespace: str) -> HelperProcess:
     return HelperProcess(
         f"proxy-{key}",
-        (
-            PROGRAM,
-            "-W",
-            "-db",
-            "-S",
-            f"{directory / 'master.sock'},mode,600",
-            "-f",
-            str(directory / "haproxy.cfg"),
+        # Restarted at once, also without an agent: the configuration is that of the last change.
+        make_respawning(
+            (
+                PROGRAM,
+                "-W",
+                "-db",
+                "-S",
+                f"{directory / 'master.sock'},mode,600",
+                "-f",
+                str(directory / "haproxy.cfg"),
+            )
         ),
         {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
         network_namespace=namespace,

@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from gpupool.agent.network.balancing.proxy_control import ProxyControl, ProxyUnavailable
+from gpupool.agent.network.balancing.proxy_mover import PROXIES
 from gpupool.agent.network.daemons import EngineFiles
 
 #: The ids of proxies begin with it, those of jobs' ports do not.
 _PREFIX: Final = "h-"
+#: File that is there while a proxy gets another configuration.
+_CHANGING: Final = "changing"
 
 
 class ProxyDrains:
     """The directories of the proxies of one machine. Thread-safe."""
 
     def __init__(self, files: EngineFiles) -> None:
-        self._root = files.run / "proxies"
+        self._root = files.run / PROXIES
 
     def locate(self, proxy: str) -> Path:
         """Return the directory of a proxy."""
@@ -46,6 +51,16 @@ class ProxyDrains:
         for port in self.list_draining(proxy) - set(backends):
             (directory / "draining" / port).unlink(missing_ok=True)
 
+    @contextmanager
+    def change(self, proxy: str) -> Iterator[None]:
+        """Mark a proxy as one whose next worker may not know a drain that begins meanwhile."""
+        mark = self.locate(proxy) / _CHANGING
+        mark.touch()
+        try:
+            yield
+        finally:
+            mark.unlink(missing_ok=True)
+
     def list_draining(self, proxy: str) -> frozenset[str]:
         """List the ports of jobs that end, of those behind a proxy."""
         directory = self.locate(proxy) / "draining"
@@ -61,7 +76,10 @@ class ProxyDrains:
         return max(found, default=0)
 
     def drain(self, port: str) -> int:
-        """Give a job no new requests, and return how many it serves still. Idempotent."""
+        """Give a job no new requests, and return how many it serves still. Idempotent.
+
+        It counts one more for each proxy that is about to get another configuration.
+        """
         count = 0
         for proxy, backends, _ in self._list_users(port):
             directory = self.locate(proxy)
@@ -69,6 +87,9 @@ class ProxyDrains:
             try:
                 (directory / "draining").mkdir(mode=0o700, exist_ok=True)
                 (directory / "draining" / port).touch()
+                if (directory / _CHANGING).exists():
+                    # The next worker may have been configured before, and would send it requests.
+                    count += 1
                 workers = control.list_workers()
                 # Each time: a worker may have started in between, without it.
                 control.stop_new_requests({port: backends}, workers)

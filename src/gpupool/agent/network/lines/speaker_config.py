@@ -164,6 +164,7 @@ def _list_filters(line: LineWork) -> list[str]:
         "exit",
         "route-map OUT permit 10",
         " match as-path OWN",
-        f" set ip next-hop {line.router}",
+        # A speaker that translates is itself what the packets go through.
+        f" set ip next-hop {line.speaker if line.ours else line.router}",
         "exit",
     ]

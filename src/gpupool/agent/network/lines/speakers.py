@@ -15,6 +15,7 @@ from typing import Final
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.network.daemons import LINE_BRIDGE, EngineFiles, find_datapath
 from gpupool.agent.network.lines.line_interface import LineInterface, read_statistics
+from gpupool.agent.network.lines.line_translation import LineTranslations
 from gpupool.agent.network.lines.speaker_config import (
     ACCOUNT,
     PACKAGE,
@@ -23,12 +24,12 @@ from gpupool.agent.network.lines.speaker_config import (
     list_announced,
     list_announcement_commands,
     list_daemons,
-    list_speaker_helpers,
     locate_speaker,
     locate_speakers,
     name_user,
 )
 from gpupool.agent.network.lines.speaker_console import SpeakerConsole
+from gpupool.agent.network.lines.speaker_daemons import SpeakerDaemons
 from gpupool.agent.network.lines.speaker_session import (
     SpeakerView,
     count_wrong_keys,
@@ -40,8 +41,9 @@ from gpupool.agent.supervisor.client import SupervisorError
 from gpupool.base.durable import write_durably
 from gpupool.base.errors import NetworkingUnavailable
 from gpupool.network.northbound import name_port
+from gpupool.wire.network.engine import NetworkEngineWork
 from gpupool.wire.network.lines import LineReport, LineWork
-from gpupool.wire.network.networks import NetworkEngineWork, PortWork
+from gpupool.wire.network.networks import PortWork
 
 #: Seconds in which the engine has to have the port of a speaker in force; it is tried again.
 _PORT_SECONDS: Final = 3.0
@@ -59,10 +61,12 @@ class LineSpeakers:
         self._interface = LineInterface(files, root)
         self._namespaces = JobNamespaces(files, (_LINES,))
         self._helpers = helpers
+        self._daemons = SpeakerDaemons(files, helpers)
         #: By line, what it learned last and how many packets with a wrong key came before.
         self._learned: dict[str, list[str]] = {}
         self._wrong_keys: dict[str, int] = {}
         self._plugged = set[str]()
+        self._translations = LineTranslations()
 
     def prepare(self, ports: SwitchPorts, work: NetworkEngineWork) -> str:
         """Take the interface that is open for lines, or give it back. Idempotent.
@@ -109,7 +113,8 @@ class LineSpeakers:
     def _start(self, ports: SwitchPorts, line: LineWork) -> None:
         namespace = self._namespaces.create(_make_port(line)).namespace
         self._write_configuration(line)
-        self._helpers.start(name_user(line.id), list_speaker_helpers(self._files, line, namespace))
+        self._daemons.start(line, namespace)
+        self._translations.set_up(namespace, line)
         if line.id not in self._plugged:
             ports.add(name_interface(line.id), name_port(line.id), _PORT_SECONDS)
             self._plugged.add(line.id)
@@ -175,6 +180,7 @@ class LineSpeakers:
             ports.remove(name_interface(line))
             shutil.rmtree(locate_speaker(self._files, line), ignore_errors=True)
             self._namespaces.remove(line)
+            self._translations.forget(line)
             self._learned.pop(line, None)
             self._wrong_keys.pop(line, None)
 

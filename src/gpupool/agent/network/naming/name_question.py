@@ -27,8 +27,9 @@ _IS_CUT: Final = 0x0200
 _RESULT: Final = 0x000F
 _WANTS_RECURSION: Final = 0x0100
 _LONGEST_MESSAGE: Final = 65535
-#: Seconds until a question is asked again: the first, and at most.
-_FIRST_WAIT: Final = 0.01
+#: Seconds until a question is asked again: the first, and at most. Each is half as long again as
+#: the last, for the resolver learns a name while the switch learns the port: some milliseconds later.
+_FIRST_WAIT: Final = 0.004
 _LONGEST_WAIT: Final = 0.2
 
 
@@ -78,7 +79,7 @@ def await_address(asking: socket.socket, name: str, address: IPv4Address, second
         if answer is not None and _is_known(answer, address):
             return True
         time.sleep(max(0.0, begin + wait - time.monotonic()))
-        wait = min(2 * wait, _LONGEST_WAIT)
+        wait = min(1.5 * wait, _LONGEST_WAIT)
     return False
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.mechanisms.contract import HelperProcess
+from gpupool.network.ipv6 import addresses as ipv6
 from gpupool.network.model import TOP_DOMAIN
 from gpupool.network.resolver_rows import RESOLVER_ADDRESS, ResolverConfig
 
@@ -76,9 +77,10 @@ def choose_account(number: int, uid_map: str) -> int:
 
 
 def make_resolver(
-    network: str, files: ResolverFiles, account: int, namespace: Path, mtu: int
+    network: str, files: ResolverFiles, account: int, namespace: Path, config: ResolverConfig
 ) -> HelperProcess:
     """Make the description of a resolver's process."""
+    mine = (RESOLVER_ADDRESS, ipv6.RESOLVER_ADDRESS) if config.has_ipv6 else (RESOLVER_ADDRESS,)
     return HelperProcess(
         network,
         (
@@ -93,12 +95,12 @@ def make_resolver(
             "--no-resolv",
             f"--addn-hosts={files.names}",
             f"--servers-file={files.servers}",
-            f"--listen-address={RESOLVER_ADDRESS}",
+            *(f"--listen-address={address}" for address in mine),
             "--bind-interfaces",
             f"--local=/{TOP_DOMAIN}/",
             "--domain-needed",
             "--bogus-priv",
-            f"--edns-packet-max={min(_UDP_BYTES, mtu - _HEADERS)}",
+            f"--edns-packet-max={min(_UDP_BYTES, config.mtu - _HEADERS)}",
             f"--dns-forward-max={_WAITING}",
         ),
         {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},

@@ -20,6 +20,7 @@ from gpupool.agent.network.namespaces import (
     enter_namespace,
     name_interface,
 )
+from gpupool.agent.network.naming.outside_routes import route_outside
 from gpupool.agent.network.naming.resolver_files import (
     ResolverFiles,
     choose_account,
@@ -31,6 +32,7 @@ from gpupool.agent.network.switch_ports import SwitchPorts
 from gpupool.agent.network.uplink import read_name_servers
 from gpupool.agent.supervisor.client import JobState, SupervisorError, inspect_job
 from gpupool.network.balancing.model import RESOLVER_ADDRESSES
+from gpupool.network.ipv6 import addresses as ipv6
 from gpupool.network.resolver_rows import (
     RESOLVER_ADDRESS,
     ROUTER_ADDRESS,
@@ -63,6 +65,8 @@ class ResolverProcesses:
         self._namespaces = JobNamespaces(files, (NETWORK_KIND,))
         #: The ports that this object has plugged in, by network.
         self._plugged: dict[str, str] = {}
+        #: The networks whose resolvers are known to have their IPv6 address.
+        self._with_ipv6 = set[str]()
 
     def list_networks(self) -> list[str]:
         """List the networks that have a resolver, or what is left of one."""
@@ -81,19 +85,24 @@ class ResolverProcesses:
         """
         files = self._locate(network)
         account = choose_account(config.number, Path("/proc/self/uid_map").read_text())
+        work = _make_port(network, config)
+        if self.is_running(network) and self._lacks_ipv6(network, work):
+            # Its network has IPv6 from now on: one more address, and a process that listens there.
+            self.end(network, ports)
         is_changed = _write_files(files, config, account)
+        if config.has_ipv6:
+            route_outside(self._namespaces.locate(network), wanted=config.has_outside6)
         if self.is_running(network):
             if is_changed:
                 self._reload(network)
             self._plug(network, config, ports)
             return
-        work = _make_port(network, config)
         attached = self._namespaces.create(work)
         with enter_namespace(attached.namespace):
             # Of this namespace alone: its process needs no right of root to listen.
             Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("0")
         self._plug(network, config, ports)
-        helper = make_resolver(network, files, account, attached.namespace, config.mtu)
+        helper = make_resolver(network, files, account, attached.namespace, config)
         self._helpers.start(network, [helper])
         _await_listening(network, attached.namespace)
 
@@ -108,6 +117,7 @@ class ResolverProcesses:
         """
         self._helpers.release(network)
         self._plugged.pop(network, None)
+        self._with_ipv6.discard(network)
         if ports is not None:
             ports.remove(name_interface(network))
         self._namespaces.remove(network)
@@ -118,6 +128,14 @@ class ResolverProcesses:
         for network in self.list_networks():
             self.end(network, None)
         shutil.rmtree(self._files.names, ignore_errors=True)
+
+    def _lacks_ipv6(self, network: str, work: PortWork) -> bool:
+        if work.address6 is None or network in self._with_ipv6:
+            return False
+        if not self._namespaces.is_complete(work):
+            return True
+        self._with_ipv6.add(network)
+        return False
 
     def _plug(self, network: str, config: ResolverConfig, ports: SwitchPorts) -> None:
         if self._plugged.get(network) != config.port:
@@ -158,6 +176,9 @@ def _make_port(network: str, config: ResolverConfig) -> PortWork:
         mtu=config.mtu,
         domain=config.domain,
         dns_name="",
+        address6=str(ipv6.RESOLVER_ADDRESS) if config.has_ipv6 else None,
+        gateway6=str(ipv6.ROUTER_ADDRESS) if config.has_ipv6 else None,
+        has_outside6=config.has_outside6,
     )
 
 
@@ -167,7 +188,8 @@ def _write_files(files: ResolverFiles, config: ResolverConfig, account: int) -> 
     files.directory.mkdir(mode=0o750, exist_ok=True)
     os.chown(files.directory, 0, account)
     names = _replace(files.names, format_names(config), account)
-    servers = _replace(files.servers, format_servers(config, read_name_servers()), account)
+    asked = read_name_servers(has_ipv6=config.has_gateway6)
+    servers = _replace(files.servers, format_servers(config, asked), account)
     return names or servers
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from gpupool.agent.network.daemons import EngineFiles
+from gpupool.agent.network.naming.outside_routes import OutsideRoutes
 from gpupool.agent.network.naming.resolver_processes import NETWORK_KIND, ResolverProcesses
 from gpupool.agent.network.switch_ports import SwitchPorts, open_ports
 from gpupool.agent.supervisor.client import SupervisorError
@@ -48,10 +49,12 @@ class LocalNetwork:
     Attributes:
         config: what its resolver answers; None while it has no port for one.
         has_job: whether a job of it is here.
+        ports: names in OVN of the ports of jobs and proxies that are here.
     """
 
     config: ResolverConfig | None = None
     has_job: bool = False
+    ports: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -91,6 +94,7 @@ class NetworkResolvers:
         self.place = place
         self._files = files
         self._processes = ResolverProcesses(files, root, owner_uid)
+        self._outside = OutsideRoutes(files)
         self._services: dict[str, _Service] = {}
         self._has_news = True
         self._networks: dict[str, LocalNetwork] = {}
@@ -152,6 +156,7 @@ class NetworkResolvers:
             self._networks = read_local_networks(
                 session.get_rows("Port_Binding"), self.place.chassis
             )
+        self._outside.follow(list_outside(self._networks.values()))
         now = time.monotonic()
         for key, network in self._networks.items():
             if network.has_job:
@@ -206,8 +211,19 @@ def read_local_networks(
                 row.logical_port, row.options
             )
         elif row.type == "" and _is_local(row, machine):
-            found.setdefault(key, LocalNetwork()).has_job = True
+            network = found.setdefault(key, LocalNetwork())
+            network.has_job = True
+            network.ports.add(row.logical_port)
     return found
+
+
+def list_outside(networks: Iterable[LocalNetwork]) -> Iterator[tuple[str, bool]]:
+    """List the ports here of networks with IPv6, and whether the network leads it outside."""
+    for network in networks:
+        config = network.config
+        if config is not None and config.has_ipv6:
+            for port in sorted(network.ports):
+                yield port, config.has_outside6
 
 
 def _is_local(row: Any, machine: str) -> bool:

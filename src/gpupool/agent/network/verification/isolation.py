@@ -9,15 +9,18 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Address
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Final
 
 from gpupool.agent.network.namespaces import enter_namespace
 from gpupool.agent.network.verification.probe_frames import (
     FORGED,
+    FORGED6,
     HONEST,
-    KINDS,
+    HONEST6,
+    LINK_LOCAL,
     FrameEnd,
     build_frames,
     find_kind,
@@ -54,19 +57,22 @@ def check_isolation(
         for port in receivers:
             sockets[port.key] = stack.enter_context(_open(namespaces[port.key]))
         outgoing = stack.enter_context(_open(namespaces[sender.key]))
+        sent = Counter[str]()
         for port in receivers:
             for frames in _list_frames(sender, port, control, token):
-                for kind in KINDS:
+                for kind, frame in frames.items():
                     for _ in range(_TIMES):
-                        outgoing.send(frames[kind])
+                        outgoing.send(frame)
+                    sent[kind] += _TIMES if port is not control else 0
         found = _count(sockets, token)
     inside = found[control.key]
     outside = Counter[str]()
     for port in outsiders:
         outside += found[port.key]
-    sent = _TIMES * 2 * len(outsiders)
-    checks = [_judge_isolation(kind, inside, outside, sent) for kind in KINDS]
-    return [*checks, *(_judge_forgery(kind, inside) for kind in FORGED)]
+    # Without IPv6 of its own a network has none of its link either.
+    forged = (*FORGED, *FORGED6) if sender.address6 else (*FORGED, LINK_LOCAL)
+    checks = [_judge_isolation(kind, inside, outside, count) for kind, count in sent.items()]
+    return [*checks, *(_judge_forgery(kind, inside) for kind in forged)]
 
 
 def _list_frames(
@@ -74,14 +80,20 @@ def _list_frames(
 ) -> list[Mapping[str, bytes]]:
     """Frames to the target's own MAC address, and to every one."""
     source = _make_end(sender)
-    stranger = FrameEnd(parse_mac(control.mac), IPv4Address(control.gateway))
+    router6 = _parse_address6(control.gateway6)
+    stranger = FrameEnd(parse_mac(control.mac), IPv4Address(control.gateway), router6)
     target = _make_end(port)
-    everyone = FrameEnd(b"\xff" * 6, target.address)
+    everyone = replace(target, mac=b"\xff" * 6)
     return [build_frames(source, one, stranger, token) for one in (target, everyone)]
 
 
 def _make_end(port: ProbePort) -> FrameEnd:
-    return FrameEnd(parse_mac(port.mac), IPv4Address(port.address))
+    address6 = _parse_address6(port.address6)
+    return FrameEnd(parse_mac(port.mac), IPv4Address(port.address), address6)
+
+
+def _parse_address6(text: str | None) -> IPv6Address | None:
+    return None if text is None else IPv6Address(text)
 
 
 def _open(namespace: Path) -> socket.socket:
@@ -113,8 +125,9 @@ def _count(sockets: Mapping[str, socket.socket], token: bytes) -> dict[str, Coun
 def _judge_isolation(
     kind: str, inside: Counter[str], outside: Counter[str], sent: int
 ) -> NetworkCheck:
-    # IPv6 and forged frames pass nowhere; that packets pass at all is shown by the others.
-    passed = inside[kind] if kind in HONEST else sum(inside[one] for one in HONEST)
+    # Forged frames pass nowhere; that packets pass at all is shown by the others.
+    is_honest = kind in HONEST or kind in HONEST6
+    passed = inside[kind] if is_honest else sum(inside[one] for one in HONEST)
     measured = f"{outside[kind]} of {sent} frames in other networks, {inside[kind]} in its own"
     name = f"isolation/{kind}"
     if outside[kind]:

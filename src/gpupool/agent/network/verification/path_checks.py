@@ -9,13 +9,14 @@ import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Final, Literal
 
 from gpupool.agent.network.namespaces import enter_namespace
 from gpupool.agent.network.verification.probe_frames import build_echo
 from gpupool.agent.network.verification.traffic import TrafficEnd, TrafficPlan, measure_path
+from gpupool.network.ipv6 import addresses as ipv6
 from gpupool.network.resolver_rows import RESOLVER_ADDRESS
 from gpupool.wire.network.promises import LimitMeasurement, NetworkCheck, ProbePort
 
@@ -26,6 +27,9 @@ _LEAST_MILLI: Final = 900
 _MOST_MILLI: Final = 1050
 _ANSWER_SECONDS: Final = 2.0
 _TRIES: Final = 2
+#: Types of DNS for IPv4 addresses (RFC 1035 section 3.2.2) and IPv6 ones (RFC 3596 section 2.1).
+_TYPE_A: Final = 1
+_TYPE_AAAA: Final = 28
 
 
 @dataclass(frozen=True)
@@ -84,23 +88,27 @@ def _measure(
     source, target = ends if path.direction == "in" else reversed(ends)
     plan = TrafficPlan("udp", path.limit_kbit * 13 // 10, seconds=1.5, start_seconds=1.0)
     rate = measure_path(source, target, plan)
-    measured = f"{rate.received_kbit} of {path.limit_kbit} kbit/s"
-    return judge_limit(name, path, rate.received_kbit, measured)
+    return judge_limit(name, path.port.key, path.direction, path.limit_kbit, rate.received_kbit)
 
 
 def judge_limit(
-    name: str, path: LimitedPath, received_kbit: int, measured: str
+    name: str, key: str, direction: Literal["in", "out"], limit_kbit: int, received_kbit: int
 ) -> tuple[NetworkCheck, LimitMeasurement | None]:
-    """Judge a measurement: too much breaks a limit, too little proves none."""
-    if received_kbit * 1000 > path.limit_kbit * _MOST_MILLI:
+    """Judge a measurement: too much breaks a limit, too little proves none.
+
+    Args:
+        key: of a port, or of a network for its gateway.
+    """
+    measured = f"{received_kbit} of {limit_kbit} kbit/s"
+    if received_kbit * 1000 > limit_kbit * _MOST_MILLI:
         return NetworkCheck(name=name, kept=False, measured=measured), None
-    if received_kbit * 1000 < path.limit_kbit * _LEAST_MILLI:
+    if received_kbit * 1000 < limit_kbit * _LEAST_MILLI:
         reason = "less arrived than the limit: security groups, other traffic or a busy machine"
         return NetworkCheck(name=name, kept=None, measured=measured, reason=reason), None
     found = LimitMeasurement(
-        key=path.port.key,
-        direction=path.direction,
-        limit_kbit=path.limit_kbit,
+        key=key,
+        direction=direction,
+        limit_kbit=limit_kbit,
         measured_kbit=received_kbit,
     )
     return NetworkCheck(name=name, kept=True, measured=measured), found
@@ -113,9 +121,13 @@ def _make_end(port: ProbePort, namespaces: Mapping[str, Path]) -> TrafficEnd:
 def check_names(jobs: Sequence[ProbePort], namespaces: Mapping[str, Path]) -> list[NetworkCheck]:
     """Ask the name server of each network for one of its jobs, from there."""
     first = dict[str, ProbePort]()
+    first6 = dict[str, ProbePort]()
     for port in jobs:
         first.setdefault(port.network, port)
-    return [_check_name(port, namespaces[port.key]) for port in first.values()]
+        if port.address6 is not None:
+            first6.setdefault(port.network, port)
+    checks = [_check_name(port, namespaces[port.key]) for port in first.values()]
+    return checks + [_check_name6(port, namespaces[port.key]) for port in first6.values()]
 
 
 def _check_name(port: ProbePort, namespace: Path) -> NetworkCheck:
@@ -132,11 +144,26 @@ def _check_name(port: ProbePort, namespace: Path) -> NetworkCheck:
     return NetworkCheck(name=found, kept=kept, measured=f"{name} is {address}"[:200])
 
 
-def build_question(name: str) -> bytes:
-    """Build a question for the IPv4 address of a name (RFC 1035 section 4.1)."""
+def _check_name6(port: ProbePort, namespace: Path) -> NetworkCheck:
+    """Ask for the IPv6 address of a job, over IPv6."""
+    name = f"{port.name}.{port.domain}"
+    with enter_namespace(namespace), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as line:
+        line.settimeout(_ANSWER_SECONDS)
+        question = build_question(name, _TYPE_AAAA)
+        answer = _ask(line, question, (str(ipv6.RESOLVER_ADDRESS), 53))
+    found = f"dns6/{port.network}"[:120]
+    if answer is None:
+        return NetworkCheck(name=found, kept=False, measured=f"no answer for {name}"[:200])
+    address = str(IPv6Address(answer[-16:]))
+    kept = address == port.address6
+    return NetworkCheck(name=found, kept=kept, measured=f"{name} is {address}"[:200])
+
+
+def build_question(name: str, kind: int = _TYPE_A) -> bytes:
+    """Build a question for an address of a name (RFC 1035 section 4.1)."""
     labels = b"".join(bytes([len(one)]) + one.encode() for one in name.split("."))
     head = os.urandom(2) + struct.pack("!HHHHH", 0x0100, 1, 0, 0, 0)
-    return head + labels + b"\0" + struct.pack("!HH", 1, 1)
+    return head + labels + b"\0" + struct.pack("!HH", kind, 1)
 
 
 def _ask(line: socket.socket, question: bytes, server: tuple[str, int]) -> bytes | None:

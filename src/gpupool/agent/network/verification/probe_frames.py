@@ -8,18 +8,24 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 #: What a neighbour in the same network has to receive: without it nothing proves isolation.
 HONEST: Final = ("udp", "tcp", "icmp", "arp")
-#: What no neighbour may receive: a source that is not the sender's, and IPv6, which no network has.
-FORGED: Final = ("forged-source", "forged-mac", "forged-arp", "ipv6")
-KINDS: Final = (*HONEST, *FORGED)
+#: What no neighbour may receive: a source that is not the sender's.
+FORGED: Final = ("forged-source", "forged-mac", "forged-arp")
+#: IPv6 of the link alone: a neighbour receives it where its network has IPv6, and there alone.
+LINK_LOCAL: Final = "ipv6"
+#: The same between ports that have IPv6 addresses.
+HONEST6: Final = ("udp6", "icmp6")
+FORGED6: Final = ("forged-source6", "forged-nd")
+KINDS: Final = (*HONEST, *FORGED, LINK_LOCAL, *HONEST6, *FORGED6)
 
 _IPV4: Final = 0x0800
 _ARP: Final = 0x0806
 _IPV6: Final = 0x86DD
+_UDP: Final = 17
 #: Discard (RFC 863), where no program serves.
 _PORT: Final = 9
 
@@ -30,6 +36,7 @@ class FrameEnd:
 
     mac: bytes
     address: IPv4Address
+    address6: IPv6Address | None = None
 
 
 def parse_mac(text: str) -> bytes:
@@ -53,7 +60,7 @@ def find_kind(frame: bytes, token: bytes) -> str | None:
 def build_frames(
     source: FrameEnd, target: FrameEnd, stranger: FrameEnd, token: bytes
 ) -> Mapping[str, bytes]:
-    """Build one frame of each kind.
+    """Build one frame of each kind; those of IPv6 where all of the ends have such addresses.
 
     Args:
         stranger: whose addresses the forged frames carry.
@@ -72,7 +79,17 @@ def build_frames(
     claim = FrameEnd(source.mac, stranger.address)
     packet = _arp(claim, target, make_mark(token, "forged-arp"))
     frames["forged-arp"] = _wrap(source, target, _ARP, packet)
-    frames["ipv6"] = _wrap(source, target, _IPV6, _ipv6(source, target, make_mark(token, "ipv6")))
+    links = (_link_local(source.mac), _link_local(target.mac))
+    frames[LINK_LOCAL] = _wrap(source, target, _IPV6, _udp6(*links, make_mark(token, LINK_LOCAL)))
+    if source.address6 and target.address6 and stranger.address6:
+        ends = (source.address6.packed, target.address6.packed)
+        frames["udp6"] = _wrap(source, target, _IPV6, _udp6(*ends, make_mark(token, "udp6")))
+        echo = struct.pack("!BBHHH", 128, 0, 0, 1, 1) + make_mark(token, "icmp6")
+        frames["icmp6"] = _wrap(source, target, _IPV6, _icmp6(*ends, echo))
+        forged = _udp6(stranger.address6.packed, ends[1], make_mark(token, "forged-source6"))
+        frames["forged-source6"] = _wrap(source, target, _IPV6, forged)
+        claim6 = _advertise(source.mac, stranger.address6, make_mark(token, "forged-nd"))
+        frames["forged-nd"] = _wrap(source, target, _IPV6, _icmp6(*ends, claim6))
     return frames
 
 
@@ -121,10 +138,32 @@ def _arp(source: FrameEnd, target: FrameEnd, mark: bytes) -> bytes:
     return head + ends + mark
 
 
-def _ipv6(source: FrameEnd, target: FrameEnd, mark: bytes) -> bytes:
+def _ipv6(source: bytes, target: bytes, protocol: int, payload: bytes) -> bytes:
+    """Add the header of IPv6, and the checksum, which is at 6 in UDP and at 2 in ICMPv6."""
+    pseudo = source + target + struct.pack("!II", len(payload), protocol)
+    total = struct.pack("!H", _sum(pseudo + payload))
+    place = 6 if protocol == _UDP else 2
+    # Neighbour discovery counts with the largest hop limit alone (RFC 4861 section 7.1.2).
+    head = struct.pack("!IHBB", 6 << 28, len(payload), protocol, 255)
+    return head + source + target + payload[:place] + total + payload[place + 2 :]
+
+
+def _udp6(source: bytes, target: bytes, mark: bytes) -> bytes:
     datagram = struct.pack("!HHHH", _PORT, _PORT, 8 + len(mark), 0) + mark
-    head = struct.pack("!IHBB", 6 << 28, len(datagram), 17, 64)
-    return head + _link_local(source.mac) + _link_local(target.mac) + datagram
+    return _ipv6(source, target, _UDP, datagram)
+
+
+def _icmp6(source: bytes, target: bytes, message: bytes) -> bytes:
+    return _ipv6(source, target, 58, message)
+
+
+def _advertise(mac: bytes, address: IPv6Address, mark: bytes) -> bytes:
+    """Advertise that a MAC address has an address (RFC 4861 section 4.4)."""
+    head = struct.pack("!BBHI", 136, 0, 0, 0x60000000) + address.packed
+    # Options have a type, and a length in units of 8 bytes; 253 is for experiments (RFC 4727).
+    units = (2 + len(mark) + 7) // 8
+    option = bytes([253, units]) + mark.ljust(8 * units - 2, b"\0")
+    return head + bytes([2, 1]) + mac + option
 
 
 def _link_local(mac: bytes) -> bytes:

@@ -56,10 +56,12 @@ class TrafficRate:
 
     Attributes:
         sent_kbit: what the sender handed to its kernel.
+        received_bytes: all that arrived, also during the start.
     """
 
     received_kbit: int
     sent_kbit: int
+    received_bytes: int
 
 
 class _Counter:
@@ -70,11 +72,14 @@ class _Counter:
         self.end = self._begin + plan.seconds
         self._seconds = plan.seconds
         self._bytes = 0
+        #: Also those before the window.
+        self.all_bytes = 0
 
     def is_over(self) -> bool:
         return time.monotonic() >= self.end
 
     def add(self, count: int) -> None:
+        self.all_bytes += count
         if self._begin <= time.monotonic() < self.end:
             self._bytes += count
 
@@ -100,10 +105,13 @@ def measure_path(source: TrafficEnd, target: TrafficEnd, plan: TrafficPlan) -> T
         if kind == socket.SOCK_STREAM:
             receiver, _ = receiver.accept()
             stack.enter_context(receiver)
-        return _run(sender, receiver, plan)
+        return measure_sockets(sender, receiver, plan)
 
 
-def _run(sender: socket.socket, receiver: socket.socket, plan: TrafficPlan) -> TrafficRate:
+def measure_sockets(
+    sender: socket.socket, receiver: socket.socket, plan: TrafficPlan
+) -> TrafficRate:
+    """Measure what passes between two connected sockets."""
     received = _Counter(plan)
     sent = _Counter(plan)
     receiver.settimeout(_LOOK_SECONDS)
@@ -112,7 +120,7 @@ def _run(sender: socket.socket, receiver: socket.socket, plan: TrafficPlan) -> T
     thread.start()
     _send(sender, sent, plan)
     thread.join()
-    return TrafficRate(received.find_rate(), sent.find_rate())
+    return TrafficRate(received.find_rate(), sent.find_rate(), received.all_bytes)
 
 
 def _receive(receiver: socket.socket, counter: _Counter) -> None:

@@ -35,6 +35,15 @@ def test_a_drain_outlives_a_new_configuration_and_ends_with_the_job(drains: Prox
     assert drains.list_draining("h-2") == frozenset()
 
 
+def test_a_drain_waits_for_a_configuration_that_may_not_know_of_it(drains: ProxyDrains) -> None:
+    with drains.change("h-2"):
+        assert (drains.drain("n-1"), drains.drain("n-2")) == (1, 1)
+    assert drains.drain("n-2") == 0
+    with pytest.raises(ValueError, match="refused"), drains.change("h-2"):
+        raise ValueError("refused")
+    assert drains.drain("n-2") == 0
+
+
 def test_proxies_are_listed_and_removed(drains: ProxyDrains) -> None:
     assert drains.list_proxies() == ["h-1", "h-2"]
     drains.remove("h-1")

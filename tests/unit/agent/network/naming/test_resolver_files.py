@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from gpupool.agent.network.naming.resolver_files import (
@@ -17,6 +17,7 @@ from gpupool.network.resolver_rows import ResolverConfig
 
 ONE = IPv4Address("10.0.0.2")
 TWO = IPv4Address("10.0.0.3")
+LISTENS = "--listen-address=100.126.255.250"
 CONFIG = ResolverConfig(
     "port",
     5,
@@ -53,7 +54,18 @@ def test_each_network_has_an_account_of_its_own_where_the_machine_has_them() -> 
 
 def test_large_answers_fit_a_packet_of_the_network(tmp_path: Path) -> None:
     for mtu, size in ((1442, 1232), (9000, 1232), (576, 548)):
-        made = make_resolver("v-1", ResolverFiles(tmp_path), 70000, Path("/run/netns/x"), mtu)
+        made = make_resolver(
+            "v-1", ResolverFiles(tmp_path), 70000, Path("/run/netns/x"), replace(CONFIG, mtu=mtu)
+        )
         assert f"--edns-packet-max={size}" in made.arguments
         assert (made.uid, made.gid) == (70000, 70000)
         assert "--conf-file=/dev/null" in made.arguments
+        assert [one for one in made.arguments if "listen" in one] == [LISTENS]
+
+
+def test_a_resolver_of_a_network_with_ipv6_listens_on_both_addresses(tmp_path: Path) -> None:
+    config = replace(CONFIG, has_ipv6=True, addresses={"web": (ONE, IPv6Address("fd12::2"))})
+    made = make_resolver("v-1", ResolverFiles(tmp_path), 70000, Path("/run/netns/x"), config)
+    listening = [one for one in made.arguments if "listen" in one]
+    assert listening == [LISTENS, "--listen-address=fd67:7075:706f:ffff::2"]
+    assert format_names(config).splitlines()[1] == "fd12::2 web.lab.gpupool.internal web"

@@ -5,7 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from gpupool.agent.network.naming.resolvers import LocalNetwork, is_over, read_local_networks
+from gpupool.agent.network.naming.resolvers import (
+    LocalNetwork,
+    is_over,
+    list_outside,
+    read_local_networks,
+)
 from gpupool.network.ovn.northbound_database import NETWORK
 
 OPTIONS = {
@@ -48,6 +53,16 @@ def test_a_job_of_another_machine_or_network_and_a_router_need_none_here() -> No
     )
     assert not found["v-1"].has_job
     assert found["v-2"].config is None
+
+
+def test_ports_here_of_networks_with_ipv6_follow_the_gateway() -> None:
+    plain = (make_row("localport"), make_row("", chassis="gpupool"))
+    assert list(list_outside(read(*plain).values())) == []
+    resolver = make_row("localport")
+    for more, wanted in (({}, False), ({"gpupool-outside6": "true"}, True)):
+        resolver.options = {**OPTIONS, "gpupool-ipv6": "true", **more}
+        rows = (resolver, make_row("", chassis="gpupool"), make_row("", chassis="other"))
+        assert list(list_outside(read(*rows).values())) == [("port", wanted)]
 
 
 def test_a_resolver_outlives_the_last_job_for_a_minute_and_its_network_for_seconds() -> None:

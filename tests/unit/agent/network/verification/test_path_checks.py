@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gpupool.agent.network.verification.path_checks import (
-    LimitedPath,
     build_question,
     judge_limit,
     list_limited_paths,
@@ -48,8 +47,8 @@ def test_a_limit_is_measured_with_a_job_that_is_no_narrower() -> None:
 def test_too_much_breaks_a_limit_and_too_little_shows_nothing(
     received: int, kept: bool | None
 ) -> None:
-    path = LimitedPath(make_port("one"), "in", 20_000, make_port("two"))
-    check, found = judge_limit("limit", path, received, f"{received}")
+    check, found = judge_limit("limit", "n-one", "in", 20_000, received)
+    assert check.measured == f"{received} of 20000 kbit/s"
     assert check.kept is kept
     assert (found is not None) == (kept is True)
     assert (check.reason != "") == (kept is None)
@@ -58,3 +57,5 @@ def test_too_much_breaks_a_limit_and_too_little_shows_nothing(
 def test_a_question_is_about_the_address_of_a_name() -> None:
     question = build_question("a.bc")
     assert question[2:] == b"\x01\0\0\x01\0\0\0\0\0\0" + b"\x01a\x02bc\0" + b"\0\x01\0\x01"
+    # RFC 3596 section 2.1.
+    assert build_question("a.bc", 28)[-4:] == b"\0\x1c\0\x01"

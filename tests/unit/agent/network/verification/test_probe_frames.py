@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
-from ipaddress import IPv4Address
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
 
 from gpupool.agent.network.verification.probe_frames import (
     FORGED,
+    FORGED6,
+    HONEST6,
     KINDS,
     FrameEnd,
     build_frames,
@@ -14,9 +17,9 @@ from gpupool.agent.network.verification.probe_frames import (
 )
 
 TOKEN = b"0123456789ab"
-SOURCE = FrameEnd(bytes.fromhex("0a0000000001"), IPv4Address("10.0.0.2"))
-TARGET = FrameEnd(bytes.fromhex("0a0000000002"), IPv4Address("10.0.0.3"))
-STRANGER = FrameEnd(bytes.fromhex("0a0000000009"), IPv4Address("10.0.0.9"))
+SOURCE = FrameEnd(bytes.fromhex("0a0000000001"), IPv4Address("10.0.0.2"), IPv6Address("fd12::2"))
+TARGET = FrameEnd(bytes.fromhex("0a0000000002"), IPv4Address("10.0.0.3"), IPv6Address("fd12::3"))
+STRANGER = FrameEnd(bytes.fromhex("0a0000000009"), IPv4Address("10.0.0.9"), IPv6Address("fd12::9"))
 FRAMES = build_frames(SOURCE, TARGET, STRANGER, TOKEN)
 
 
@@ -62,4 +65,24 @@ def test_a_forged_frame_carries_what_is_not_its_senders() -> None:
     # Sender's protocol address of ARP (RFC 826).
     assert FRAMES["arp"][28:32] == SOURCE.address.packed
     assert FRAMES["forged-arp"][28:32] == STRANGER.address.packed
+    assert FRAMES["udp6"][22:38] == IPv6Address("fd12::2").packed
+    assert FRAMES["forged-source6"][22:38] == IPv6Address("fd12::9").packed
+    # An own source that claims an address of another port (RFC 4861 section 4.4).
+    assert FRAMES["forged-nd"][22:38] == IPv6Address("fd12::2").packed
+    assert FRAMES["forged-nd"][62:78] == IPv6Address("fd12::9").packed
+    assert FRAMES["forged-nd"][80:86] == SOURCE.mac
     assert set(FRAMES) == set(KINDS) > set(FORGED)
+
+
+def test_frames_of_ipv6_have_the_checksums_that_stacks_demand() -> None:
+    for kind in ("ipv6", *HONEST6, *FORGED6):
+        frame = FRAMES[kind]
+        length, protocol = struct.unpack("!HB", frame[18:21])
+        assert len(frame) == 14 + 40 + length
+        pseudo = frame[22:54] + struct.pack("!II", length, protocol)
+        assert is_sum_right(pseudo + frame[54:])
+
+
+def test_ends_without_ipv6_have_no_frame_of_it_but_that_of_the_link() -> None:
+    plain = replace(SOURCE, address6=None)
+    assert set(build_frames(plain, TARGET, STRANGER, TOKEN)) == set(KINDS) - {*HONEST6, *FORGED6}

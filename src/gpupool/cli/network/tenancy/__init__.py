@@ -1,0 +1,1 @@
+"""The verbs of `gpupool network` for what tenants may have."""
