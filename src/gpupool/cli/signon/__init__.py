@@ -1,0 +1,1 @@
+"""`gpupool sso` and the parts of `login` and `user` for passwords and identity providers."""

@@ -1,0 +1,1 @@
+"""Sign-on: logins by an identity provider, a directory or a password, and the rights they give."""

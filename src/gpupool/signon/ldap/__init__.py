@@ -1,0 +1,1 @@
+"""LDAP: a search, a bind as the person found, and the groups."""

@@ -1,0 +1,142 @@
+"""Persons that the directory no longer has, or whose groups give no rights any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from gpupool.base.errors import BadOption, SignonRefused
+from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.model.tenant import Principal
+from gpupool.signon import tables
+from gpupool.signon.admission import (
+    AdmissionFacts,
+    admit_person,
+    suspend_identity,
+)
+from gpupool.signon.ldap.directory import LdapDirectory
+from gpupool.signon.providers import ProviderRecord, ProviderService
+from gpupool.signon.rule_service import read_rules
+from gpupool.signon.rules import ExternalPerson, choose_rule
+from gpupool.store.database import Store
+from gpupool.tenancy.tables import tenants, users
+from gpupool.wire.signon import LeaverOut, SyncIn, SyncOut
+
+Row = sa.Row[Any]
+#: Requests the end of the live jobs of a user; returns how many there were.
+StopJobs = Callable[[Principal, int], int]
+#: Fewer leavers than this are believed whatever their part is.
+FEW: Final = 10
+DAY_NS: Final = 86400 * NANOS_PER_SECOND
+
+
+class LeaverService:
+    """Disables leavers. Thread-safe; blocks on the directory, a search or two for each person."""
+
+    def __init__(
+        self,
+        store: Store,
+        providers: ProviderService,
+        facts: AdmissionFacts,
+        stop_jobs: StopJobs,
+    ) -> None:
+        self._store = store
+        self._providers = providers
+        self._facts = facts
+        self._stop_jobs = stop_jobs
+
+    def sync(self, caller: Principal, body: SyncIn) -> SyncOut:
+        """Compare the persons of a provider with the pool's users, and disable leavers.
+
+        Persons that stay get the rights that their groups give now.
+
+        Raises:
+            UnknownProvider: there is no such provider.
+            ProviderUnreachable: the directory does not answer; no user is disabled.
+            BadOption: an OIDC provider without `unseen_days`, which has no list of its persons.
+            SignonRefused: more than half are leavers, which is rather a wrong filter.
+        """
+        provider = self._providers.read_one(body.provider)
+        known = self._read_identities(provider.name)
+        leavers, staying = self._divide(provider, body, known)
+        _refuse_exodus(body, len(known), len(leavers))
+        out = [self._describe(row, reason) for row, reason in leavers]
+        if body.dry_run:
+            return SyncOut(checked=len(known), leavers=out, stopped=0)
+        for person in staying:
+            with self._store.write() as write:
+                # A refusal, as of a change of tenant while jobs run, counts at the next login too.
+                admit_person(write, self._facts, person)
+        stopped = 0
+        for row, reason in leavers:
+            with self._store.write() as write:
+                suspend_identity(write, row, reason)
+            if body.jobs == "stop":
+                stopped += self._stop_jobs(caller, row.user_id)
+        return SyncOut(checked=len(known), leavers=out, stopped=stopped)
+
+    def _divide(
+        self, provider: ProviderRecord, body: SyncIn, known: list[Row]
+    ) -> tuple[list[tuple[Row, str]], list[ExternalPerson]]:
+        if provider.ldap is None:
+            return self._find_unseen(provider, body, known), []
+        with self._store.read() as connection:
+            rules = read_rules(connection)
+        directory = LdapDirectory(provider)
+        leavers: list[tuple[Row, str]] = []
+        staying: list[ExternalPerson] = []
+        with directory.open() as connection:
+            for row in known:
+                person = directory.find_subject(connection, row.subject)
+                if person is None:
+                    leavers.append((row, f"the directory {provider.name} has it no more"))
+                elif choose_rule(rules, person) is None:
+                    leavers.append((row, "no rule matches its groups any more"))
+                else:
+                    staying.append(person)
+        return leavers, staying
+
+    def _find_unseen(
+        self, provider: ProviderRecord, body: SyncIn, known: list[Row]
+    ) -> list[tuple[Row, str]]:
+        if body.unseen_days is None:
+            raise BadOption(
+                f"{provider.name} is an OIDC provider, which lists no persons",
+                hint=f"gpupool sso sync {provider.name} --unseen 90   takes those that did not log "
+                "in for 90 days as leavers",
+            )
+        oldest = self._store.clock.now_ns() - body.unseen_days * DAY_NS
+        reason = f"no login for {body.unseen_days} days"
+        return [(row, reason) for row in known if row.seen_ns < oldest]
+
+    def _read_identities(self, provider: str) -> list[Row]:
+        """Read the identities whose users are enabled, in the order of users."""
+        query = (
+            sa.select(tables.identities, users.c.name, tenants.c.name.label("tenant"))
+            .join_from(tables.identities, users)
+            .join(tenants, tenants.c.id == users.c.tenant_id)
+            .where(tables.identities.c.provider == provider)
+            .where(users.c.disabled_ns.is_(None), users.c.retired_ns.is_(None))
+            .order_by(users.c.name)
+        )
+        with self._store.read() as connection:
+            return list(connection.execute(query))
+
+    def _describe(self, row: Row, reason: str) -> LeaverOut:
+        with self._store.read() as connection:
+            jobs = self._facts.live_jobs(connection, None, row.user_id)
+        return LeaverOut(user=row.name, tenant=row.tenant, reason=reason, jobs=jobs)
+
+
+def _refuse_exodus(body: SyncIn, known: int, leavers: int) -> None:
+    if body.force or body.dry_run or leavers < FEW or leavers * 2 <= known:
+        return
+    raise SignonRefused(
+        f"{leavers} of {known} persons of {body.provider} would be disabled, which is rather a "
+        "wrong filter or base than so many leavers",
+        hint=f"gpupool sso sync {body.provider} --dry-run   lists them; --force does it",
+        leavers=leavers,
+        checked=known,
+    )

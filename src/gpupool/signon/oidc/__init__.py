@@ -1,0 +1,1 @@
+"""OpenID Connect: metadata, keys, ID tokens, the code flow, the device flow, logout."""

@@ -1,0 +1,165 @@
+"""Local accounts: right and wrong passwords, the lock, authenticators, and the rights to set them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpupool.base.errors import (
+    BadOption,
+    LoginLocked,
+    NoPermission,
+    NotFound,
+    NotLoggedIn,
+    WrongPassword,
+)
+from gpupool.model.tenant import Principal
+from gpupool.signon.local import totp
+from gpupool.signon.local.locks import FREE_FAILURES, lock_seconds
+from gpupool.wire.people import LoginOut, TokenIn, UserPatch
+from gpupool.wire.signon import PasswordLoginIn
+from tests.unit.signon.conftest import Door
+
+PASSWORD = "four words make sentences"
+
+
+def log_in(door: Door, password: str = PASSWORD, code: str | None = None) -> LoginOut:
+    body = PasswordLoginIn(user="carol", password=password, totp=code)
+    return door.signon.open_token(body)
+
+
+@pytest.fixture
+def carol(door: Door) -> Principal:
+    made = door.user("carol", tenant="nlp")
+    door.signon.local.set_password(door.owner, "carol", PASSWORD, None)
+    return made
+
+
+def code_of(door: Door, secret: str) -> str:
+    return totp.make_code(secret, door.store.clock.now_ns() // (30 * 10**9))
+
+
+def test_a_password_opens_a_session(door: Door, carol: Principal) -> None:
+    caller = door.bearer(log_in(door).token)
+    assert (caller.user, caller.tenant) == ("carol", "nlp")
+    assert door.events("signon.login") == [{"provider": "local", "totp": False}]
+
+
+def test_there_is_no_default_password(door: Door) -> None:
+    door.user("carol")
+    assert not door.signon.local.has_accounts()
+    with pytest.raises(WrongPassword):
+        log_in(door, "carol")
+
+
+def test_wrong_user_and_wrong_password_are_answered_alike(door: Door, carol: Principal) -> None:
+    with pytest.raises(WrongPassword) as wrong:
+        log_in(door, "something else")
+    with pytest.raises(WrongPassword) as unknown:
+        door.signon.open_token(PasswordLoginIn(user="nobody", password=PASSWORD))
+    assert str(wrong.value) == str(unknown.value)
+
+
+def test_five_failures_lock_also_the_right_password_until_time_is_over(
+    door: Door, carol: Principal
+) -> None:
+    for _ in range(FREE_FAILURES):
+        with pytest.raises(WrongPassword):
+            log_in(door, "something else")
+    with pytest.raises(LoginLocked) as locked:
+        log_in(door)
+    assert locked.value.details["retry_after_seconds"] == 30
+    assert door.events("user.locked") == [{"failures": 5, "seconds": 30}]
+    door.sleep(31)
+    assert log_in(door).user == "carol"
+    with pytest.raises(WrongPassword):
+        log_in(door, "something else")
+
+
+def test_locks_double_and_have_a_bound() -> None:
+    assert [lock_seconds(count) for count in (4, 5, 6, 7, 9, 10, 1000)] == [
+        0,
+        30,
+        60,
+        120,
+        480,
+        900,
+        900,
+    ]
+
+
+def test_an_authenticator_counts_once_confirmed_and_each_code_once(
+    door: Door, carol: Principal
+) -> None:
+    secret = door.signon.local.begin_totp(carol, "carol").secret
+    assert log_in(door).user == "carol"
+    door.signon.local.confirm_totp(carol, "carol", code_of(door, secret))
+    with pytest.raises(WrongPassword):
+        log_in(door)
+    with pytest.raises(WrongPassword):
+        log_in(door, code=code_of(door, secret))
+    door.sleep(30)
+    code = code_of(door, secret)
+    assert log_in(door, code=code).user == "carol"
+    with pytest.raises(WrongPassword):
+        log_in(door, code=code)
+
+
+def test_a_lost_authenticator_is_removed_by_an_admin_alone(door: Door, carol: Principal) -> None:
+    secret = door.signon.local.begin_totp(carol, "carol").secret
+    door.signon.local.confirm_totp(carol, "carol", code_of(door, secret))
+    with pytest.raises(NoPermission):
+        door.signon.local.remove_totp(carol, "carol")
+    with pytest.raises(NoPermission):
+        door.signon.local.begin_totp(door.owner, "carol")
+    door.signon.local.remove_totp(door.owner, "carol")
+    assert log_in(door).user == "carol"
+
+
+def test_a_new_password_ends_sessions_and_needs_the_current_one(
+    door: Door, carol: Principal
+) -> None:
+    session = log_in(door).token
+    with pytest.raises(WrongPassword):
+        door.signon.local.set_password(carol, "carol", "another good sentence", None)
+    door.signon.local.set_password(carol, "carol", "another good sentence", PASSWORD)
+    with pytest.raises(NotLoggedIn):
+        door.bearer(session)
+    with pytest.raises(WrongPassword):
+        log_in(door)
+    assert log_in(door, "another good sentence").user == "carol"
+
+
+def test_a_limited_token_makes_no_password(door: Door) -> None:
+    door.user("carol")
+    made = door.tenancy.tokens.create(
+        door.owner, TokenIn(user="carol", may_mint=True, scopes=["read"])
+    )
+    with pytest.raises(WrongPassword):
+        door.signon.local.set_password(door.bearer(made.token or ""), "carol", PASSWORD, None)
+
+
+def test_others_do_not_set_a_password(door: Door, carol: Principal) -> None:
+    dave = door.user("dave", tenant="nlp")
+    far = door.user("erin", tenant="vision", role="tenant-admin")
+    with pytest.raises(NoPermission):
+        door.signon.local.set_password(dave, "carol", PASSWORD, None)
+    with pytest.raises(NotFound):
+        door.signon.local.set_password(far, "carol", PASSWORD, None)
+
+
+@pytest.mark.parametrize("password", ["short", "carol likes gpus", "aaaaaaaaaaaaaaaaaaaa"])
+def test_a_weak_password_is_refused(password: str, door: Door, carol: Principal) -> None:
+    with pytest.raises(BadOption):
+        door.signon.local.set_password(door.owner, "carol", password, None)
+
+
+def test_a_service_account_has_no_password(door: Door) -> None:
+    door.user("nightly", tenant="nlp", kind="service")
+    with pytest.raises(BadOption, match="service account"):
+        door.signon.local.set_password(door.owner, "nightly", PASSWORD, None)
+
+
+def test_a_disabled_user_does_not_get_in(door: Door, carol: Principal) -> None:
+    door.tenancy.users.change(door.owner, "carol", UserPatch(disabled=True))
+    with pytest.raises(WrongPassword):
+        log_in(door)

@@ -1,0 +1,122 @@
+"""A login gives what the rules say now: at the first, at every later one, and when rules are gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpupool.base.errors import NotLoggedIn, SignonRefused
+from gpupool.model.tenant import UserRole
+from gpupool.wire.people import UserPatch
+from tests.unit.signon.conftest import Door
+
+
+def test_a_first_login_makes_a_user_with_the_rights_of_its_group(door: Door) -> None:
+    door.rule("nlp-lead", "tenant-admin", "nlp", project="default")
+    caller = door.bearer(door.log_in("alice", "other", "nlp-lead").token)
+    assert (caller.user, caller.role, caller.tenant) == ("alice", UserRole.TENANT_ADMIN, "nlp")
+    assert caller.project == "default"
+    assert door.events("signon.login") == [{"provider": "corp"}]
+
+
+def test_a_login_without_a_rule_is_refused_with_its_groups(door: Door) -> None:
+    door.rule("nlp")
+    with pytest.raises(SignonRefused, match="the groups guests, interns") as refused:
+        door.log_in("alice", "guests", "interns")
+    assert refused.value.details["groups"] == ["guests", "interns"]
+    assert [one.name for one in door.tenancy.users.list(door.owner, None, 10).items] == ["root"]
+
+
+def test_identity_is_issuer_and_subject_and_never_the_name(door: Door) -> None:
+    door.rule(None)
+    first = door.log_in("alice")
+    second = door.log_in("alice", subject="another")
+    renamed = door.log_in("alice.b", subject="sub-alice")
+    assert (first.user, second.user, renamed.user) == ("alice", "alice-2", "alice")
+
+
+def test_a_name_that_a_local_user_has_is_not_taken_over(door: Door) -> None:
+    door.user("alice", role="admin")
+    door.rule(None)
+    login = door.log_in("alice")
+    assert (login.user, login.role) == ("alice-2", "user")
+
+
+def test_rights_follow_the_groups_at_the_next_login_and_end_earlier_sessions(door: Door) -> None:
+    door.rule("lead", "tenant-admin")
+    door.rule("nlp", "user")
+    earlier = door.log_in("alice", "lead", "nlp").token
+    later = door.log_in("alice", "nlp").token
+    with pytest.raises(NotLoggedIn):
+        door.bearer(earlier)
+    assert door.bearer(later).role is UserRole.USER
+
+
+def test_a_login_without_rights_disables_the_user_and_all_its_tokens(door: Door) -> None:
+    door.rule("nlp")
+    session = door.log_in("alice", "nlp").token
+    with pytest.raises(SignonRefused):
+        door.log_in("alice")
+    with pytest.raises(NotLoggedIn):
+        door.bearer(session)
+    assert door.tenancy.users.get(door.owner, "alice").disabled
+    assert door.log_in("alice", "nlp").user == "alice"
+    assert not door.tenancy.users.get(door.owner, "alice").disabled
+
+
+def test_a_user_that_an_admin_disabled_is_not_enabled_by_a_login(door: Door) -> None:
+    door.rule("nlp")
+    door.log_in("alice", "nlp")
+    door.tenancy.users.change(door.owner, "alice", UserPatch(disabled=True))
+    with pytest.raises(SignonRefused, match="disabled by an admin"):
+        door.log_in("alice", "nlp")
+
+
+def test_an_admins_disabling_counts_also_after_one_by_the_rules(door: Door) -> None:
+    door.rule("nlp")
+    door.log_in("alice", "nlp")
+    with pytest.raises(SignonRefused):
+        door.log_in("alice")
+    door.tenancy.users.change(door.owner, "alice", UserPatch(disabled=False))
+    door.sleep(1)
+    door.tenancy.users.change(door.owner, "alice", UserPatch(disabled=True))
+    with pytest.raises(SignonRefused, match="disabled by an admin"):
+        door.log_in("alice", "nlp")
+
+
+def test_a_change_of_tenant_waits_for_jobs_and_ends_sessions(door: Door) -> None:
+    door.rule("nlp", "user", "nlp")
+    door.rule("vision", "user", "vision")
+    session = door.log_in("alice", "nlp").token
+    user_id = door.bearer(session).user_id
+    door.jobs[user_id] = 2
+    with pytest.raises(SignonRefused, match="2 jobs"):
+        door.log_in("alice", "vision")
+    with pytest.raises(NotLoggedIn):
+        door.bearer(session)
+    del door.jobs[user_id]
+    assert door.log_in("alice", "vision").tenant == "vision"
+
+
+@pytest.mark.parametrize(
+    ("name", "uid"), [("alice", 1001), ("root", None), ("daemon", None), ("nobody-here", None)]
+)
+def test_jobs_run_as_a_persons_account_and_never_as_the_systems(
+    name: str, uid: int | None, door: Door
+) -> None:
+    door.rule(None, run_as="{preferred_username}")
+    unix = door.bearer(door.log_in(name).token).unix
+    assert (None if unix is None else unix.uid) == uid
+
+
+def test_a_person_known_on_the_machine_stays_one_user(door: Door) -> None:
+    on_machine = door.peer(1001)
+    door.rule(None, run_as="{preferred_username}")
+    assert door.bearer(door.log_in("alice").token).user_id == on_machine.user_id
+
+
+def test_an_admin_of_the_machine_is_not_reached_by_a_claim(door: Door) -> None:
+    door.user("boss", role="admin", unix_user="alice")
+    door.rule(None, run_as="{preferred_username}")
+    login = door.log_in("alice")
+    assert (login.user, login.role) == ("alice", "user")
+    assert door.tenancy.users.get(door.owner, "boss").role == "admin"

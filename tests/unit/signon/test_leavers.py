@@ -1,0 +1,56 @@
+"""Leavers of a provider without a list of its persons, and the brake on a wrong filter."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpupool.base.errors import BadOption, NotLoggedIn, SignonRefused
+from gpupool.wire.people import TokenIn
+from gpupool.wire.signon import SyncIn
+from tests.support.identity_provider import IdentityProvider
+from tests.unit.signon.conftest import Door
+
+DAY = 86400
+
+
+@pytest.fixture(autouse=True)
+def known(door: Door, provider: IdentityProvider) -> None:
+    door.add_provider(provider)
+    door.rule(None)
+
+
+def test_a_person_that_did_not_log_in_for_long_is_a_leaver_and_its_jobs_end(door: Door) -> None:
+    early = door.log_in("alice").token
+    user_id = door.bearer(early).user_id
+    door.jobs[user_id] = 3
+    made = door.tenancy.tokens.create(door.owner, TokenIn(user="alice")).token or ""
+    door.sleep(40 * DAY)
+    door.log_in("bob")
+    body = SyncIn(provider="corp", unseen_days=30, jobs="stop")
+    dry = door.signon.sync(door.owner, body.model_copy(update={"dry_run": True}))
+    assert [(row.user, row.jobs) for row in dry.leavers] == [("alice", 3)]
+    assert door.bearer(made).user == "alice"
+    done = door.signon.sync(door.owner, body)
+    assert (done.checked, len(done.leavers), done.stopped) == (2, 1, 3)
+    assert door.stopped == [user_id]
+    with pytest.raises(NotLoggedIn):
+        door.bearer(made)
+    assert door.signon.sync(door.owner, body).checked == 1
+
+
+def test_an_oidc_provider_needs_a_number_of_days(door: Door) -> None:
+    with pytest.raises(BadOption, match="lists no persons"):
+        door.signon.sync(door.owner, SyncIn(provider="corp"))
+
+
+def test_a_sync_that_would_disable_most_is_refused_without_force(door: Door) -> None:
+    for number in range(10):
+        door.log_in(f"person-{number}")
+    door.sleep(40 * DAY)
+    body = SyncIn(provider="corp", unseen_days=30)
+    with pytest.raises(SignonRefused, match="10 of 10"):
+        door.signon.sync(door.owner, body)
+    assert not door.tenancy.users.get(door.owner, "person-3").disabled
+    forced = body.model_copy(update={"force": True})
+    assert len(door.signon.sync(door.owner, forced).leavers) == 10
+    assert door.tenancy.users.get(door.owner, "person-3").disabled
