@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupool.base.errors import BadOption
-from gpupool.metering.books import UsageAmount
+from gpupool.metering.books import HostAmount, UsageAmount
 from gpupool.metering.prices import PriceList, parse_prices, round_to_total
 
 
@@ -45,6 +45,26 @@ def test_no_price_is_no_prices() -> None:
 def test_what_is_no_price_is_refused(text: str, says: str) -> None:
     with pytest.raises(BadOption, match=says):
         parse_prices([text])
+
+
+def test_processors_and_memory_have_a_price_only_where_one_is_given() -> None:
+    hosts = parse_prices([], cpu="0.04")
+    assert hosts is not None
+    assert (hosts.per_cpu_hour, hosts.per_gib_hour) == (Decimal("0.04"), None)
+    assert hosts.get_price("H200") == 0
+    assert hosts.compute_host_cost(HostAmount(2000 * 3600, 1024 * 3600)) == Fraction(8, 100)
+    assert hosts.description == "processors as long as jobs hold them, times their price"
+    cards = parse_prices(["*:1"])
+    assert cards is not None
+    assert not cards.prices_hosts
+
+
+@pytest.mark.parametrize("text", ["", "x", "nan", "-1", "0.0000001", "cpu:1"])
+def test_what_is_no_price_of_a_processor_is_refused(text: str) -> None:
+    with pytest.raises(BadOption):
+        parse_prices([], cpu=text)
+    with pytest.raises(BadOption):
+        parse_prices(["*:1"], memory=text)
 
 
 def test_two_prices_for_one_model_are_refused() -> None:

@@ -1,0 +1,1 @@
+"""Budgets: what a tenant, project or user may spend in a month or quarter, and what happens then."""

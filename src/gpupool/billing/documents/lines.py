@@ -1,0 +1,123 @@
+"""The lines of a month: charges summed up by everything that a reader tells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.billing.charging.tables import charges
+from gpupool.billing.money import apportion, compute_cost
+from gpupool.metering.books import WHOLE_MILLI
+from gpupool.metering.reading import sum_bigint
+from gpupool.tenancy.tables import projects, tenants
+
+
+@dataclass(frozen=True)
+class BillLine:
+    """One line: what a project held of one model at one price, or what was left of the cards.
+
+    `list_micro` is at the price of the card itself: these add up to capacity times price.
+    `amount_micro` is what the tenant pays: at the price of the share, less a discount.
+    """
+
+    kind: str
+    tenant: str
+    project: str
+    model: str
+    mechanism: str
+    sharing: str
+    preemptible: bool
+    base_micro: int | None
+    price_micro: int | None
+    factor_milli: int
+    card_milliseconds: int
+    memory_mib_seconds: int
+    charged_micro_seconds: int
+    list_micro: int = 0
+    amount_micro: int = 0
+
+
+def read_lines(connection: sa.Connection, since_s: int, until_s: int) -> list[BillLine]:
+    """Read the lines of whole hours, of the whole pool."""
+    c = charges.c
+    keys = (
+        c.kind,
+        c.model,
+        c.mechanism,
+        c.sharing,
+        c.preemptible,
+        c.base_micro,
+        c.price_micro,
+        c.factor_milli,
+    )
+    sums = ("card_milliseconds", "memory_mib_seconds", "charged_micro_seconds")
+    query = (
+        sa.select(
+            sa.func.coalesce(tenants.c.name, "").label("tenant"),
+            sa.func.coalesce(projects.c.name, "").label("project"),
+            *keys,
+            *(sum_bigint(c[name]).label(name) for name in sums),
+        )
+        .select_from(charges)
+        .outerjoin(tenants, tenants.c.id == c.tenant_id)
+        .outerjoin(projects, projects.c.id == c.project_id)
+        .where(c.hour_s >= since_s, c.hour_s < until_s)
+        .group_by(tenants.c.name, projects.c.name, *keys)
+    )
+    found = [BillLine(**row._mapping) for row in connection.execute(query)]
+    found = [replace(line, preemptible=bool(line.preemptible)) for line in found]
+    return price_lines(sorted(found, key=_get_sort_key))
+
+
+def _get_sort_key(line: BillLine) -> tuple[Any, ...]:
+    return (
+        ("tenant", "idle", "overhead", "unmanaged").index(line.kind),
+        line.tenant,
+        line.project,
+        line.model,
+        line.mechanism,
+        line.sharing,
+        line.preemptible,
+        line.base_micro or 0,
+        line.price_micro or 0,
+        line.factor_milli,
+    )
+
+
+def price_lines(lines: Sequence[BillLine]) -> list[BillLine]:
+    """Compute the amounts: the list amounts add up to the rounded capacity times price."""
+    exact = []
+    for line in lines:
+        exact.append(compute_cost(line.charged_micro_seconds, line.base_micro or 0, WHOLE_MILLI))
+    at_list, _total = apportion(exact)
+    priced = []
+    for line, list_micro in zip(lines, at_list, strict=True):
+        amount = 0
+        if line.kind == "tenant":
+            amount = round(compute_line_cost(line))
+        priced.append(replace(line, list_micro=list_micro, amount_micro=amount))
+    return priced
+
+
+def compute_line_cost(line: BillLine) -> Fraction:
+    """Compute exactly what the tenant pays for a line, in micro-units."""
+    return compute_cost(line.charged_micro_seconds, line.price_micro or 0, line.factor_milli)
+
+
+def write_line(line: BillLine) -> dict[str, Any]:
+    """Write a line as JSON; `read_line` reads it."""
+    return asdict(line)
+
+
+def read_line(line: dict[str, Any]) -> BillLine:
+    """Read what `write_line` wrote."""
+    return BillLine(**line)
+
+
+def sum_amounts(lines: Iterable[BillLine]) -> int:
+    """Sum up what tenants pay, in micro-units."""
+    return sum(line.amount_micro for line in lines)

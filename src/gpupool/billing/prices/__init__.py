@@ -1,0 +1,1 @@
+"""Price lists: what a card costs an hour, from when on, by model, mechanism, sharing and hour."""

@@ -1,0 +1,51 @@
+"""Routes of price lists, below /api/v1. Thin: parse, ask the service, answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from gpupool.billing.prices.service import PriceListService
+from gpupool.model.tenant import Permission, Principal
+from gpupool.tenancy.access import require_caller
+from gpupool.wire.billing.prices import PriceListIn, PriceListOut
+
+router = APIRouter(tags=["billing"])
+
+
+def get_prices(request: Request) -> PriceListService:
+    prices: PriceListService = request.app.state.billing.prices
+    return prices
+
+
+Service = Annotated[PriceListService, Depends(get_prices)]
+Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
+PoolManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_POOL))]
+
+
+@router.get("/prices")
+def list_prices(service: Service, _caller: Reader) -> list[PriceListOut]:
+    """The price lists, the earliest first. Each holds until the next begins."""
+    return service.list_all()
+
+
+@router.get("/prices/{price_list}")
+def get_price_list(price_list: str, service: Service, _caller: Reader) -> PriceListOut:
+    """One price list."""
+    return service.find(price_list)
+
+
+@router.put("/prices/{price_list}")
+def put_price_list(
+    price_list: str, body: PriceListIn, service: Service, _caller: PoolManager
+) -> PriceListOut:
+    """Make a price list or replace it. Refused where a sealed month would change."""
+    return service.put(price_list, body)
+
+
+@router.delete("/prices/{price_list}", status_code=204)
+def delete_price_list(price_list: str, service: Service, _caller: PoolManager) -> Response:
+    """Delete a price list: the one before holds in its place."""
+    service.delete(price_list)
+    return Response(status_code=204)

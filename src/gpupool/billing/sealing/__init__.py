@@ -1,0 +1,1 @@
+"""Month seals: the lines of a month that is over, which never change, with a chain of hashes."""

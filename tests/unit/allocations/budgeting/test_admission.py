@@ -1,0 +1,59 @@
+"""A job starts only while its budget has room, as the ledger says at that moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpupool.base.errors import BudgetSpent
+from tests.support.budget_house import BudgetHouse
+
+
+def test_a_spent_budget_lets_no_job_start_though_no_look_has_seen_it(house: BudgetHouse) -> None:
+    house.set_budget()
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.pass_hours(1.5)
+    second = house.submit(500, None, name="second", principal=house.bob)
+    assert (second.state, house.job("first").state) == ("pending", "starting")
+    assert "the budget of tenant nlp for" in house.job("second").reason
+    explained = house.allocations.jobs.explain_job("second", house.admin)
+    assert "1.50 GPU-hours of 1.00 GPU-hours (150 %)" in explained.sentence
+    assert "gpupool budget set" in explained.hints[0]
+    # Another tenant's jobs start.
+    assert house.submit(500, None, name="other").state == "starting"
+
+
+def test_a_job_that_may_not_wait_is_refused_and_not_written(house: BudgetHouse) -> None:
+    house.set_budget()
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.pass_hours(2)
+    for _ in range(2):
+        with pytest.raises(BudgetSpent, match=r"2\.00 GPU-hours of 1\.00"):
+            house.submit(100, None, name="second", principal=house.ann, wait=False)
+        house.look()
+    assert house.count_jobs()["pending"] == 0
+
+
+def test_a_budget_of_a_user_holds_that_user_alone(house: BudgetHouse) -> None:
+    house.set_budget(user="ann")
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.pass_hours(2)
+    assert house.submit(100, None, name="hers", principal=house.ann).state == "pending"
+    assert house.submit(100, None, name="his", principal=house.bob).state == "starting"
+
+
+def test_members_of_arrays_wait_with_their_array(house: BudgetHouse) -> None:
+    house.set_budget()
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.pass_hours(2)
+    house.submit(100, None, name="many", principal=house.ann, array=5)
+    house.look()
+    assert house.count_jobs()["starting"] == 1
+    assert house.allocations.cache.count_waiting() == 0
+    assert house.allocations.cache.count_entries("nlp") >= 1
+
+
+def test_a_budget_that_only_warns_holds_nothing(house: BudgetHouse) -> None:
+    house.set_budget(on_limit="warn")
+    house.submit(1000, None, name="first", principal=house.ann)
+    house.pass_hours(2)
+    assert house.submit(100, None, name="second", principal=house.ann).state == "starting"

@@ -1,0 +1,164 @@
+"""Budgets of real books, on both databases: thresholds once a period, holds, forecasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from gpupool.base.errors import BadOption, BudgetBelowSpent, UnknownBudget
+from gpupool.billing.budgets.budget import forecast_spending
+from gpupool.billing.budgets.standing import (
+    BudgetStanding,
+    read_budgets,
+    read_standing,
+    record_crossings,
+)
+from gpupool.billing.periods import find_period, parse_zone
+from gpupool.billing.service import Billing
+from gpupool.store.tables import events
+from gpupool.wire.billing.budgets import BudgetIn
+from tests.support.billing_books import ADMIN, bill, settle
+from tests.support.metering_books import CARD_MIB, DAY, HOUR, START_S, Pool, principal
+
+pytest_plugins = ["tests.support.postgres_fixtures"]
+UNIT = 1_000_000
+
+
+def make_budget(**changes: Any) -> BudgetIn:
+    return BudgetIn.model_validate({"tenant": "vision", "amount": 36 * UNIT} | changes)
+
+
+def look(pool: Pool) -> BudgetStanding:
+    """Record what is reached now; return where the one budget stands."""
+    with pool.store.write() as write:
+        budget = read_budgets(write.connection)[0]
+        standing = read_standing(write.connection, budget, write.now_ns // 10**9)
+        record_crossings(write, [standing], "EUR")
+    return standing
+
+
+def list_percents(pool: Pool) -> list[int]:
+    query = sa.select(events.c.data).where(events.c.kind == "budget.crossed")
+    with pool.store.read() as connection:
+        rows = connection.execute(query.order_by(events.c.seq)).scalars()
+        return [row["percent"] for row in rows]
+
+
+def test_each_threshold_is_one_event_a_period(pool: Pool) -> None:
+    billing = bill(pool)
+    billing.budgets.put(ADMIN, make_budget(on_limit="preempt"))
+    pool.grant(0, 0, 1000, CARD_MIB)  # 3.600001 an hour
+    seen = []
+    for _ in range(12):
+        pool.time.forward(HOUR)
+        billing.charging.make_due()
+        standing = look(pool)
+        look(pool)
+        seen.append((standing.spent, standing.is_on_hold))
+    assert list_percents(pool) == [50, 80, 100, 110]
+    assert [on_hold for _, on_hold in seen].index(True) == 9
+    assert seen[-1][0] == 3_600_001 * 12
+
+
+def test_a_new_period_begins_at_nothing(pool: Pool) -> None:
+    billing = bill(pool)
+    billing.budgets.put(ADMIN, make_budget(timezone="Asia/Shanghai"))
+    pool.grant(0, 0, 1000, CARD_MIB)
+    pool.time.forward(11 * HOUR)
+    assert look(pool).is_on_hold
+    end_s = find_period(START_S, "month", parse_zone("Asia/Shanghai")).end_s
+    pool.time.forward(end_s - START_S - 11 * HOUR + 60)
+    billing.charging.catch_up()
+    standing = look(pool)
+    assert standing.spent == 3_600_001 // 60
+    assert not standing.is_on_hold
+
+
+def test_a_budget_below_what_is_spent_is_refused_with_the_numbers(any_pool: Pool) -> None:
+    billing = bill(any_pool)
+    any_pool.grant(0, 0, 1000, CARD_MIB)
+    any_pool.time.forward(2 * HOUR)
+    with any_pool.store.write():
+        pass
+    with pytest.raises(BudgetBelowSpent, match=r"has spent 7\.20 EUR in 2023-11, more than 5\.00"):
+        billing.budgets.put(ADMIN, make_budget(amount=5 * UNIT))
+    assert billing.budgets.list_all(ADMIN) == []
+    forced = billing.budgets.put(ADMIN, make_budget(amount=5 * UNIT, force=True))
+    assert (forced.on_hold, forced.spent) == (True, 7_200_002)
+    assert list_percents(any_pool) == [50, 80, 100]
+
+
+def test_raising_a_budget_ends_its_hold_and_its_thresholds_count_anew(pool: Pool) -> None:
+    billing = bill(pool)
+    billing.budgets.put(ADMIN, make_budget())
+    pool.grant(0, 0, 1000, CARD_MIB)
+    pool.time.forward(11 * HOUR)
+    assert look(pool).is_on_hold
+    raised = billing.budgets.put(ADMIN, make_budget(amount=60 * UNIT))
+    assert not raised.on_hold
+    assert [one.percent for one in raised.thresholds if one.reached_ns is not None] == [50]
+    pool.time.forward(6 * HOUR)
+    look(pool)
+    assert list_percents(pool) == [50, 80, 100, 80, 100]
+
+
+def test_gpu_hours_are_counted_by_project_and_user(any_pool: Pool) -> None:
+    billing = Billing(any_pool.store)
+    any_pool.grant(0, 0, 300, 8192)
+    any_pool.grant(1, 1, 500, 8192)
+    settle(any_pool, billing)
+    hours = {"unit": "gpu-hours", "amount": 10 * HOUR * 1000}
+    spent = []
+    for owner in ({}, {"project": "default"}, {"user": "ada"}, {"user": "bob"}):
+        spent.append(billing.budgets.put(ADMIN, make_budget(**hours, **owner)).spent)
+    assert spent == [800 * 2 * HOUR, 800 * 2 * HOUR, 300 * 2 * HOUR, 500 * 2 * HOUR]
+    assert len(billing.budgets.list_all(ADMIN)) == 4
+    with pytest.raises(UnknownBudget):
+        billing.budgets.put(ADMIN, make_budget(user="cyd"))
+
+
+def test_a_tenant_sees_its_own_budgets_alone(pool: Pool) -> None:
+    billing = bill(pool)
+    made = billing.budgets.put(ADMIN, make_budget())
+    assert billing.budgets.find(principal(0), made.id).id == made.id
+    assert billing.budgets.list_all(principal(2)) == []
+    of_bob = billing.budgets.put(ADMIN, make_budget(user="bob"))
+    assert [one.id for one in billing.budgets.list_all(principal(0))] == [made.id]
+    assert [one.id for one in billing.budgets.list_all(principal(1))] == [made.id, of_bob.id]
+    with pytest.raises(UnknownBudget):
+        billing.budgets.find(principal(0), of_bob.id)
+    with pytest.raises(UnknownBudget):
+        billing.budgets.find(principal(2), made.id)
+    with pytest.raises(UnknownBudget):
+        billing.budgets.delete(principal(2), made.id)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"warn_percents": [100]}, {"preempt_percent": 90}, {"timezone": "Asia/Kolkata"}],
+)
+def test_thresholds_that_contradict_are_refused(pool: Pool, changes: dict[str, Any]) -> None:
+    billing = bill(pool)
+    with pytest.raises(BadOption):
+        billing.budgets.put(ADMIN, make_budget(**changes))
+    assert billing.budgets.list_all(ADMIN) == []
+
+
+def test_the_forecast_goes_on_as_the_last_days_did(pool: Pool) -> None:
+    billing = bill(pool)
+    made = billing.budgets.put(ADMIN, make_budget(amount=1000 * UNIT, unit="money"))
+    assert made.forecast is None
+    with pool.store.read() as connection:
+        budget = read_budgets(connection)[0]
+    period = find_period(START_S, "month", parse_zone("UTC"))
+    now_s = period.start_s + 10 * DAY
+    days = {1: 40 * UNIT, 2: 60 * UNIT, 3: 50 * UNIT}
+    seen = forecast_spending(budget, 500 * UNIT, days, now_s, period)
+    assert seen is not None
+    assert (seen.end, seen.low, seen.high) == (1500 * UNIT, 1300 * UNIT, 1700 * UNIT)
+    assert seen.runs_out_s == now_s + 10 * DAY
+    calm = forecast_spending(budget, 500 * UNIT, {1: 0}, now_s, period)
+    assert calm is not None
+    assert (calm.end, calm.runs_out_s) == (500 * UNIT, None)
