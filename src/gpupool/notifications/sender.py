@@ -1,0 +1,246 @@
+"""The thread that delivers messages: at least once, with pauses that grow, dead in the end.
+
+It costs nothing while there is no subscription.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from gpupool.base.ids import new_id
+from gpupool.base.silence import mark_busy
+from gpupool.base.supervision import SupervisedThread
+from gpupool.notifications.collector import Collector
+from gpupool.notifications.formats import Format, Message, build_request
+from gpupool.notifications.outlets import DeliveryFailure, post_request, send_mail
+from gpupool.notifications.settings import read_hosts, read_mail_server
+from gpupool.notifications.tables import deliveries, subscriptions
+from gpupool.notifications.texts import write_sentence, write_title
+from gpupool.notifications.timing import NANOS, compute_retry
+from gpupool.notifications.topics import Topic
+from gpupool.store.database import Store
+from gpupool.tenancy.tables import users
+
+#: Seconds between two looks at jobs that wait, and at most between two of anything.
+LOOK_SECONDS: Final = 30.0
+#: Seconds between two looks while events come all the time.
+_PAUSE_SECONDS: Final = 0.25
+#: Receivers that are connected to at once; one that does not answer holds no other up.
+_RECEIVERS_AT_ONCE: Final = 8
+#: Deliveries of one look.
+_MOST_AT_ONCE: Final = 500
+#: So many messages for one subscription at once are joined to one.
+_MOST_SINGLE: Final = 10
+#: Days for which deliveries that have ended are kept.
+_KEEP_DAYS: Final = 30
+_BUSY_SECONDS: Final = 300.0
+#: Those of a user that is disabled wait, and are no reason to look again.
+_IS_DELIVERABLE: Final = sa.and_(
+    deliveries.c.state == "waiting",
+    users.c.disabled_ns.is_(None),
+    users.c.retired_ns.is_(None),
+)
+
+
+class NotificationSender:
+    """Follows the event log and delivers: `start`, then `close`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._collector = Collector(store)
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._is_used = False
+        self._next_look_ns = 0
+        self._thread = SupervisedThread("notifications", self._run)
+        store.notifier.add_listener(self._note_commit)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._wake.set()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop after the message that is being sent. Idempotent."""
+        self._closing.set()
+        self._thread.stop()
+        self._wake.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end of the thread, for at most `seconds`."""
+        self._thread.join(seconds)
+
+    def _note_commit(self, topics: frozenset[Hashable]) -> None:
+        if "subscriptions" in topics or (self._is_used and "events" in topics):
+            self._wake.set()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            with mark_busy(_BUSY_SECONDS):
+                pause = self.look()
+            self._thread.mark_well()
+            self._wake.wait(pause)
+            self._wake.clear()
+            self._closing.wait(_PAUSE_SECONDS)
+
+    def look(self) -> float | None:
+        """Collect and deliver what is due.
+
+        Returns:
+            Seconds until something is due without news; None: nothing will be.
+        """
+        with self._store.read() as connection:
+            query = sa.select(subscriptions.c.id).limit(1)
+            self._is_used = connection.execute(query).first() is not None
+        if not self._is_used:
+            return None
+        while self._collector.collect_events() and not self._closing.is_set():
+            pass
+        now_ns = self._store.clock.now_ns()
+        if now_ns >= self._next_look_ns:
+            self._collector.collect_waiting()
+            self._delete_old(now_ns)
+            self._next_look_ns = now_ns + int(LOOK_SECONDS * NANOS)
+        self._deliver_due()
+        return self._find_pause()
+
+    def _deliver_due(self) -> None:
+        with self._store.read() as connection:
+            rows = _read_due(connection, self._store.clock.now_ns())
+        groups = [list(found) for _, found in itertools.groupby(rows, lambda row: row.id)]
+        if not groups:
+            return
+        # Its threads end with the round: one that ends for want of memory is missed at once.
+        with ThreadPoolExecutor(_RECEIVERS_AT_ONCE, "notify") as crew:
+            for done in [crew.submit(self._deliver_group, group) for group in groups]:
+                done.result()
+
+    def _deliver_group(self, rows: Sequence[Any]) -> None:
+        """Deliver what is due to one subscription; after a failure the rest of it waits as well."""
+        first = rows[0]
+        joined = first.digest_s > 0 or len(rows) > _MOST_SINGLE
+        for part in [rows] if joined else [[row] for row in rows]:
+            if self._closing.is_set() or not self._deliver(first, part):
+                return
+
+    def _deliver(self, receiver: Any, rows: Sequence[Any]) -> bool:
+        message = build_message(receiver.language, rows)
+        try:
+            send_message(self._store, receiver, message)
+        except DeliveryFailure as failure:
+            self._note_failure(rows, failure)
+            return False
+        self._update(rows, lambda _row: {"state": "sent", "error": ""})
+        return True
+
+    def _note_failure(self, rows: Sequence[Any], failure: DeliveryFailure) -> None:
+        now_ns = self._store.clock.now_ns()
+
+        def judge(row: Any) -> dict[str, Any]:
+            retry = None if failure.is_final else compute_retry(row.attempts + 1, now_ns)
+            state = {"state": "dead"} if retry is None else {"due_ns": retry}
+            return {"error": str(failure), **state}
+
+        self._update(rows, judge)
+
+    def _update(self, rows: Sequence[Any], judge: Callable[[Any], dict[str, Any]]) -> None:
+        """Write the outcome of one attempt."""
+        with self._store.write() as write:
+            for row in rows:
+                values = judge(row) | {"attempts": row.attempts + 1}
+                if "state" in values:
+                    values["ended_ns"] = write.now_ns
+                mine = deliveries.c.id == row.delivery_id
+                write.execute(deliveries.update().where(mine).values(**values))
+
+    def _find_pause(self) -> float:
+        query = (
+            sa.select(sa.func.min(deliveries.c.due_ns))
+            .join(subscriptions, subscriptions.c.id == deliveries.c.subscription_id)
+            .join(users, users.c.id == subscriptions.c.user_id)
+            .where(_IS_DELIVERABLE)
+        )
+        with self._store.read() as connection:
+            due_ns = connection.execute(query).scalar_one()
+        now_ns = self._store.clock.now_ns()
+        soonest = self._next_look_ns if due_ns is None else min(due_ns, self._next_look_ns)
+        return max(_PAUSE_SECONDS, (soonest - now_ns) / NANOS)
+
+    def _delete_old(self, now_ns: int) -> None:
+        old = sa.and_(
+            deliveries.c.state != "waiting",
+            deliveries.c.ended_ns < now_ns - _KEEP_DAYS * 86_400 * NANOS,
+        )
+        with self._store.read() as connection:
+            some = connection.execute(sa.select(deliveries.c.id).where(old).limit(1)).first()
+        if some is not None:
+            with self._store.write(freeing=True) as write:
+                write.execute(deliveries.delete().where(old))
+
+
+def _read_due(connection: sa.Connection, now_ns: int) -> Sequence[Any]:
+    """Read what is due, by subscription, each with its receiver."""
+    query = (
+        sa.select(
+            subscriptions,
+            deliveries.c.id.label("delivery_id"),
+            deliveries.c.public_id.label("delivery"),
+            deliveries.c.topic,
+            deliveries.c.subject,
+            deliveries.c.data,
+            deliveries.c.at_ns,
+            deliveries.c.attempts,
+        )
+        .join(subscriptions, subscriptions.c.id == deliveries.c.subscription_id)
+        .join(users, users.c.id == subscriptions.c.user_id)
+        .where(_IS_DELIVERABLE, deliveries.c.due_ns <= now_ns)
+        .order_by(subscriptions.c.id, deliveries.c.id)
+        .limit(_MOST_AT_ONCE)
+    )
+    return connection.execute(query).all()
+
+
+def build_message(language: Any, rows: Sequence[Any]) -> Message:
+    """Build the message of some deliveries to one subscription."""
+    sentences = [write_sentence(Topic(row.topic), row.subject, row.data, language) for row in rows]
+    items = [
+        {
+            "id": row.delivery,
+            "topic": row.topic,
+            "subject": row.subject,
+            "at_ns": row.at_ns,
+            "data": row.data,
+        }
+        for row in rows
+    ]
+    return Message(rows[0].delivery, write_title(sentences, language), sentences, items)
+
+
+def send_message(store: Store, receiver: Any, message: Message) -> None:
+    """Send a message to the receiver of a subscription's row. Raises DeliveryFailure."""
+    with store.read() as connection:
+        hosts = read_hosts(connection)
+        server = read_mail_server(connection)
+    kind = Format(receiver.format)
+    if kind is Format.MAIL:
+        send_mail(server, receiver.address, message)
+        return
+    now_ns = store.clock.now_ns()
+    request = build_request(kind, receiver.address, receiver.secret, message, now_ns)
+    post_request(kind, request, hosts)
+
+
+def send_test(store: Store, receiver: Any) -> str:
+    """Send a test message to the receiver of a row; return why it did not arrive."""
+    said = {"en": "Test message of gpupool.", "zh": "gpupool 测试消息。"}[receiver.language]
+    try:
+        send_message(store, receiver, Message(new_id("d"), said, [said], []))
+    except DeliveryFailure as failure:
+        return str(failure)
+    return ""

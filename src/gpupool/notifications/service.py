@@ -1,0 +1,291 @@
+"""Subscriptions as their owners see them. Thread-safe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+
+from gpupool.base.errors import (
+    BadOption,
+    NameTaken,
+    NoPermission,
+    TooManySubscriptions,
+    UnknownSubscription,
+)
+from gpupool.base.ids import check_name, new_id
+from gpupool.model.tenant import Permission, Principal
+from gpupool.notifications.formats import Format
+from gpupool.notifications.hosts import find_allowed, parse_url
+from gpupool.notifications.settings import ensure_row, read_hosts
+from gpupool.notifications.tables import deliveries, notification_settings, subscriptions
+from gpupool.notifications.timing import parse_quiet_hours, parse_zone
+from gpupool.notifications.topics import Scope, Topic, allows_topic
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.store.tables import pool
+from gpupool.tenancy.tables import tenants, users
+from gpupool.wire.notifications import DeliveryOut, DeliveryTestOut, SubscriptionIn, SubscriptionOut
+
+#: Subscriptions of one user.
+MOST_SUBSCRIPTIONS: Final = 50
+#: Deliveries in one answer.
+MOST_DELIVERIES: Final = 1000
+_MAIL: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
+_PERMISSIONS: Final = {
+    Scope.MINE: Permission.READ,
+    Scope.TENANT: Permission.MANAGE_TENANT,
+    Scope.POOL: Permission.MANAGE_POOL,
+}
+_SHOWN: Final = (
+    sa.select(
+        subscriptions,
+        users.c.name.label("user"),
+        tenants.c.name.label("tenant"),
+    )
+    .join(users, users.c.id == subscriptions.c.user_id)
+    .join(tenants, tenants.c.id == subscriptions.c.tenant_id)
+)
+
+
+class SubscriptionService:
+    """Subscriptions and their deliveries."""
+
+    def __init__(self, store: Store, send_test: Callable[[Any], str]) -> None:
+        """Make the service.
+
+        Args:
+            send_test: sends a test message to the receiver of a row; returns why it did not arrive.
+        """
+        self._store = store
+        self._send_test = send_test
+
+    def list_subscriptions(self, caller: Principal) -> list[SubscriptionOut]:
+        """List the caller's own, those of its tenant for its admins, all for an admin."""
+        query = _SHOWN.where(_match_visible(caller)).order_by(users.c.name, subscriptions.c.name)
+        with self._store.read() as connection:
+            counts = _count_deliveries(connection)
+            return [_describe(row, counts) for row in connection.execute(query)]
+
+    def get_subscription(
+        self, caller: Principal, name: str, user: str | None = None
+    ) -> SubscriptionOut:
+        """Describe a subscription. Raises UnknownSubscription."""
+        with self._store.read() as connection:
+            row = _find_visible(connection, caller, name, user)
+            return _describe(row, _count_deliveries(connection))
+
+    def create_subscription(self, caller: Principal, body: SubscriptionIn) -> SubscriptionOut:
+        """Subscribe a receiver to what happens from now on.
+
+        Raises:
+            BadOption: a field is wrong by itself.
+            ForbiddenReceiver: the pool sends no messages to that host.
+            NoPermission: the scope is not the caller's.
+            NameTaken: the caller has one of that name.
+            TooManySubscriptions: the caller has as many as one may have.
+        """
+        check_name(body.name, "subscription")
+        _check_scope(caller, body)
+        parse_zone(body.time_zone)
+        parse_quiet_hours(body.quiet_hours, body.time_zone)
+        with self._store.write() as write:
+            _check_address(write.connection, body)
+            _check_room(write.connection, caller, body.name)
+            ensure_row(write)
+            if write.execute(sa.select(subscriptions.c.id).limit(1)).first() is None:
+                _skip_past(write)
+            write.insert(
+                subscriptions,
+                public_id=new_id("n"),
+                user_id=caller.user_id,
+                tenant_id=caller.tenant_id,
+                scope=body.scope,
+                name=body.name,
+                format=body.format,
+                address=body.address,
+                secret=body.secret,
+                topics=sorted(set(body.topics)),
+                waiting_s=body.waiting_seconds,
+                language=body.language,
+                quiet_hours=body.quiet_hours,
+                time_zone=body.time_zone,
+                digest_s=body.digest_seconds,
+                since_seq=write.execute(sa.select(pool.c.event_seq)).scalar_one(),
+                created_ns=write.now_ns,
+            )
+            out = _describe(_find_visible(write.connection, caller, body.name), {})
+            _note_change(write, "created", caller, body.name)
+            write.answer(201, out.model_dump(mode="json"))
+        return out
+
+    def delete_subscription(self, caller: Principal, name: str, user: str | None = None) -> None:
+        """Delete a subscription and its deliveries. Raises UnknownSubscription."""
+        with self._store.write() as write:
+            row = _find_visible(write.connection, caller, name, user)
+            write.execute(deliveries.delete().where(deliveries.c.subscription_id == row.id))
+            write.execute(subscriptions.delete().where(subscriptions.c.id == row.id))
+            _note_change(write, "deleted", caller, name)
+            write.answer(204, None)
+
+    def send_test_message(
+        self, caller: Principal, name: str, user: str | None = None
+    ) -> DeliveryTestOut:
+        """Send a test message now, outside of quiet hours and digests too."""
+        with self._store.read() as connection:
+            row = _find_visible(connection, caller, name, user)
+        error = self._send_test(row)
+        return DeliveryTestOut(delivered=not error, error=error)
+
+    def list_deliveries(
+        self, caller: Principal, state: str | None = None, limit: int = 100
+    ) -> list[DeliveryOut]:
+        """List deliveries of the subscriptions that the caller sees, the newest first."""
+        query = (
+            sa.select(deliveries, subscriptions.c.name, users.c.name.label("user"))
+            .join(subscriptions, subscriptions.c.id == deliveries.c.subscription_id)
+            .join(users, users.c.id == subscriptions.c.user_id)
+            .where(_match_visible(caller))
+            .order_by(deliveries.c.id.desc())
+            .limit(limit)
+        )
+        if state is not None:
+            query = query.where(deliveries.c.state == state)
+        with self._store.read() as connection:
+            return [_describe_delivery(row) for row in connection.execute(query)]
+
+
+def _match_visible(caller: Principal) -> sa.ColumnElement[bool]:
+    if caller.sees_all:
+        return sa.true()
+    if caller.has_permission(Permission.MANAGE_TENANT):
+        return subscriptions.c.tenant_id == caller.tenant_id
+    return subscriptions.c.user_id == caller.user_id
+
+
+def _find_visible(
+    connection: sa.Connection, caller: Principal, name: str, user: str | None = None
+) -> Any:
+    """Find a subscription by its name.
+
+    Args:
+        user: whose, among those that the caller sees; None: the caller's own.
+    """
+    query = _SHOWN.where(_match_visible(caller), subscriptions.c.name == name)
+    query = query.where(users.c.name == (caller.user if user is None else user))
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise UnknownSubscription(
+            f"there is no subscription {name[:80]!r}", hint="gpupool notify list"
+        )
+    return row
+
+
+def _check_scope(caller: Principal, body: SubscriptionIn) -> None:
+    scope = Scope(body.scope)
+    if not caller.has_permission(_PERMISSIONS[scope]):
+        raise NoPermission(
+            f"{caller.user} has the role {caller.role}, which may not hear of all of the {scope}",
+            hint="leave --scope out to hear of your own jobs",
+        )
+    wrong = [topic for topic in body.topics if not allows_topic(scope, Topic(topic))]
+    if wrong:
+        raise BadOption(
+            f"scope {scope} has no {', '.join(sorted(wrong))}",
+            hint="scope tenant has budgets and reservations, scope pool also cards and nodes",
+        )
+
+
+def _check_address(connection: sa.Connection, body: SubscriptionIn) -> None:
+    kind = Format(body.format)
+    if kind is not Format.MAIL:
+        find_allowed(parse_url(body.address), read_hosts(connection))
+    elif not _MAIL.fullmatch(body.address):
+        raise BadOption(
+            f"{body.address[:80]!r} is no mail address", hint="write it like ada@example.com"
+        )
+    if body.secret and kind in (Format.MAIL, Format.SLACK, Format.TEAMS, Format.WECOM):
+        raise BadOption(
+            f"messages of format {body.format} have no signature", hint="leave the secret out"
+        )
+
+
+def _check_room(connection: sa.Connection, caller: Principal, name: str) -> None:
+    query = sa.select(subscriptions.c.name).where(subscriptions.c.user_id == caller.user_id)
+    names = set(connection.execute(query).scalars())
+    if name in names:
+        raise NameTaken(
+            f"you have a subscription {name}", hint=f"gpupool notify delete {name}, or another name"
+        )
+    if len(names) >= MOST_SUBSCRIPTIONS:
+        raise TooManySubscriptions(
+            f"you have {len(names)} subscriptions, which is the most",
+            hint="gpupool notify list",
+            limit=MOST_SUBSCRIPTIONS,
+        )
+
+
+def _skip_past(write: WriteTransaction) -> None:
+    """Begin to read the event log at its end: nothing read it while there was no subscription."""
+    row = write.execute(sa.select(pool.c.event_seq, pool.c.event_epoch)).one()
+    values = {"read_seq": row.event_seq, "event_epoch": row.event_epoch}
+    write.execute(notification_settings.update().values(**values))
+
+
+def _note_change(write: WriteTransaction, what: str, caller: Principal, name: str) -> None:
+    data = {"user": caller.user}
+    write.event(f"subscription.{what}", name, tenant_id=caller.tenant_id, data=data)
+    write.announce("subscriptions")
+
+
+def _count_deliveries(connection: sa.Connection) -> dict[tuple[int, str], int]:
+    columns = (deliveries.c.subscription_id, deliveries.c.state)
+    query = sa.select(*columns, sa.func.count()).where(deliveries.c.state != "sent")
+    return {(row[0], row[1]): row[2] for row in connection.execute(query.group_by(*columns))}
+
+
+def _describe(row: Any, counts: dict[tuple[int, str], int]) -> SubscriptionOut:
+    return SubscriptionOut(
+        name=row.name,
+        user=row.user,
+        tenant=row.tenant,
+        format=row.format,
+        address=_hide_path(row.format, row.address),
+        signed=bool(row.secret),
+        topics=row.topics,
+        scope=row.scope,
+        waiting_seconds=row.waiting_s,
+        language=row.language,
+        quiet_hours=row.quiet_hours,
+        time_zone=row.time_zone,
+        digest_seconds=row.digest_s,
+        waiting=counts.get((row.id, "waiting"), 0),
+        dead=counts.get((row.id, "dead"), 0),
+        created_ns=row.created_ns,
+    )
+
+
+def _hide_path(kind: str, address: str) -> str:
+    if kind == Format.MAIL:
+        return address
+    url = urlsplit(address)
+    return f"{url.scheme}://{url.netloc}/…"
+
+
+def _describe_delivery(row: Any) -> DeliveryOut:
+    return DeliveryOut(
+        id=row.public_id,
+        subscription=row.name,
+        user=row.user,
+        topic=row.topic,
+        subject=row.subject,
+        data=row.data,
+        at_ns=row.at_ns,
+        state=row.state,
+        due_ns=row.due_ns,
+        attempts=row.attempts,
+        error=row.error,
+        ended_ns=row.ended_ns,
+    )

@@ -1,0 +1,265 @@
+"""From an event to its receiver: at once, again after failures, once for each occurrence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from gpupool.allocations.store.tables import jobs
+from gpupool.notifications.collector import Collector
+from gpupool.notifications.sender import NotificationSender
+from gpupool.notifications.tables import deliveries, notification_settings
+from gpupool.notifications.timing import NANOS, RETRY_SECONDS
+from gpupool.store.tables import pool as pool_table
+from tests.support.api import RunningApp, running_app
+from tests.support.message_receivers import HookReceiver, hook_receiver
+
+LOOPBACK = {"host": "127.0.0.1", "private": True, "plain": True}
+
+CARD = {
+    "uuid": "GPU-1",
+    "index": 0,
+    "vendor": "nvidia",
+    "product": "NVIDIA H200",
+    "model": "H200",
+    "memory_bytes": 140 << 30,
+    "simulated": True,
+    "health": "ok",
+}
+NODE = {"devices": [CARD], "simulated": True, "adopt": True}
+JOB = {"shape": {"gpu_milli": 1000}, "launch": {"argv": ["true"], "cwd": "/"}}
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[RunningApp]:
+    with running_app(tmp_path) as pool:
+        pool.client().put("notification-settings", {"hosts": [LOOPBACK]})
+        yield pool
+
+
+@pytest.fixture
+def receiver() -> Iterator[HookReceiver]:
+    with hook_receiver() as found:
+        yield found
+
+
+@pytest.fixture
+def sender(pool: RunningApp) -> NotificationSender:
+    return NotificationSender(pool.services.store)
+
+
+def subscribe(pool: RunningApp, receiver: HookReceiver, **fields: Any) -> None:
+    body = {
+        "name": "n",
+        "format": "webhook",
+        "address": receiver.url,
+        "topics": ["job-failed", "card-failed"],
+        "scope": "pool",
+    }
+    made = pool.client().post("subscriptions", body | fields)
+    assert made.status == 201, made.body
+
+
+def fail_job(pool: RunningApp, name: str = "j-1") -> None:
+    with pool.services.store.write() as write:
+        write.event("job.ended", name, tenant_id=1, data={"name": name, "state": "failed"})
+
+
+def states(pool: RunningApp) -> list[str]:
+    return [one["state"] for one in pool.client().get("deliveries").json()]
+
+
+def test_events_arrive_once_and_in_order(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    fail_job(pool, "before")
+    subscribe(pool, receiver)
+    fail_job(pool, "j-1")
+    with pool.services.store.write() as write:
+        write.event(
+            "device.health", "sim-0:1", data={"health": "failed", "health_reason": "XID 79"}
+        )
+        write.event("job.ended", "j-2", tenant_id=1, data={"state": "done"})
+    for _ in range(3):
+        sender.look()
+    texts = [body["text"] for _, _, body in receiver.requests]
+    assert texts == ["Job j-1 ended: failed.", "Card sim-0:1 failed (XID 79)."]
+    assert states(pool) == ["sent", "sent"]
+    # A process that ended before it knew that it had sent begins where the database says.
+    again = NotificationSender(pool.services.store)
+    again.look()
+    assert len(receiver.requests) == 2
+
+
+def test_a_piece_of_the_log_that_was_read_is_written_with_its_deliveries(
+    pool: RunningApp, receiver: HookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribe(pool, receiver)
+    fail_job(pool)
+    collector = Collector(pool.services.store)
+    with monkeypatch.context() as patch:
+        patch.setattr("gpupool.notifications.collector._insert_deliveries", divide)
+        with pytest.raises(ZeroDivisionError):
+            collector.collect_events()
+    assert states(pool) == []
+    Collector(pool.services.store).collect_events()
+    assert states(pool) == ["waiting"]
+
+
+def divide(*_arguments: Any) -> None:
+    raise ZeroDivisionError
+
+
+def test_a_receiver_that_fails_is_tried_again_with_pauses_and_then_no_more(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver)
+    fail_job(pool)
+    receiver.statuses.extend([503] * 99)
+    for attempts in range(1, len(RETRY_SECONDS) + 2):
+        sender.look()
+        sender.look()  # nothing is due
+        assert len(receiver.requests) == attempts
+        with pool.services.store.write() as write:
+            write.execute(deliveries.update().values(due_ns=0))
+    found = pool.client().get("deliveries").json()[0]
+    assert (found["state"], found["attempts"]) == ("dead", len(RETRY_SECONDS) + 1)
+    assert found["error"] == "answered 503"
+    keys = {headers["Gpupool-Delivery"] for _, headers, _ in receiver.requests}
+    assert keys == {found["id"]}
+    sender.look()
+    assert len(receiver.requests) == len(RETRY_SECONDS) + 1
+
+
+def test_what_another_attempt_would_not_change_is_dead_at_once(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver)
+    fail_job(pool)
+    receiver.statuses.append(410)
+    sender.look()
+    assert states(pool) == ["dead"]
+
+
+def test_many_messages_at_once_come_as_one(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver, language="zh")
+    for n in range(30):
+        fail_job(pool, f"j-{n}")
+    sender.look()
+    assert len(receiver.requests) == 1
+    body = receiver.requests[0][2]
+    assert (body["title"], len(body["items"])) == ("gpupool：30 条消息", 30)
+
+
+def test_a_digest_waits_for_its_end(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver, digest_seconds=3600)
+    fail_job(pool, "j-1")
+    fail_job(pool, "j-2")
+    assert 0 < (sender.look() or 0) <= 30
+    assert (receiver.requests, states(pool)) == ([], ["waiting"] * 2)
+    with pool.services.store.write() as write:
+        write.execute(deliveries.update().values(due_ns=0))
+    sender.look()
+    assert [len(body["items"]) for _, _, body in receiver.requests] == [2]
+
+
+def test_a_job_that_waits_is_told_once(tmp_path: Path, receiver: HookReceiver) -> None:
+    with running_app(tmp_path, start=True) as pool:
+        admin = pool.client()
+        admin.put("notification-settings", {"hosts": [LOOPBACK]})
+        assert admin.put("nodes/node-1", NODE).status == 200
+        subscribe(pool, receiver, topics=["job-waiting"], scope="mine", waiting_seconds=60)
+        first = admin.post("jobs", JOB | {"name": "first"}, params={"wait_seconds": 20})
+        assert first.json()["first"]["state"] == "starting"
+        assert admin.post("jobs", JOB | {"name": "second"}).status == 201
+        NotificationSender(pool.services.store).look()
+        assert receiver.requests == []
+        with pool.services.store.write() as write:
+            write.execute(jobs.update().values(submitted_ns=jobs.c.submitted_ns - 61 * NANOS))
+        for _ in range(2):
+            NotificationSender(pool.services.store).look()
+    texts = [body["text"] for _, _, body in receiver.requests]
+    assert texts == ["Job second has waited for 1 min. Why: gpupool explain second"]
+
+
+def test_a_user_that_lost_its_rights_hears_nothing_more(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    admin = pool.client()
+    admin.post("users", {"name": "boss", "role": "tenant-admin"})
+    boss = pool.client(uid=None, token=pool.token("boss"))
+    body = {"name": "n", "format": "webhook", "address": receiver.url, "topics": ["job-failed"]}
+    assert boss.post("subscriptions", body | {"scope": "tenant"}).status == 201
+    fail_job(pool, "j-1")
+    sender.look()
+    assert len(receiver.requests) == 1
+    admin.request("PATCH", "users/boss", json_body={"role": "user"})
+    fail_job(pool, "j-2")
+    sender.look()
+    assert len(receiver.requests) == 1
+
+
+def test_what_waits_for_a_disabled_user_keeps_no_one_awake(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    pool.client().post("users", {"name": "gone"})
+    gone = pool.client(uid=None, token=pool.token("gone"))
+    body = {"name": "n", "format": "webhook", "address": receiver.url, "topics": ["job-failed"]}
+    assert gone.post("subscriptions", body).status == 201
+    waiting = {"public_id": "d-1", "cause": "event/1", "topic": "job-failed", "subject": "j-1"}
+    with pool.services.store.write() as write:
+        write.insert(
+            deliveries, **waiting, subscription_id=1, data={}, at_ns=1, due_ns=1, state="waiting"
+        )
+    pool.client().request("PATCH", "users/gone", json_body={"disabled": True})
+    assert (sender.look() or 0) > 1, "it would look four times a second"
+    assert receiver.requests == []
+    pool.client().request("PATCH", "users/gone", json_body={"disabled": False})
+    sender.look()
+    assert len(receiver.requests) == 1
+
+
+def test_a_log_whose_past_was_replaced_is_read_from_its_end(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver)
+    fail_job(pool, "of the old log")
+    with pool.services.store.write() as write:
+        write.execute(pool_table.update().values(event_epoch="e-other"))
+    sender.look()
+    fail_job(pool, "j-2")
+    sender.look()
+    assert [body["items"][0]["subject"] for _, _, body in receiver.requests] == ["j-2"]
+
+
+def test_a_pool_without_subscriptions_is_not_looked_at(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    fail_job(pool)
+    assert sender.look() is None
+    with pool.services.store.read() as connection:
+        assert connection.execute(sa.select(notification_settings.c.read_seq)).scalar_one() == 0
+    # The first subscription does not begin with the past.
+    subscribe(pool, receiver)
+    sender.look()
+    assert receiver.requests == []
+
+
+def test_the_thread_delivers_what_is_committed_and_ends(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    sender.start()
+    subscribe(pool, receiver)
+    fail_job(pool)
+    receiver.wait_for_requests(1)
+    sender.close()
+    sender.join(10)
+    assert not sender._thread.is_alive()
