@@ -38,6 +38,7 @@ def _list_static_columns(cards: CardTable) -> list[Ints]:
         cards.node,
         cards.status,
         cards.memory_bytes,
+        cards.untouched_bytes,
     ] + (hosts + levels)
 
 

@@ -1,0 +1,1 @@
+"""Commands that enter running jobs: programs, files, ports, SSH and notebooks."""
