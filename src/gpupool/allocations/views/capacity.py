@@ -28,7 +28,7 @@ def describe_capacity(snapshot: Snapshot, tenant: str | None = None) -> Capacity
     yours = None
     # The caller's tenant may be younger than the snapshot.
     if tenant is not None and tenant in snapshot.tenants:
-        yours = _describe_tenant(snapshot, free, tenant)
+        yours = describe_tenant_room(snapshot, free, tenant)
     return CapacityOut(
         models=list(map(_describe_model, list_model_capacities(free, lost))),
         nodes=_describe_nodes(free, lost),
@@ -37,7 +37,8 @@ def describe_capacity(snapshot: Snapshot, tenant: str | None = None) -> Capacity
     )
 
 
-def _describe_tenant(snapshot: Snapshot, free: FreeCapacity, tenant: str) -> OwnRoom:
+def describe_tenant_room(snapshot: Snapshot, free: FreeCapacity, tenant: str) -> OwnRoom:
+    """Describe what the quotas leave a tenant of the snapshot, whatever cards are free."""
     quotas = WorkingQuotas(snapshot, free)
     # Once as a preemptible job would be judged, and once as one that is not.
     quotas.firm = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -34,8 +34,22 @@ EVENTS_AT_ONCE = 500
 CATCHING_UP_AT_ONCE = 4
 
 
+#: Makes the text of one event from its number and its JSON.
+EventFormat = Callable[[int, str], str]
+
+
+def format_line(_seq: int, text: str) -> str:
+    """Format an event for NDJSON."""
+    return f"{text}\n"
+
+
+def format_frame(seq: int, text: str) -> str:
+    """Format an event for `text/event-stream`; JSON has no line breaks that would end it."""
+    return f"id: {seq}\nevent: message\ndata: {text}\n\n"
+
+
 class EventBatch(NamedTuple):
-    """Lines for one watcher, and its position; `behind` if more lines are ready."""
+    """Events for one watcher as text, and its position; `behind` if more are ready."""
 
     lines: list[str]
     after: int
@@ -51,9 +65,7 @@ class _Line:
 
     @classmethod
     def of(cls, entry: EventEntry) -> _Line:
-        return cls(
-            entry.tenant_id, entry.event.kind, entry.seq, entry.event.model_dump_json() + "\n"
-        )
+        return cls(entry.tenant_id, entry.event.kind, entry.seq, entry.event.model_dump_json())
 
 
 class EventFeed:
@@ -78,18 +90,20 @@ class EventFeed:
         self.waiting = 0
         store.notifier.add_listener(self._on_commit)
 
-    async def read_batch(self, seq: int, principal: Principal) -> EventBatch:
+    async def read_batch(
+        self, seq: int, principal: Principal, form: EventFormat = format_line
+    ) -> EventBatch:
         """Read the next events above `seq` that the caller may see, at most `EVENTS_AT_ONCE`."""
         await self._refresh_buffer()
         assert self._floor is not None
         if seq < self._floor:
-            return await self._read_from_log(seq, principal)
+            return await self._read_from_log(seq, principal, form)
         found: list[str] = []
         for line in self._list_lines_after(seq):
             if len(found) == EVENTS_AT_ONCE:
                 return EventBatch(found, seq, behind=True)
             if can_see_event(principal, line.tenant_id, line.kind):
-                found.append(line.text)
+                found.append(form(line.seq, line.text))
             seq = line.seq
         return EventBatch(found, seq, behind=False)
 
@@ -143,12 +157,12 @@ class EventFeed:
             if len(found) < EVENTS_AT_ONCE:
                 return
 
-    async def _read_from_log(self, seq: int, principal: Principal) -> EventBatch:
+    async def _read_from_log(self, seq: int, principal: Principal, form: EventFormat) -> EventBatch:
         """Read a piece of the log for a watcher that is behind the buffer."""
         head = self._head
         async with self._catching_up:
             found = await run_in_threadpool(self._read_events, seq, principal)
-        lines = [event.model_dump_json() + "\n" for event in found]
+        lines = [form(event.seq, event.model_dump_json()) for event in found]
         if len(found) == EVENTS_AT_ONCE:
             return EventBatch(lines, found[-1].seq, behind=True)
         # Every event up to `head` was committed before this read: what is missing is not for this

@@ -21,10 +21,11 @@ from gpupool.base.units import format_duration, format_mib, format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.fleet.views import device_name
 from gpupool.model.allocation import AllocationState
-from gpupool.model.claim import Shape
+from gpupool.model.claim import NO_NETWORK_LABEL, Shape
 from gpupool.model.job import ENDED, JobState
 from gpupool.model.partition import read_foreign_pieces, read_profiles
 from gpupool.model.tenant import Principal
+from gpupool.network.planes.node_gate import explain_nodes
 from gpupool.wire.jobs import ExplainOut, GangStandOut, JobOut, MemberOut
 from gpupool.wire.suspension import SuspensionOut
 
@@ -119,6 +120,10 @@ def _explain_state(
 ) -> ExplainOut:
     if job.state != "pending":
         return ExplainOut(job=job.name, state=job.state, sentence=_describe_standing(job, now_ns))
+    spent = cache.budgets.find_sentence(job.id)
+    if spent is not None:
+        hint = "an admin can raise it: gpupool budget list, gpupool budget set"
+        return ExplainOut(job=job.name, state=job.state, sentence=spent, hints=[hint])
     explained = placer.explain_wait(job.id)
     if explained is None:
         # It was placed between the reading of the job and now.
@@ -131,6 +136,7 @@ def _explain_state(
         sentence=answer.sentence,
         hints=[
             *answer.helps,
+            *explain_nodes(connection, job.tenant, is_outside=NO_NETWORK_LABEL in shape.labels),
             *_list_foreign_pieces(connection, shape),
             *_describe_policy_fault(placer),
         ],

@@ -20,6 +20,7 @@ from gpupool.model.claim import SharingKind
 from gpupool.model.job import LIVE
 from gpupool.model.numa import read_numa_parts
 from gpupool.model.suspension import SuspensionState
+from gpupool.network.floating.reading import select_job_floating
 from gpupool.network.tables import network_ports, networks
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.jobs import JobOut, NumaPartOut, SeatOut
@@ -77,6 +78,8 @@ _GRANTS = (
         allocations.c.numa,
         allocations.c.sharing,
         network_ports.c.address,
+        network_ports.c.address6,
+        select_job_floating().label("floating_ip"),
         suspensions.c.state.label("suspension"),
         suspensions.c.gpu_milli.label("suspended_milli"),
         suspensions.c.memory_bytes.label("suspended_bytes"),
@@ -211,6 +214,8 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         mechanism=placed.mechanism if placed else None,
         network=row.network,
         address=placed.address if placed else None,
+        address6=placed.address6 if placed else None,
+        floating_ip=placed.floating_ip if placed else None,
         holds=placed.holds if placed else None,
         simulated=mine[0].simulated if mine else None,
         attached=row.attached,

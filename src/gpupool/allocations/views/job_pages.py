@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from gpupool.allocations.arrays import view
-from gpupool.allocations.store.tables import HAS_REST, IS_LIVE, arrays, jobs
+from gpupool.allocations.store.tables import HAS_REST, IS_LIVE, arrays, claims, jobs
 from gpupool.allocations.views.job import JOB, Row, WaitReason, describe_jobs
 from gpupool.allocations.views.list import arrays_in_scope, find_named_jobs, jobs_in_scope
 from gpupool.base.errors import InvalidBody
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.job import JobState
 from gpupool.model.tenant import Principal
-from gpupool.tenancy.tables import tenants, users
+from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.common import Page
 from gpupool.wire.jobs import JobOut
 
@@ -37,6 +37,9 @@ class JobFilter:
     user: str | None = None
     everything: bool = False
     live: bool = False
+    project: str | None = None
+    #: Part of a name, user or image, or the beginning of an id: of `job_search` alone.
+    text: str | None = None
 
 
 def read_page(
@@ -52,7 +55,7 @@ def read_page(
     part, before = _parse_cursor(after)
     rests: list[Row] = []
     if part == "array":
-        rests = _read_rests(connection, principal, wanted, before, limit + 1)
+        rests = read_rests(connection, principal, wanted, before, limit + 1)
         if len(rests) > limit:
             lines = [view.describe_rest(row, why) for row in rests[:limit]]
             return Page(items=lines, next=f"array.{rests[limit - 1].id}")
@@ -120,7 +123,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 20
 
 
-def _read_rests(
+def read_rests(
     connection: sa.Connection,
     principal: Principal,
     wanted: JobFilter,
@@ -130,19 +133,29 @@ def _read_rests(
     """Read the arrays with a rest, newest first."""
     if wanted.states and JobState.PENDING not in wanted.states:
         return []
-    query = view.ARRAY.where(HAS_REST, arrays_in_scope(principal), *_build_rest_conditions(wanted))
+    query = view.ARRAY.where(HAS_REST, arrays_in_scope(principal), *_list_rest_conditions(wanted))
     if before is not None:
         query = query.where(arrays.c.id < before[0])
     return list(connection.execute(query.order_by(arrays.c.id.desc()).limit(limit)))
 
 
-def _build_rest_conditions(wanted: JobFilter) -> Iterator[sa.ColumnElement[bool]]:
+def _list_rest_conditions(wanted: JobFilter) -> Iterator[sa.ColumnElement[bool]]:
     if wanted.name:
         yield arrays.c.name == wanted.name
     if wanted.tenant:
         yield arrays.c.tenant_id == _order_key(tenants, wanted.tenant)
     if wanted.user:
         yield arrays.c.user_id == _order_key(users, wanted.user)
+    if wanted.project:
+        yield arrays.c.project_id.in_(_select_projects(wanted.project))
+    if wanted.text:
+        text = wanted.text.lower()
+        yield sa.or_(
+            sa.func.lower(arrays.c.name).contains(text, autoescape=True),
+            arrays.c.public_id.startswith(text, autoescape=True),
+            sa.func.lower(users.c.name).contains(text, autoescape=True),
+            sa.func.lower(claims.c.image).contains(text, autoescape=True),
+        )
 
 
 def _read_keys(
@@ -158,7 +171,7 @@ def _read_keys(
     # all tables would be sorted as a whole.
     keys = (
         sa.select(jobs.c.id)
-        .where(jobs_in_scope(principal), part, *_build_conditions(principal, wanted))
+        .where(jobs_in_scope(principal), part, *list_conditions(principal, wanted))
         .correlate(None)
     )
     if before is not None:
@@ -168,15 +181,32 @@ def _read_keys(
     return list(connection.execute(JOB.where(page).order_by(*order)))
 
 
-def _build_conditions(principal: Principal, wanted: JobFilter) -> Iterator[sa.ColumnElement[bool]]:
+def list_conditions(
+    principal: Principal, wanted: JobFilter, *, has_tenant: bool = True, has_user: bool = True
+) -> Iterator[sa.ColumnElement[bool]]:
+    """List the conditions on `jobs` of a filter.
+
+    Args:
+        principal: The caller.
+        wanted: The filter.
+        has_tenant: Whether to check the tenant; no where the caller does.
+        has_user: Whether to check the user.
+    """
     if wanted.states:
         yield jobs.c.state.in_(wanted.states)
     if wanted.name:
         yield find_named_jobs(principal, wanted.name)
-    if wanted.tenant:
+    if wanted.project:
+        yield jobs.c.project_id.in_(_select_projects(wanted.project))
+    if wanted.tenant and has_tenant:
         yield jobs.c.tenant_id == _order_key(tenants, wanted.tenant)
-    if wanted.user:
+    if wanted.user and has_user:
         yield jobs.c.user_id == _order_key(users, wanted.user)
+
+
+def _select_projects(name: str) -> sa.Select[tuple[int]]:
+    # Several tenants may have a project of one name: the scope is another condition.
+    return sa.select(projects.c.id).where(projects.c.name == name).correlate(None)
 
 
 def _order_key(table: sa.Table, name: str) -> sa.ScalarSelect[int]:

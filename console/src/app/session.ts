@@ -1,0 +1,19 @@
+// The viewer: account, role, rights. One question for all pages.
+import { useQuery } from '@tanstack/react-query'
+import { request } from '../api/client'
+import type { components } from '../api/schema'
+
+export type Session = components['schemas']['SessionOut']
+
+export const SESSION_KEY = ['session'] as const
+
+export function useSession() {
+  return useQuery({
+    queryKey: SESSION_KEY,
+    queryFn: () => request<Session>('/api/v1/session'),
+    staleTime: 5 * 60 * 1000,
+  })
+}
+
+/** Whether the viewer sees every tenant's jobs by name. */
+export const isPoolAdmin = (session: Session | undefined): boolean => session?.role === 'admin'

@@ -1,0 +1,46 @@
+// States as icon and word; the colour only repeats them.
+import {
+  IconAlertTriangle,
+  IconArrowBarToDown,
+  IconBan,
+  IconCheck,
+  IconCircleCheck,
+  IconCircleX,
+  IconClockHour4,
+  IconInfoCircle,
+  IconPlayerPauseFilled,
+  IconPlayerPlayFilled,
+  IconPlayerStopFilled,
+} from '@tabler/icons-react'
+import { useTranslation } from 'react-i18next'
+
+type Tone = 'run' | 'wait' | 'note' | 'fault' | 'ok'
+
+const LOOKS: Record<string, { icon: typeof IconCheck; tone: Tone }> = {
+  pending: { icon: IconClockHour4, tone: 'wait' },
+  starting: { icon: IconPlayerPlayFilled, tone: 'wait' },
+  running: { icon: IconPlayerPlayFilled, tone: 'run' },
+  suspended: { icon: IconPlayerPauseFilled, tone: 'wait' },
+  done: { icon: IconCheck, tone: 'note' },
+  stopped: { icon: IconPlayerStopFilled, tone: 'note' },
+  failed: { icon: IconCircleX, tone: 'fault' },
+  lost: { icon: IconBan, tone: 'fault' },
+  ok: { icon: IconCircleCheck, tone: 'ok' },
+  adopted: { icon: IconCircleCheck, tone: 'ok' },
+  ready: { icon: IconCircleCheck, tone: 'ok' },
+  warning: { icon: IconAlertTriangle, tone: 'wait' },
+  draining: { icon: IconArrowBarToDown, tone: 'wait' },
+  observed: { icon: IconInfoCircle, tone: 'note' },
+}
+const UNKNOWN_LOOK = { icon: IconInfoCircle, tone: 'note' as Tone }
+
+export function State(props: { state: string }) {
+  const { t } = useTranslation('shell')
+  const { icon: Glyph, tone } = LOOKS[props.state] ?? UNKNOWN_LOOK
+  return (
+    <span className={`state s-${tone}`}>
+      <Glyph size={13} stroke={2} aria-hidden />
+      {t(`state.${props.state}`, { defaultValue: props.state })}
+    </span>
+  )
+}
