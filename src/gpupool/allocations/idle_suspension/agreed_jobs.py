@@ -147,13 +147,3 @@ def select_idle_jobs(
         if idle_ns >= one.idle_seconds * NANOS_PER_SECOND:
             found.append(IdleJob(one.job, idle_ns, seen.sample.gpu_memory_bytes or 0))
     return found
-
-
-def sum_suspended_bytes(agreed: Iterable[AgreedJob]) -> dict[str, int]:
-    """Sum by card what shares hold there while they run that are suspended because they were idle."""
-    found = defaultdict[str, int](int)
-    for one in agreed:
-        if one.has_left_idle:
-            for uuid, size in one.cards.items():
-                found[uuid] += size
-    return dict(found)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpupool.allocations.idle_suspension.agreed_jobs import AgreedJob, sum_suspended_bytes
-from gpupool.model.suspension import IdleSuspensionRules, SuspensionState
+from gpupool.allocations.idle_suspension.agreed_jobs import AgreedJob
+from gpupool.model.suspension import SuspensionState
 from gpupool.scheduling import (
     IdleJob,
-    IdleVictims,
     PreemptionRules,
     Snapshot,
-    VictimRejection,
     WaitingClass,
+    describe_kept,
     describe_leaving,
     describe_shortage,
     describe_victims,
     find_idle_victims,
+    find_kept_card,
+    find_victim_rejection,
 )
 
 
@@ -27,7 +28,6 @@ def list_claim_hints(
     now_ns: int,
     agreed: Sequence[AgreedJob],
     idle: Sequence[IdleJob],
-    rules: IdleSuspensionRules,
     preemption: PreemptionRules,
 ) -> list[str]:
     """List sentences for one class of claims; nothing where no job that agreed could help.
@@ -38,7 +38,6 @@ def list_claim_hints(
         now_ns: its instant.
         agreed: the jobs that agreed to be suspended while idle.
         idle: those that are idle for long enough.
-        rules: the pool's rules.
         preemption: which jobs may be evicted.
     """
     claims = {*waiting.job_ids, waiting.key.gang}
@@ -49,18 +48,21 @@ def list_claim_hints(
         return [describe_leaving(leaving)]
     ready = {one.job for one in idle}
     busy = [IdleJob(one.job, 0, 0) for one in agreed if one.is_on_cards and one.job not in ready]
-    found = find_idle_victims(
-        replace(snapshot, waiting=(waiting,)),
-        now_ns,
-        [*idle, *busy],
-        sum_suspended_bytes(agreed),
-        rules,
-        preemption,
-    )
-    if isinstance(found, IdleVictims):
+    alone = replace(snapshot, waiting=(waiting,))
+    candidates = [*idle, *busy]
+    found = find_idle_victims(alone, now_ns, candidates, preemption)
+    if found is not None:
         return [describe_victims(len(found.jobs), sum(job not in ready for job in found.jobs))]
-    if isinstance(found, VictimRejection):
-        uuid = found.shortage.card
-        names = (one.names[uuid] for one in agreed if uuid in one.names)
-        return [describe_shortage(found.shortage, next(names, uuid))]
-    return []
+    kept = find_kept_card(alone, now_ns, preemption)
+    if kept is not None:
+        return [describe_kept(kept, _name_card(agreed, kept.card))]
+    rejection = find_victim_rejection(alone, now_ns, candidates, preemption)
+    if rejection is None:
+        return []
+    shortage = rejection.shortage
+    return [describe_shortage(shortage, _name_card(agreed, shortage.card))]
+
+
+def _name_card(agreed: Sequence[AgreedJob], uuid: str) -> str:
+    names = (one.names[uuid] for one in agreed if uuid in one.names)
+    return next(names, uuid)

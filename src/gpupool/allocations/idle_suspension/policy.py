@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Final
 
 from gpupool.allocations.cache.ledger_cache import LedgerCache
@@ -18,7 +19,6 @@ from gpupool.allocations.idle_suspension.agreed_jobs import (
     AgreedJob,
     read_agreed_jobs,
     select_idle_jobs,
-    sum_suspended_bytes,
 )
 from gpupool.allocations.idle_suspension.card_view import describe_idle_cards
 from gpupool.allocations.idle_suspension.claim_hints import list_claim_hints
@@ -69,10 +69,10 @@ class IdleSuspensionPolicy:
         placer: Placer,
         rules: IdleSuspensionRules,
     ) -> None:
-        self.rules = rules
         self._store = store
         self._metering = metering
         self._cache = cache
+        self.rules = rules
         self._placer = placer
         #: When a suspend failed on the job's node, by job; a new server tries each once more.
         self._refused: dict[str, int] = {}
@@ -85,6 +85,15 @@ class IdleSuspensionPolicy:
         self._closing = threading.Event()
         self._thread = SupervisedThread("idle-suspension", self._run)
         store.notifier.add_listener(self._listen)
+
+    @property
+    def rules(self) -> IdleSuspensionRules:
+        """What the pool allows; the cache has it, as every plan holds the factor."""
+        return self._cache.idle_rules
+
+    @rules.setter
+    def rules(self, rules: IdleSuspensionRules) -> None:
+        self._cache.idle_rules = rules
 
     # --- life ----------------------------------------------------------------------------
 
@@ -133,7 +142,6 @@ class IdleSuspensionPolicy:
             self._store.clock.now_ns(),
             agreed,
             self._list_idle_jobs(agreed),
-            self.rules,
             self._placer.planner.rules,
         )
 
@@ -141,7 +149,7 @@ class IdleSuspensionPolicy:
         """Describe the cards with shares that were suspended while idle."""
         with self._store.read() as connection:
             agreed = read_agreed_jobs(connection)
-        return describe_idle_cards(agreed, snapshot, self.rules)
+        return describe_idle_cards(agreed, snapshot)
 
     # --- one look ------------------------------------------------------------------------
 
@@ -189,18 +197,19 @@ class IdleSuspensionPolicy:
             self._take_emptied_snapshot(agreed),
             self._store.clock.now_ns(),
             idle,
-            sum_suspended_bytes(agreed),
-            self.rules,
             self._placer.planner.rules,
         )
-        if isinstance(found, IdleVictims):
+        if found is not None:
             self._write_suspends(found, agreed)
         return True
 
     def _take_emptied_snapshot(self, agreed: Sequence[AgreedJob]) -> Snapshot:
         """Return the pool as it is when the jobs on their way to the host have left."""
-        leaving = {one.job for one in agreed if one.suspension is SuspensionState.SUSPENDING}
-        return empty_seats(self._placer.take_snapshot(), leaving)
+        leaving = [one for one in agreed if one.suspension is SuspensionState.SUSPENDING]
+        by_hand = {one.job for one in leaving if one.beneficiary is None}
+        idle = {one.job for one in leaving} - by_hand
+        snapshot = empty_seats(self._placer.take_snapshot(), by_hand, as_idle=False)
+        return empty_seats(snapshot, idle)
 
     def _list_idle_jobs(self, agreed: Sequence[AgreedJob]) -> list[IdleJob]:
         now_ns = self._store.clock.now_ns()
@@ -223,7 +232,9 @@ class IdleSuspensionPolicy:
         try:
             with self._store.write() as write:
                 for job in found.jobs:
-                    suspend_job(write, rows[job], found.beneficiary)
+                    asked = suspend_job(write, rows[job], found.beneficiary)
+                    if asked is not None:
+                        write.note(partial(self._cache.apply_change, asked))
         except RequestRejection as error:
             log.info("no idle job is suspended for %s: %s", found.beneficiary, error.message)
             return False

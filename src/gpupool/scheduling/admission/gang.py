@@ -116,6 +116,7 @@ def empty_cards(cards: CardTable) -> CardTable:
         status=np.full(len(cards), CARD_STATUS.index(CardStatus.OPEN), dtype=np.int64),
         free_milli=np.full(len(cards), WHOLE, dtype=np.int64),
         free_bytes=cards.memory_bytes.copy(),
+        unlent_bytes=None,
         layouts={row: replace(cut, slots=()) for row, cut in cards.layouts.items()},
         hosts=hosts,
     )

@@ -176,8 +176,12 @@ def _find_other(shape: Shape, free: FreeCapacity, room: QuotaHeadroom) -> Shape 
         for model in _list_other_models(shape.model, free):
             if can_place(other := replace(shape, model=model), free, room):
                 return other
-    elsewhere = replace(shape, labels=())
-    return elsewhere if shape.labels and can_place(elsewhere, free, room) else None
+    # Labels with a space are the pool's own, which a user cannot leave out.
+    own = tuple(label for label in shape.labels if " " in label[0])
+    if own == shape.labels:
+        return None
+    elsewhere = replace(shape, labels=own)
+    return elsewhere if can_place(elsewhere, free, room) else None
 
 
 def _list_other_models(asked: str, free: FreeCapacity) -> list[str]:

@@ -106,6 +106,7 @@ def remove_jobs(snapshot: Snapshot, waiting: WaitingClass) -> Snapshot:
         running=(),
         migration_holds=(),
         beneficiaries=(),
+        suspended=(),
         previous_starts={},
         policy=BINPACK,
         expected=ExpectedDemand(),

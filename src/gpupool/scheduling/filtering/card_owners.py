@@ -25,7 +25,7 @@ class CardOwners:
     """The owner of each card as a number, in one column."""
 
     def __init__(self, cards: CardTable) -> None:
-        self._memory_bytes = cards.memory_bytes
+        self._memory_bytes = cards.untouched_bytes
         self._numbers = {"": NO_OWNER}
         self.column = np.zeros(len(cards), dtype=np.int64)
         #: Rows that have or had an owner.

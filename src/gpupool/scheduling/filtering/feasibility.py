@@ -222,7 +222,7 @@ class ClaimFit:
             self.need,
             milli=free.milli,
             size=free.size,
-            memory=free.cards.memory_bytes,
+            memory=free.untouched_bytes,
             cpu=free.cpu_milli,
             host=free.host_bytes,
             fixed=self._judged,
@@ -247,7 +247,7 @@ class ClaimFit:
         size = free.size[rows]
         why = np.where(size < self.need[rows], np.int8(CODE[RejectionReason.MEMORY]), np.int8(FITS))
         if self.shape.is_whole:
-            in_use = (milli < WHOLE) | (size < free.cards.memory_bytes[rows])
+            in_use = (milli < WHOLE) | (size < free.untouched_bytes[rows])
             # Before `fixed` below, and after MEMORY above: the last write is the nearest to never.
             why[in_use] = CODE[RejectionReason.NOT_WHOLE]
         elif self.shape.held_milli:

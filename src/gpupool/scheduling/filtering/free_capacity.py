@@ -61,6 +61,8 @@ class FreeCapacity(ChangedNodeList):
     ) -> None:
         super().__init__(len(cards.nodes))
         self.cards = cards
+        #: Contiguous, as the native library reads it.
+        self.untouched_bytes = np.ascontiguousarray(cards.untouched_bytes)
         self.kernel = find_native_library(cards, compiled)
         # Copies: the snapshot's columns belong to the host, and other snapshots share them.
         self.milli = cards.free_milli.copy()
@@ -124,9 +126,7 @@ class FreeCapacity(ChangedNodeList):
 
     def is_untouched(self, rows: Ints | slice = slice(None)) -> Bools:
         """Return a mask of the open cards of which neither compute nor memory is in use."""
-        whole: Bools = (self.milli[rows] >= WHOLE) & (
-            self.size[rows] >= self.cards.memory_bytes[rows]
-        )
+        whole: Bools = (self.milli[rows] >= WHOLE) & (self.size[rows] >= self.untouched_bytes[rows])
         whole &= self.open[rows]
         return whole
 

@@ -95,9 +95,7 @@ class RoomyNodeCounts:
         shapes = len(self)
         columns = {name: column[:shapes] for name, column in self._columns.items()}
         milli = free.milli[free.open]
-        untouched = int(
-            ((milli >= WHOLE) & (free.size >= free.cards.memory_bytes)[free.open]).sum()
-        )
+        untouched = int(((milli >= WHOLE) & (free.size >= free.untouched_bytes)[free.open]).sum())
         each = columns["held"] * columns["count"]
         # An upper bound that ignores fragments: a gang for which it is too small need not be tried.
         by_compute = np.maximum(milli, 0).sum() // np.maximum(each, 1)
@@ -176,7 +174,8 @@ class RoomyNodeCounts:
                 )
             return
         if self._compiled is None:
-            memory = np.ascontiguousarray(self._free.cards.memory_bytes)
+            # Of a proportional claim the need is a little low then: an upper bound all the same.
+            memory = self._free.untouched_bytes
             columns: dict[str, npt.NDArray[Any]] = {
                 **self._columns,
                 **self._seen,
@@ -194,7 +193,7 @@ class RoomyNodeCounts:
         column = {name: values[some, None] for name, values in self._columns.items()}
         milli = self._seen["milli"][rows]
         size = self._seen["size"][rows]
-        memory = self._free.cards.memory_bytes[rows]
+        memory = self._free.untouched_bytes[rows]
         need = np.where(
             column["need"] >= 0,
             column["need"],

@@ -24,7 +24,7 @@ def count_seats(fit: ClaimFit, free: FreeCapacity, columns: CapacityColumns) -> 
         closed = free.owners.find_closed(fit.shape.owner, slice(None), columns.milli, columns.sizes)
         usable &= ~closed
     if fit.shape.is_whole:
-        found = (columns.milli >= WHOLE) & (columns.sizes >= free.cards.memory_bytes)
+        found = (columns.milli >= WHOLE) & (columns.sizes >= free.untouched_bytes)
         return np.where(usable, found, False).astype(np.int64)
     held = fit.shape.held_milli
     by_compute = milli // held if held else np.full(len(milli), WHOLE, dtype=np.int64)

@@ -5,7 +5,20 @@ The proof is the cycle itself, on a snapshot in which the seats of these jobs ar
 
 from gpupool.scheduling.idle_suspension.factor import FactorShortage, find_factor_shortage
 from gpupool.scheduling.idle_suspension.hypothesis import empty_seats
+from gpupool.scheduling.idle_suspension.kept_capacity import (
+    KeptCapacity,
+    measure_kept,
+    measure_kept_before,
+    replace_suspended,
+    sum_seats,
+)
+from gpupool.scheduling.idle_suspension.kept_cards import (
+    KeptCard,
+    describe_kept_card,
+    find_kept_card,
+)
 from gpupool.scheduling.idle_suspension.messages import (
+    describe_kept,
     describe_leaving,
     describe_shortage,
     describe_victims,
@@ -20,6 +33,7 @@ from gpupool.scheduling.idle_suspension.victims import (
     IdleVictims,
     VictimRejection,
     find_idle_victims,
+    find_victim_rejection,
     sort_idle_jobs,
 )
 
@@ -27,15 +41,25 @@ __all__ = [
     "FactorShortage",
     "IdleJob",
     "IdleVictims",
+    "KeptCapacity",
+    "KeptCard",
     "ReturningJob",
     "VictimRejection",
+    "describe_kept",
+    "describe_kept_card",
     "describe_leaving",
     "describe_shortage",
     "describe_victims",
     "empty_seats",
     "find_factor_shortage",
     "find_idle_victims",
+    "find_kept_card",
     "find_return_victims",
+    "find_victim_rejection",
     "has_return_room",
+    "measure_kept",
+    "measure_kept_before",
+    "replace_suspended",
     "sort_idle_jobs",
+    "sum_seats",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpupool.model.suspension import UNIT_FACTOR, IdleSuspensionRules
+from gpupool.model.suspension import UNIT_FACTOR
+from gpupool.scheduling.idle_suspension.kept_capacity import measure_kept, sum_seats
 from gpupool.scheduling.snapshot.plan import JobPlacement
 from gpupool.scheduling.snapshot.snapshot import Snapshot
 
@@ -27,32 +28,28 @@ class FactorShortage:
 
 
 def find_factor_shortage(
-    snapshot: Snapshot,
-    placements: Iterable[JobPlacement],
-    suspended_bytes: Mapping[str, int],
-    rules: IdleSuspensionRules,
+    snapshot: Snapshot, placements: Iterable[JobPlacement]
 ) -> FactorShortage | None:
     """Find the first card that the placements would bring above the factor.
 
     Args:
-        snapshot: the pool without the victims.
-        placements: what starts then.
-        suspended_bytes: by card, the memory of shares that are suspended because they were idle,
-            the victims included; other cards are not looked at.
-        rules: the factor.
+        snapshot: the pool with its suspended jobs; cards without one are not looked at.
+        placements: what would start.
     """
     placed = defaultdict[str, int](int)
     for placement in placements:
         for seat in placement.seats:
             placed[seat.device] += seat.memory_bytes
     cards = snapshot.cards
-    for row, uuid in enumerate(cards.uuids):
-        suspended = suspended_bytes.get(uuid, 0)
-        if not suspended:
-            continue
+    rules = snapshot.idle_rules
+    kept = measure_kept(cards, snapshot.suspended, rules).size
+    suspended = sum_seats(cards, snapshot.suspended).size
+    for row in suspended.nonzero()[0].tolist():
+        uuid = cards.uuids[row]
         total = int(cards.memory_bytes[row])
-        running = total - int(cards.free_bytes[row]) + placed[uuid]
+        running = total - int(cards.free_bytes[row] + kept[row]) + placed[uuid]
+        away = int(suspended[row])
         limit = rules.compute_limit(total)
-        if running + suspended > limit:
-            return FactorShortage(uuid, running, suspended, limit, rules.memory_factor_milli)
+        if running + away > limit:
+            return FactorShortage(uuid, running, away, limit, rules.memory_factor_milli)
     return None

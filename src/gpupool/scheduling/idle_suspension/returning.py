@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpupool.scheduling.idle_suspension.fewest import drop_unneeded, find_prefix
 from gpupool.scheduling.idle_suspension.hypothesis import empty_seats
+from gpupool.scheduling.idle_suspension.kept_capacity import measure_kept, measure_kept_before
 from gpupool.scheduling.idle_suspension.victims import CONSIDERED, IdleJob, sort_idle_jobs
 from gpupool.scheduling.snapshot.snapshot import Snapshot
 
@@ -21,12 +22,20 @@ class ReturningJob:
 
 
 def has_return_room(snapshot: Snapshot, job: ReturningJob) -> bool:
-    """Whether all cards of the job have its room free; holds and quotas are not looked at."""
+    """Whether all cards of the job have its room free, beside what jobs before it come back to.
+
+    Other holds and quotas are not looked at, nor is the factor: the memory of running and of
+    idle-suspended shares together stays the same.
+    """
     cards = snapshot.cards
     rows = {uuid: row for row, uuid in enumerate(cards.uuids)}
+    kept = measure_kept(cards, snapshot.suspended, snapshot.idle_rules)
+    before = measure_kept_before(snapshot, job.job)
+    free_milli = cards.free_milli + kept.milli - before.milli
+    free_bytes = cards.free_bytes + kept.size - before.size
     for uuid, size in job.cards.items():
         row = rows.get(uuid)
-        if row is None or cards.free_milli[row] < job.milli or cards.free_bytes[row] < size:
+        if row is None or free_milli[row] < job.milli or free_bytes[row] < size:
             return False
     return True
 
@@ -36,8 +45,7 @@ def find_return_victims(
 ) -> tuple[str, ...]:
     """Find the fewest idle jobs, first in order, whose seats make the job's room.
 
-    The job comes back to the cards that it had, so only these are looked at. The memory of running
-    and of idle-suspended shares together stays the same, so the factor need not be looked at.
+    The job comes back to the cards that it had, so only these are looked at.
 
     Returns:
         Nothing if there is room already, or if all these jobs together do not make it.

@@ -6,12 +6,10 @@ cycle places it once the seats of the victims are empty; the claims that start a
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpupool.model.suspension import IdleSuspensionRules
 from gpupool.scheduling.engine.cycle import cycle
 from gpupool.scheduling.idle_suspension.factor import FactorShortage, find_factor_shortage
 from gpupool.scheduling.idle_suspension.fewest import drop_unneeded, find_prefix
@@ -56,39 +54,43 @@ def sort_idle_jobs(jobs: Iterable[IdleJob]) -> list[IdleJob]:
 
 
 def find_idle_victims(
-    snapshot: Snapshot,
-    now_ns: int,
-    idle: Iterable[IdleJob],
-    suspended_bytes: Mapping[str, int],
-    rules: IdleSuspensionRules,
-    preemption: PreemptionRules,
-) -> IdleVictims | VictimRejection | None:
+    snapshot: Snapshot, now_ns: int, idle: Iterable[IdleJob], preemption: PreemptionRules
+) -> IdleVictims | None:
     """Find the fewest idle jobs, first in order, after whose suspension a waiting claim starts.
+
+    The factor is held: what an idle job had is kept as far as the pool does not lend it twice.
 
     Args:
         snapshot: the pool; the seats of jobs that are on their way to the host are empty in it.
         now_ns: its instant.
         idle: the candidates.
-        suspended_bytes: by card, the memory of shares that were suspended because they were idle.
-        rules: the pool's factor.
         preemption: which jobs may be evicted for a claim.
 
     Returns:
         None if no claim waits for what these jobs hold.
     """
-    search = _VictimSearch(snapshot, now_ns, suspended_bytes, rules, preemption)
     left = sort_idle_jobs(idle)[:CONSIDERED]
-    rejection: VictimRejection | None = None
-    while left and snapshot.waiting:
-        found = search.find(left)
-        if found is None:
-            break
-        shortage = search.find_shortage(found)
-        if shortage is None:
-            return found
-        rejection = rejection or VictimRejection(found.beneficiary, shortage)
-        left = search.remove_jobs_on(shortage.card, left)
-    return rejection
+    if not (left and snapshot.waiting):
+        return None
+    return _VictimSearch(snapshot, now_ns, preemption).find(left)
+
+
+def find_victim_rejection(
+    snapshot: Snapshot, now_ns: int, idle: Iterable[IdleJob], preemption: PreemptionRules
+) -> VictimRejection | None:
+    """Find the card whose factor keeps idle jobs from being suspended for a waiting claim.
+
+    To be asked where `find_idle_victims` found none; arguments are the same.
+    """
+    left = sort_idle_jobs(idle)[:CONSIDERED]
+    if not (left and snapshot.waiting):
+        return None
+    search = _VictimSearch(snapshot, now_ns, preemption, as_idle=False)
+    found = search.find(left)
+    shortage = None if found is None else search.find_shortage(found)
+    if found is None or shortage is None:
+        return None
+    return VictimRejection(found.beneficiary, shortage)
 
 
 class _VictimSearch:
@@ -98,17 +100,16 @@ class _VictimSearch:
         self,
         snapshot: Snapshot,
         now_ns: int,
-        suspended_bytes: Mapping[str, int],
-        rules: IdleSuspensionRules,
         preemption: PreemptionRules,
+        *,
+        as_idle: bool = True,
     ) -> None:
         self._snapshot = snapshot
         self._now_ns = now_ns
-        self._suspended_bytes = suspended_bytes
-        self._rules = rules
         self._preemption = preemption
+        #: Whether the memory of victims counts in the factor.
+        self._as_idle = as_idle
         self._cards = {job.job: _name_cards(snapshot, job.rows) for job in snapshot.running}
-        self._sizes = {job.job: job.sizes for job in snapshot.running}
         plan = self._run_cycle(())
         #: Claims that start, or for which others leave, without any victim.
         self._served = {_name_claim(one) for one in plan.placements}
@@ -125,17 +126,8 @@ class _VictimSearch:
 
     def find_shortage(self, found: IdleVictims) -> FactorShortage | None:
         """Find the card that the suspension would bring above the factor."""
-        suspended = defaultdict[str, int](int, self._suspended_bytes)
-        for job in found.jobs:
-            for uuid, size in zip(self._cards[job], self._sizes[job], strict=True):
-                suspended[uuid] += size
         plan = self._run_cycle(found.jobs)
-        emptied = empty_seats(self._snapshot, found.jobs)
-        return find_factor_shortage(emptied, plan.placements, suspended, self._rules)
-
-    def remove_jobs_on(self, card: str, candidates: Iterable[IdleJob]) -> list[IdleJob]:
-        """Return the candidates that have no seat on a card."""
-        return [one for one in candidates if card not in self._cards[one.job]]
+        return find_factor_shortage(empty_seats(self._snapshot, found.jobs), plan.placements)
 
     def _drop_unneeded(self, chosen: Sequence[str], beneficiary: str) -> list[str]:
         """Drop victims without which the claim starts too, the last in order first."""
@@ -161,7 +153,7 @@ class _VictimSearch:
         return [claim for claim in placed if claim not in self._served]
 
     def _run_cycle(self, victims: Collection[str]) -> Plan:
-        emptied = empty_seats(self._snapshot, frozenset(victims))
+        emptied = empty_seats(self._snapshot, frozenset(victims), as_idle=self._as_idle)
         return cycle(emptied, self._now_ns, rules=self._preemption, said=False)
 
 

@@ -161,7 +161,7 @@ class VictimSimulation:
             np.float64
         )
         if fit.shape.is_whole:
-            usable = (milli >= WHOLE) & (size >= free.cards.memory_bytes)
+            usable = (milli >= WHOLE) & (size >= free.untouched_bytes)
         else:
             usable = (milli >= fit.shape.held_milli) & (size >= fit.need)
         usable &= fit.fixed == FITS

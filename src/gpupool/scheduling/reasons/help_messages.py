@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpupool.base.units import format_chance, format_instant
-from gpupool.model.claim import Shape
+from gpupool.model.claim import NETWORK_LABEL, NO_NETWORK_LABEL, Shape, is_planes_label
 from gpupool.scheduling.reasons.phrases import format_count, format_labels, format_members
 
 
@@ -85,3 +85,14 @@ WAIT = "wait: it starts as soon as enough is given back"
 def describe_placed_now(why: str) -> str:
     """Say that the claim fits now, and why there."""
     return f"it fits now: {why}"
+
+
+def suggest_labelled_nodes(shape: Shape) -> str:
+    """Return the command that shows which nodes have the labels of a claim."""
+    if NO_NETWORK_LABEL in shape.labels:
+        return "planes of its tenant need a network: submit it again with --network NAME"
+    if any(is_planes_label(key) for key, _ in shape.labels):
+        return "gpupool network plane-list shows which planes are in force"
+    if NETWORK_LABEL in shape.labels:
+        return "gpupool network status shows the engine of each node"
+    return "gpupool gpus -o wide shows each node's labels"

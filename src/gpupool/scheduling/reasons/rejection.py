@@ -13,12 +13,12 @@ import numpy as np
 
 from gpupool.base.units import MIB, format_gpu, format_mib
 from gpupool.model.catalogue import nearest_model
-from gpupool.model.claim import NETWORK_LABEL, Rejection, RejectionReason
+from gpupool.model.claim import Rejection, RejectionReason
 from gpupool.scheduling.filtering.feasibility import CODE, FITS, ORDER, ClaimFit, list_model_vendors
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.filtering.isolation import list_offered_cards
 from gpupool.scheduling.mechanism_choice.pool_survey import describe_refusal, survey_cards
-from gpupool.scheduling.reasons import messages, phrases
+from gpupool.scheduling.reasons import help_messages, messages, phrases
 from gpupool.scheduling.snapshot.cards import CardTable
 from gpupool.scheduling.snapshot.columns import Bools, Ints
 
@@ -127,12 +127,7 @@ def _explain_no_card(
             *messages.describe_all_partitioned(fit.shape, in_partitions),
         )
     if (fit.wanted == CODE[RejectionReason.LABELS]).any():
-        is_network = NETWORK_LABEL in fit.shape.labels
-        hint = (
-            "gpupool network status shows the engine of each node"
-            if is_network
-            else "gpupool gpus -o wide shows each node's labels"
-        )
+        hint = help_messages.suggest_labelled_nodes(fit.shape)
         return _build_rejection(
             fit, free, RejectionReason.LABELS, messages.describe_no_labels(fit.shape), hint
         )

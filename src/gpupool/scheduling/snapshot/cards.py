@@ -108,6 +108,16 @@ class CardTable:
     #: By row, the owner of the MPS shares on a card: until the last of them ends, the card serves
     #: that owner's claims for MPS alone.
     owners: Mapping[int, str] = field(default_factory=dict)
+    #: Memory that is neither free nor in use: it is kept for suspended jobs, as it is not lent
+    #: twice. None: nothing of any card is.
+    unlent_bytes: Ints | None = None
+
+    @property
+    def untouched_bytes(self) -> Ints:
+        """What is free of each card while nothing of it is in use."""
+        if self.unlent_bytes is None:
+            return self.memory_bytes
+        return self.memory_bytes - self.unlent_bytes
 
     def __len__(self) -> int:
         return len(self.uuids)

@@ -158,6 +158,27 @@ class RunningJob:
 
 
 @dataclass(frozen=True)
+class SuspendedJob:
+    """A job that was suspended because it was idle; its seats are empty."""
+
+    job: str
+    #: Of its cards in the snapshot, one per seat.
+    rows: tuple[int, ...]
+    #: Compute of each seat while it runs.
+    milli: int
+    #: Memory bytes per seat while it runs.
+    sizes: tuple[int, ...]
+    #: Since when a program of it waits to work again; 0: none does.
+    wanted_ns: int = 0
+
+    def is_before(self, other: SuspendedJob) -> bool:
+        """Whether it comes back before the other: it wants to work, and for longer."""
+        if not (self.wanted_ns and other.wanted_ns):
+            return bool(self.wanted_ns)
+        return (self.wanted_ns, self.job) < (other.wanted_ns, other.job)
+
+
+@dataclass(frozen=True)
 class MigrationHold:
     """Seats that are held for a job that moves to them; the job may still run on its old seats."""
 

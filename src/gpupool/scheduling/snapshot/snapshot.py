@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 
 from gpupool.model.quota import WEIGHT, Quota, QuotaBranch, ResourceAmount
 from gpupool.model.reservation import Reservation
+from gpupool.model.suspension import USUAL_IDLE_RULES, IdleSuspensionRules
 from gpupool.scheduling.snapshot.cards import CardTable
 from gpupool.scheduling.snapshot.claims import (
     ClassKey,
     ExpectedDemand,
     MigrationHold,
     RunningJob,
+    SuspendedJob,
     WaitingClass,
 )
 from gpupool.scheduling.snapshot.plan import PlannedStart
@@ -58,3 +60,8 @@ class Snapshot:
     #: Jobs and gangs for which others were told to leave, the first told for first; also once those
     #: have left.
     beneficiaries: tuple[str, ...] = ()
+    #: Jobs that were suspended because they were idle. The free amounts of `cards` are without what
+    #: `idle_suspension.measure_kept` says is kept for them.
+    suspended: tuple[SuspendedJob, ...] = ()
+    #: How much memory of a card may be lent twice.
+    idle_rules: IdleSuspensionRules = USUAL_IDLE_RULES

@@ -107,7 +107,7 @@ def count_whole_cards(cards: CardTable) -> Ints:
 def select_untouched(cards: CardTable) -> Bools:
     """Select the cards that are open and hold nothing."""
     # Memory too: a claim of memory alone leaves all compute free.
-    free: Bools = (cards.free_milli >= WHOLE) & (cards.free_bytes >= cards.memory_bytes)
+    free: Bools = (cards.free_milli >= WHOLE) & (cards.free_bytes >= cards.untouched_bytes)
     free &= _select_open(cards)
     return free
 

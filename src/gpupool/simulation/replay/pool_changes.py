@@ -15,7 +15,7 @@ from gpupool.model.quota import ResourceAmount
 from gpupool.model.topology import Topology
 from gpupool.scheduling.filtering.feasibility import list_card_kinds
 from gpupool.scheduling.snapshot.cards import CardTable, HostColumns, PartitionLayout, TopologyLevel
-from gpupool.scheduling.snapshot.claims import RunningJob
+from gpupool.scheduling.snapshot.claims import RunningJob, SuspendedJob
 from gpupool.scheduling.snapshot.columns import Bools, Ints
 from gpupool.scheduling.snapshot.numa_nodes import NumaNodes
 from gpupool.scheduling.snapshot.snapshot import Snapshot
@@ -63,12 +63,26 @@ def alter_pool(
     columns = _keep_nodes(cards, keep, rows)
     if add:
         columns = _join_tables(columns, build_card_table(add))
-    changed = replace(snapshot, cards=columns, running=tuple(running), tenants=tenants)
+    suspended = list[SuspendedJob]()
+    for away in snapshot.suspended:
+        if all(rows[row] for row in away.rows):
+            suspended.append(replace(away, rows=_renumber_rows(away.rows, place)))
+    changed = replace(
+        snapshot,
+        cards=columns,
+        running=tuple(running),
+        tenants=tenants,
+        suspended=tuple(suspended),
+    )
     return AlteredPool(changed, tuple(homeless))
 
 
 def _move_job(job: RunningJob, place: Ints) -> RunningJob:
-    return replace(job, rows=tuple(int(place[row]) for row in job.rows))
+    return replace(job, rows=_renumber_rows(job.rows, place))
+
+
+def _renumber_rows(rows: Iterable[int], place: Ints) -> tuple[int, ...]:
+    return tuple(int(place[row]) for row in rows)
 
 
 def _keep_nodes(cards: CardTable, keep: Bools, rows: Bools) -> CardTable:
@@ -98,6 +112,7 @@ def _keep_nodes(cards: CardTable, keep: Bools, rows: Bools) -> CardTable:
         free_milli=cards.free_milli[rows],
         free_bytes=cards.free_bytes[rows],
         generation=cards.generation[rows],
+        unlent_bytes=None if cards.unlent_bytes is None else cards.unlent_bytes[rows],
         hosts=hosts,
         levels=tuple(replace(level, of_node=level.of_node[keep]) for level in cards.levels),
         links=links,
@@ -151,10 +166,17 @@ def _join_tables(left: CardTable, more: CardTable) -> CardTable:
         free_milli=_join_columns(left.free_milli, more.free_milli),
         free_bytes=_join_columns(left.free_bytes, more.free_bytes),
         generation=_join_columns(left.generation, more.generation),
+        unlent_bytes=_join_unlent(left, more),
         hosts=left.hosts and _join_hosts(left.hosts, more),
         levels=tuple(_extend_level(level, len(more.nodes)) for level in left.levels),
         layouts={**left.layouts, **{len(left) + row: cut for row, cut in more.layouts.items()}},
     )
+
+
+def _join_unlent(left: CardTable, more: CardTable) -> Ints | None:
+    if left.unlent_bytes is None:
+        return None
+    return _join_columns(left.unlent_bytes, np.zeros(len(more), dtype=np.int64))
 
 
 def _join_hosts(hosts: HostColumns, more: CardTable) -> HostColumns:

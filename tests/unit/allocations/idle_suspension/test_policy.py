@@ -10,6 +10,7 @@ from gpupool.allocations.idle_suspension.policy import REFUSAL_NS
 from gpupool.base.errors import RequestRejection
 from gpupool.base.units import GIB
 from gpupool.model.suspension import IdleSuspensionRules
+from gpupool.model.tenant import UserRole
 from gpupool.wire.fleet import ReportsIn
 from gpupool.wire.jobs import JobOut
 from gpupool.wire.samples import JobSample
@@ -322,3 +323,125 @@ def test_a_job_of_two_cards_gives_way_and_comes_back_as_a_whole(house: House) ->
     look(house)
     assert state_of(house, "wide") == "resuming"
     assert [card[:2] for card in used(house)] == [(1000, 100 * GIB)] * 2
+
+
+def test_the_factor_holds_for_claims_that_come_later(house: House) -> None:
+    # 210 GiB of each card of 140 GiB.
+    house.allocations.idle_suspension.rules = IdleSuspensionRules(memory_factor_milli=1500)
+    running(house, "a", 1000, 100)
+    agree(house, "b")
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="new", host_bytes=OWN)
+    look(house)
+    confirm_suspend(house, "b")
+    look(house)
+    house.report(work_of(house, "new"), "running", started_ns=5)
+    house.finish("new")
+    # Before a look brings it back: a claim that needs too much beside its 100 GiB.
+    house.submit(1000, 120, name="late")
+    house.allocations.placer.run_cycle()
+    assert house.job("late").state == "pending"
+    assert explain(house, "late")[0] == (
+        "would start on node-1:1, which keeps 30720 MiB of the 102400 MiB that idle jobs have there "
+        "while they run: with the pool's factor 1.5 running and idle-suspended shares have at most "
+        "215040 MiB together (GPUPOOL_SUSPEND_FACTOR)"
+    )
+    (room,) = house.allocations.quotas.describe_capacity().idle
+    assert (room.running_bytes, room.suspended_bytes) == (0, 100 * GIB)
+    assert (room.kept_milli, room.kept_bytes) == (0, 30 * GIB)
+    house.submit(1000, 110, name="small")
+    house.allocations.placer.run_cycle()
+    assert (house.job("late").state, house.job("small").state) == ("pending", "starting")
+
+
+def test_no_claim_takes_the_room_of_a_job_that_wants_to_work(house: House) -> None:
+    running(house, "a", 1000, 100)
+    agree(house, "b")
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="new")
+    look(house)
+    confirm_suspend(house, "b")
+    look(house)
+    house.report(work_of(house, "new"), "running", started_ns=5)
+    wake(house, "b")
+    house.submit(1000, 100, name="third")
+    house.finish("new")
+    house.allocations.placer.run_cycle()
+    assert house.job("third").state == "pending"
+    assert explain(house, "third")[0] == (
+        "would start on node-1:1, which keeps 1.00 GPU (100 % compute) + 102400 MiB for 1 suspended "
+        "job that wants to work again"
+    )
+    house.restart()
+    house.allocations.idle_suspension.rules = TWICE
+    look(house)
+    assert (state_of(house, "b"), house.job("third").state) == ("resuming", "pending")
+
+
+def test_a_share_does_not_grow_into_what_is_kept(house: House) -> None:
+    agree(house, "a", 500, 50)
+    agree(house, "b", 500, 50)
+    sample(house, "a", 300)
+    running(house, "full", 1000, 100)
+    house.submit(500, 50, name="new")
+    look(house)
+    confirm_suspend(house, "a")
+    look(house)
+    house.report(work_of(house, "new"), "running", started_ns=5)
+    wake(house, "a")
+    house.finish("b")
+    with pytest.raises(RequestRejection) as refused:
+        resize(house, "new", 600, 50)
+    assert "0.50 GPU (50 % compute) + 51200 MiB of it are kept" in refused.value.message
+    look(house)
+    assert state_of(house, "a") == "resuming"
+
+
+def test_a_suspend_by_hand_ends_what_is_kept(house: House) -> None:
+    give_way(house)
+    wake(house, "b")
+    house.allocations.suspensions.suspend_job("b", house.admin)
+    assert house.allocations.cache.build_snapshot().suspended == ()
+    house.finish("new")
+    house.submit(1000, 100, name="third")
+    look(house)
+    assert house.job("third").state == "starting"
+
+
+def test_the_end_of_a_suspended_job_ends_what_is_kept(house: House) -> None:
+    give_way(house)
+    wake(house, "b")
+    assert len(house.allocations.cache.build_snapshot().suspended) == 1
+    house.finish("b")
+    assert house.allocations.cache.build_snapshot().suspended == ()
+
+
+def test_a_refused_suspend_leaves_the_job_as_it_was_in_the_plan(house: House) -> None:
+    fill(house)
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="new")
+    look(house)
+    jobs = {job.job: job for job in house.allocations.cache.build_snapshot().running}
+    assert jobs[house.job("b").id].beneficiary == house.job("new").id
+    house.report(work_of(house, "b"), "resumed", reason="it works on its cards again")
+    jobs = {job.job: job for job in house.allocations.cache.build_snapshot().running}
+    assert jobs[house.job("b").id].beneficiary == ""
+
+
+def test_room_is_kept_for_a_claim_until_its_last_victim_has_left(house: House) -> None:
+    fill(house)
+    sample(house, "a", 300)
+    sample(house, "b", 300)
+    house.submit(1000, 100, name="wide", count=2)
+    look(house)
+    house.tenancy.tenants.create(house.admin, "vision", None)
+    rival = house.member("eve", "vision", UserRole.TENANT_ADMIN)
+    house.submit(500, 50, name="third", principal=rival)
+    confirm_suspend(house, "b")
+    house.allocations.placer.run_cycle()
+    assert house.job("third").state == "pending"
+    confirm_suspend(house, "a")
+    house.restart()
+    house.allocations.idle_suspension.rules = TWICE
+    house.allocations.placer.run_cycle()
+    assert (house.job("wide").state, house.job("third").state) == ("starting", "pending")

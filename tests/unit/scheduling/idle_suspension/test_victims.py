@@ -13,12 +13,13 @@ from gpupool.model.suspension import IdleSuspensionRules
 from gpupool.scheduling.idle_suspension import (
     IdleJob,
     IdleVictims,
-    VictimRejection,
     find_idle_victims,
+    find_victim_rejection,
+    replace_suspended,
     sort_idle_jobs,
 )
 from gpupool.scheduling.preemption.victims import PreemptionRules
-from gpupool.scheduling.snapshot.claims import RunningJob, WaitingClass
+from gpupool.scheduling.snapshot.claims import RunningJob, SuspendedJob, WaitingClass
 from gpupool.scheduling.snapshot.snapshot import Snapshot
 from tests.support.gang_builders import running
 from tests.support.preemption_builders import NOW, asked, busy
@@ -43,11 +44,16 @@ def idle(job: str, minutes: int, gib: int = 60) -> IdleJob:
     return IdleJob(job, minutes * 60 * 10**9, gib * GIB)
 
 
-def find(
-    before: Snapshot, *jobs: IdleJob, rules: IdleSuspensionRules = TWICE, **suspended: int
-) -> IdleVictims | VictimRejection | None:
-    by_card = {POOL.uuids[int(name[1:])]: size for name, size in suspended.items()}
-    return find_idle_victims(before, NOW, jobs, by_card, rules, PreemptionRules())
+def lend(before: Snapshot, rules: IdleSuspensionRules = TWICE, **suspended: int) -> Snapshot:
+    """The pool with these rules, and suspended jobs that have so much of a card while they run."""
+    away = []
+    for name, size in suspended.items():
+        away.append(SuspendedJob(name, (int(name[1:]),), 1000, (size,)))
+    return replace_suspended(replace(before, idle_rules=rules), tuple(away))
+
+
+def find(before: Snapshot, *jobs: IdleJob, **suspended: int) -> IdleVictims | None:
+    return find_idle_victims(lend(before, **suspended), NOW, jobs, PreemptionRules())
 
 
 ONE = waiting("new", want=Shape(1000, 60 * GIB))
@@ -84,13 +90,19 @@ def test_a_job_that_frees_nothing_for_the_claim_is_kept() -> None:
 
 
 def test_running_and_suspended_memory_stay_below_the_factor() -> None:
-    half = IdleSuspensionRules(memory_factor_milli=800)
-    found = find(full(ONE), idle("a", 2), rules=half)
-    assert isinstance(found, VictimRejection)
+    below = lend(full(ONE), IdleSuspensionRules(memory_factor_milli=800))
+    assert find_idle_victims(below, NOW, [idle("a", 2)], PreemptionRules()) is None
+    found = find_victim_rejection(below, NOW, [idle("a", 2)], PreemptionRules())
+    assert found is not None
     shortage = found.shortage
     assert (shortage.card, found.beneficiary) == (POOL.uuids[0], "new")
     assert (shortage.running_bytes, shortage.suspended_bytes) == (60 * GIB, 60 * GIB)
     assert (shortage.limit_bytes, shortage.factor_text) == (112 * GIB, "0.8")
+
+
+def test_no_card_is_named_where_the_factor_changes_nothing() -> None:
+    two = lend(full(waiting("new", want=whole(2))))
+    assert find_victim_rejection(two, NOW, [idle("a", 2)], PreemptionRules()) is None
 
 
 def test_another_card_is_taken_where_the_first_is_at_the_factor() -> None:

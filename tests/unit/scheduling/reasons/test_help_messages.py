@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from gpupool.base.units import GIB
 from gpupool.base.units import NANOS_PER_SECOND as SECOND
+from gpupool.model.claim import (
+    NETWORK_LABEL,
+    NO_NETWORK_LABEL,
+    PLANES_LABEL,
+    describe_planes_label,
+)
 from gpupool.scheduling.reasons import help_messages
 from tests.support.scheduling_builders import shape
 
@@ -43,3 +53,20 @@ def test_a_promise_an_estimate_and_a_chance_are_told_apart() -> None:
         f"wait until about {INSTANT}: "
     )
     assert help_messages.format_start(at, promised=True, chance_pct=40) == f"by {INSTANT}"
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ((("zone", "a"),), "gpupool gpus -o wide"),
+        ((NETWORK_LABEL,), "gpupool network status"),
+        ((NETWORK_LABEL, describe_planes_label("acme")), "gpupool network plane-list"),
+        ((PLANES_LABEL,), "gpupool network plane-list"),
+        ((describe_planes_label("acme"), NO_NETWORK_LABEL), "submit it again with --network NAME"),
+    ],
+)
+def test_labels_of_the_pool_have_a_command_of_their_own(
+    labels: tuple[tuple[str, str], ...], words: str
+) -> None:
+    wanted = replace(shape(100), labels=labels)
+    assert words in help_messages.suggest_labelled_nodes(wanted)

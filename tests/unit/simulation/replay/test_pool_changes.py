@@ -4,12 +4,16 @@ it is about."""
 from dataclasses import replace
 
 from gpupool.base.units import GIB
+from gpupool.model.claim import Shape
 from gpupool.model.numa import NumaPart
+from gpupool.scheduling.engine.cycle import cycle
+from gpupool.scheduling.idle_suspension import replace_suspended
 from gpupool.scheduling.snapshot.cards import CardTable
+from gpupool.scheduling.snapshot.claims import SuspendedJob
 from gpupool.simulation.replay.pool_changes import alter_pool
 from gpupool.simulation.traces.trace import TraceNode
 from tests.support.offered_nodes import NODES
-from tests.support.scheduling_builders import cards, snapshot
+from tests.support.scheduling_builders import cards, snapshot, waiting
 
 
 def told(pool: CardTable) -> list[tuple[str, int, int, list[str]]]:
@@ -49,3 +53,20 @@ def test_offers_stay_with_their_cards() -> None:
     after = alter_pool(snapshot(pool), (), {"node-2"}).snapshot.cards
     assert after.uuids == ("node-1/0", "node-3/0")
     assert after.offers == {0: NODES[0].offers, 1: NODES[1].offers}
+
+
+def test_what_is_kept_for_suspended_jobs_stays_with_their_cards() -> None:
+    away = [SuspendedJob(f"s{row}", (row,), 500, (4 * GIB + row,)) for row in range(3)]
+    whole = waiting("a", "b", "c", "d", want=Shape(1000, 10 * GIB))
+    pool = replace_suspended(snapshot(cards("3x1xT4"), whole), tuple(away))
+    more = (TraceNode("new", (("T4", 16 * GIB),)),)
+    after = alter_pool(pool, more, {"node-2"}).snapshot
+    assert after.cards.unlent_bytes is not None
+    assert after.cards.unlent_bytes.tolist() == [4 * GIB, 4 * GIB + 2, 0]
+    assert [(one.job, one.rows) for one in after.suspended] == [("s0", (0,)), ("s2", (1,))]
+    plan = cycle(after, 0)
+    assert sorted(one.seats[0].device for one in plan.placements) == [
+        "new:0",
+        "node-1/0",
+        "node-3/0",
+    ]
