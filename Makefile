@@ -10,6 +10,8 @@ export SSL_CERT_FILE ?= $(PIP_CERT)
 ifeq ($(strip $(SSL_CERT_FILE)),)
 unexport SSL_CERT_FILE
 endif
+# Several processes read the tests, and each would compile them for itself.
+unexport PYTHONDONTWRITEBYTECODE
 # The machine's Python 3.11 or newer, never a downloaded one.
 export UV_PYTHON_DOWNLOADS := never
 
@@ -17,7 +19,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-network demo-vm test test-adversary test-hosts test-nightly test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site wheels image image-wheels clean
+.PHONY: help setup demo demo-network demo-vm test test-adversary test-hosts test-nightly test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site console console-check console-types console-wheel browser wheels image image-wheels clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -34,27 +36,32 @@ $(STAMP): pyproject.toml uv.lock src/gpupool/__init__.py $(NATIVE) tools/get_uv.
 demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a report that closes
 	@sh tools/demo.sh
 
-demo-network: setup  ## two tenants with the same addresses, a load balancer, a port of this machine; as root, needs OVN
+demo-network: setup  ## two tenants with the same addresses, a load balancer, a gateway that fails over; as root, needs OVN
 	@sh tools/demo_network.sh
 
 demo-vm: setup  ## a virtual machine as a job: an image, a card, a crash, a report; needs QEMU
 	@sh tools/demo_vm.sh
 
 test: setup  ## every test of the ordinary kind; ARGS='-k name' narrows
-	@$(BIN)/python -m pytest -n auto --dist worksteal --durations=40 --durations-min=5 -m 'not slow and not kubernetes and not adversary and not hosts' $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal --durations=40 --durations-min=5 --ignore=tests/adversary --ignore=tests/hosts --ignore=tests/kubernetes -m 'not slow and not nightly and not kubernetes and not adversary and not hosts' $(ARGS)
 
 test-adversary: setup  ## attacks and failures on real pools, with the outcome that the documents promise
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m 'adversary and not slow' tests/adversary tests/faults $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -p tests.support.cpu_times -m 'adversary and not slow and not nightly' tests/adversary tests/faults tests/api $(ARGS)
 
 test-hosts: setup  ## containers, virtual machines and MPS with the real programs; as root; each skips where its program lacks
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs --durations=10 --durations-min=5 -m 'hosts and not slow' tests/hosts $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -rs -p tests.support.cpu_times --durations=10 --durations-min=5 -m 'hosts and not slow and not nightly' tests/hosts $(ARGS)
 
-test-nightly: setup  ## an image of Debian is built, booted and logged in to, by emulation: 15 minutes; as root, with an archive of packages
-	@$(BIN)/python -m pytest -n 0 -rs -m 'hosts and slow' tests/hosts $(ARGS)
+test-nightly: setup  ## more rounds of attacks, failures and kills, also on a real Kubernetes; a built image of Debian boots: an hour, as root
+	@$(BIN)/python -m tests.support.cluster build
+	@failed=0; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -rs -m nightly --ignore=tests/kubernetes tests $(ARGS) || failed=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadscope -rs -m nightly tests/kubernetes $(ARGS) || failed=1; \
+	$(BIN)/python -m pytest -n 0 -rs -m 'hosts and slow' tests/hosts $(ARGS) || failed=1; \
+	exit $$failed
 
 test-kubernetes: setup  ## the tests on a real Kubernetes, built from source the first time (15 min, Go); as root with a real node
 	@$(BIN)/python -m tests.support.cluster build
-	@$(BIN)/python -m pytest -n 2 --dist loadscope -rs -m 'kubernetes and not operators' tests/kubernetes $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadscope -rs -p tests.support.cpu_times -m 'kubernetes and not operators and not nightly' tests/kubernetes $(ARGS)
 
 test-operators: setup  ## gangs as LeaderWorkerSet's, MPI's and Ray's own controllers make them; builds these the first time
 	@$(BIN)/python -m tests.support.cluster build
@@ -71,7 +78,7 @@ check: setup  ## ruff, strict types, import contracts, style: all of them, then 
 	@failed=0; \
 	for step in 'ruff check .' 'ruff format --check .' 'mypy' 'mypy -p bench -p tests.support' \
 	  'mypy tools/get_uv.py' 'mypy tools/make_image.py' 'mypy tools/check_style.py' 'lint-imports' \
-	  'python tools/check_style.py'; do \
+	  'python tools/check_style.py' 'python tools/make_console.py quick'; do \
 	  $(BIN)/$$step || { failed=1; echo "make check: '$$step' failed" >&2; }; \
 	done; exit $$failed
 
@@ -104,6 +111,22 @@ site:  ## the documentation as a site, into site/: search offline, en and zh; ev
 	@uv="$(UV)" && UV_PROJECT_ENVIRONMENT=.tools/site "$$uv" sync --frozen --quiet --only-group docs
 	@NO_MKDOCS_2_WARNING=1 .tools/site/bin/python tools/make_site.py $(ARGS)
 
+console:  ## the web console's files, into console/gpupool_console/static; Node.js comes from PyPI, 200 MB the first time
+	@$(PYTHON) tools/make_console.py build
+
+console-check: setup  ## types = our OpenAPI document, tsc, style, unit tests, two builds alike, bytes of the first page
+	@$(BIN)/python tools/make_console.py check
+
+console-types:  ## the console's types of the REST API, after `make docs`
+	@$(PYTHON) tools/make_console.py types
+
+browser: setup  ## what drives a browser in the tests of the console (Playwright), beside the Debian package chromium
+	@uv="$(UV)" && "$$uv" sync --frozen --inexact --quiet --group browser
+
+console-wheel: console  ## dist/gpupool_console-*.whl
+	@uv="$(UV)" && "$$uv" build --quiet --wheel --out-dir dist console
+	@ls dist/gpupool_console-*.whl
+
 wheels: setup  ## both distributions as wheels, into dist/
 	@uv="$(UV)" && "$$uv" build --quiet --wheel --all-packages --out-dir dist
 	@ls dist/*.whl
@@ -118,6 +141,6 @@ image: setup  ## dist/image.tar without a network or a daemon; ROOTFS=base.tar I
 	@$(BIN)/python tools/make_image.py make --rootfs "$(ROOTFS)" --wheels dist/image-wheels --name "$(IMAGE)" --out dist/image.tar
 
 clean:  ## remove everything the other targets made
-	rm -rf .venv .tools dist build site bench/gpu/guard/guard native/build htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf .venv .tools dist build site console/node_modules console/gpupool_console/static bench/gpu/guard/guard native/build htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  .import_linter_cache .style_cache.json
 	find src tests bench tools native -name __pycache__ -prune -exec rm -rf {} +

@@ -13,10 +13,12 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from bench.ending import run_child, unwind_on_signals
 from bench.rows import Row, table
 
 HERE = Path(__file__).parent
@@ -48,6 +50,12 @@ def main(arguments: list[str]) -> int:
         return 0
     if asked.count is not None:
         os.environ["BENCH_KILLS"] = str(asked.count)
+    if asked.seed is not None:
+        os.environ["BENCH_SEED"] = str(asked.seed)
+    if asked.out is None:
+        # Committed records change only where a reader asks for it.
+        with tempfile.TemporaryDirectory(prefix="gpupool-bench-") as out:
+            return _run_all(asked.names or list(benches), Path(out))
     asked.out.mkdir(parents=True, exist_ok=True)
     if asked.in_this_process:
         return _run_here(benches[asked.names[0]], asked.out)
@@ -69,10 +77,13 @@ def _parser() -> argparse.ArgumentParser:
         "--list", action="store_true", help="say which there are, and measure nothing"
     )
     parser.add_argument(
-        "--out", type=Path, default=HERE / "results", help="where results.json and records go"
+        "--out", type=Path, help="write results.json and records there; default: print alone"
     )
     parser.add_argument(
         "--count", type=int, metavar="KILLS", help="how often benches of kills kill (BENCH_KILLS)"
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="SEED", help="of benches of kills (BENCH_SEED; default: random)"
     )
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -122,7 +133,7 @@ def _run_in_child(name: str, out: Path, rows: list[Row]) -> bool:
         "--out",
         str(out.resolve()),
     ]
-    if subprocess.run(command, cwd=REPOSITORY, check=False).returncode != 0:
+    if run_child(command, REPOSITORY) != 0:
         return False
     rows += [_row(fields) for fields in json.loads(result.read_text())]
     return True
@@ -156,4 +167,5 @@ def _record(rows: Sequence[Row], broken: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    unwind_on_signals()
     sys.exit(main(sys.argv[1:]))

@@ -42,8 +42,9 @@ def running_pool(sim: str) -> Iterator[Pool]:
     with tempfile.TemporaryDirectory(prefix="gpupool-bench-") as directory:
         env = {name: value for name, value in os.environ.items() if not name.startswith("GPUPOOL_")}
         env |= {"GPUPOOL_STATE_DIR": str(Path(directory) / "state")}
-        gpupool(env, "up", "-d", "--sim", sim)
         try:
+            # Inside the block: a bench that is ended meanwhile may have started the server.
+            gpupool(env, "up", "-d", "--sim", sim)
             yield Pool(env, int(json.loads(gpupool(env, "doctor", "-o", "json"))["server"]["pid"]))
         finally:
             gpupool(env, "down", "--purge", "--yes")

@@ -6,7 +6,11 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.support.postgres_fixtures", "tests.unit.native.kernel_fixtures"]
+pytest_plugins = [
+    "tests.file_order",
+    "tests.support.postgres_fixtures",
+    "tests.unit.native.kernel_fixtures",
+]
 
 # How long an example takes says how busy the machine is: the first text that is drawn alone may
 # take a second there.

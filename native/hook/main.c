@@ -1,7 +1,7 @@
 /* Two questions before a container begins: whether a fence can hold in its image, and which cgroups it is in.
 
        gpupool-hook CODE GLIBC < STATE
-       gpupool-hook --report SOCKET ALLOCATION < STATE
+       gpupool-hook --report SOCKET ALLOCATION [CODE] < STATE
 
    A runtime hook (opencontainers/runtime-spec, config.md "createRuntime"): the runtime hands over the container's state,
    and starts no container when this ends with anything but 0; what is said here, after the CODE of a refusal, is then in
@@ -11,7 +11,8 @@
    glibc. Programs of musl cannot; of those without any loader nothing can load the driver either, and they are let be.
 
    With --report the agent at SOCKET learns the cgroups, so that it can set limits on them before the program begins. The
-   container starts without that as well: the fence holds it, and the agent reports what does not. */
+   container starts without that as well: the fence holds it, and the agent reports what does not. With a CODE it does
+   not start: its claim demands these limits. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,11 +66,13 @@ static bool enter(const char *code)
     return inside;
 }
 
-static int report(const char *socket_path, const char *allocation)
+static int report(const char *socket_path, const char *allocation, const char *code)
 {
     int64_t pid = bundle_pid(STDIN_FILENO);
     const char *problem = pid > 0 ? report_container(socket_path, allocation, pid) : "its state names no process";
 
+    if (problem && code)
+        return refuse(code, "the claim demands isolation hard, and no memory limit of the driver is set: %s", problem);
     if (problem)
         fprintf(stderr, "gpupool sets no memory limit of the driver: %s\n", problem);
     return 0;
@@ -79,10 +82,12 @@ int main(int count, char **words)
 {
     struct version needed;
 
-    if (count == 4 && !strcmp(words[1], "--report"))
-        return report(words[2], words[3]);
+    if ((count == 4 || count == 5) && !strcmp(words[1], "--report"))
+        return report(words[2], words[3], count == 5 ? words[4] : NULL);
     if (count != 3 || !version_read(words[2], &needed)) {
-        fputs("usage: gpupool-hook CODE GLIBC < STATE\n       gpupool-hook --report SOCKET ALLOCATION < STATE\n", stderr);
+        fputs("usage: gpupool-hook CODE GLIBC < STATE\n"
+              "       gpupool-hook --report SOCKET ALLOCATION [CODE] < STATE\n",
+              stderr);
         return 2;
     }
     return enter(words[1]) ? judge(words[1], needed) : 1;

@@ -14,7 +14,7 @@
 #include "common/json.h"
 
 /* Less than the runtime gives a hook (HOOK_SECONDS of node/cdi.py): the container starts without an answer too. */
-enum { ANSWER_SECONDS = 8 };
+enum { ANSWER_SECONDS = 8, LONGEST_ANSWER = 2000 };
 
 static int open_of_process(int64_t pid, const char *name)
 {
@@ -93,7 +93,7 @@ static bool send_all(int door, struct slice rest)
     return true;
 }
 
-static bool await_answer(int door)
+static bool await_answer(int door, struct text *answer)
 {
     char byte = 0;
 
@@ -101,14 +101,40 @@ static bool await_answer(int door)
         ssize_t got = recv(door, &byte, 1, 0);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0 || byte == '\n')
-            return got > 0;
+        if (got <= 0 || byte == '\n' || answer->length >= LONGEST_ANSWER)
+            return got > 0 && byte == '\n';
+        text_add(answer, &byte, 1);
     }
+}
+
+static void unlimited_member(struct json *json, struct slice name, void *reason)
+{
+    if (slice_is(name, "unlimited"))
+        json_string(json, reason);
+    else
+        json_skip(json);
+}
+
+/* Why the limits are not in force by the agent's answer; NULL where they are. */
+static const char *read_answer(struct text *answer)
+{
+    static char said[LONGEST_ANSWER + 1];
+    struct slice reason = {0};
+    struct json json = json_over(answer);
+
+    if (answer->failed || !json_object(&json, unlimited_member, &reason) || !json_end(&json))
+        return "the agent's answer cannot be read";
+    if (!reason.length)
+        return NULL;
+    memcpy(said, reason.at, reason.length);
+    said[reason.length] = 0;
+    return said;
 }
 
 const char *report_container(const char *socket_path, const char *allocation, int64_t pid)
 {
     struct text question = {0};
+    struct text answer = {0};
     const char *problem = NULL;
 
     if (!write_question(&question, allocation, pid))
@@ -116,10 +142,13 @@ const char *report_container(const char *socket_path, const char *allocation, in
     int door = problem ? -1 : connect_to(socket_path);
     if (!problem && door < 0)
         problem = strerror(errno);
-    else if (!problem && (!send_all(door, text_slice(&question)) || !await_answer(door)))
+    else if (!problem && (!send_all(door, text_slice(&question)) || !await_answer(door, &answer)))
         problem = "the agent does not answer";
+    else if (!problem)
+        problem = read_answer(&answer);
     if (door >= 0)
         close(door);
     text_free(&question);
+    text_free(&answer);
     return problem;
 }

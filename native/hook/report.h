@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Returns once the agent has answered, or why the report did not reach it. Waits for some seconds at most. */
+/* Returns once the agent has answered that the limits are in force; else why they are not, as the agent says it, or why
+   the report did not reach the agent. Waits for some seconds at most. The text lasts until the next call. */
 const char *report_container(const char *socket_path, const char *allocation, int64_t pid);
 
 #endif

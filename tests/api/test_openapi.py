@@ -14,11 +14,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpupool.model.tenant import UserRole
+from gpupool.server.middleware.auth import OPEN_PATHS
 from gpupool.tenancy.access import PEER_EXTENSION
 from tests.support.api import Client, RunningApp, running_app
 
 METHODS = ("get", "put", "post", "patch", "delete")
 ENDLESS = "/api/v1/watch"
+#: What a browser is led to: their errors are pages for people.
+PAGES = frozenset({"/sso", "/sso/callback"})
 EXAMPLES = 10
 
 
@@ -67,7 +70,7 @@ def test_every_successful_answer_that_has_a_body_has_a_shape(document: dict) -> 
 def test_whatever_changes_something_can_be_repeated_under_a_key(document: dict) -> None:
     for method, path, operation in operations(document):
         named = {one["name"] for one in operation.get("parameters", [])}
-        assert ("Idempotency-Key" in named) == (method != "get" and path != "/login"), (
+        assert ("Idempotency-Key" in named) == (method != "get" and path not in OPEN_PATHS), (
             method,
             path,
         )
@@ -99,7 +102,15 @@ def add_cards(pool: RunningApp) -> None:
     assert pool.client().put("nodes/node-1", body).status == 200
 
 
-@pytest.mark.parametrize("who", ["owner on the socket", UserRole.TENANT_ADMIN, UserRole.AGENT])
+@pytest.mark.adversary
+@pytest.mark.parametrize(
+    "who",
+    [
+        "owner on the socket",
+        pytest.param(UserRole.TENANT_ADMIN, marks=pytest.mark.nightly),
+        pytest.param(UserRole.AGENT, marks=pytest.mark.nightly),
+    ],
+)
 def test_nothing_that_is_sent_makes_the_server_fail(
     pool: RunningApp, callers: dict[UserRole, Client], document: dict, who: str | UserRole
 ) -> None:
@@ -110,6 +121,7 @@ def test_nothing_that_is_sent_makes_the_server_fail(
     assert sum(status < 400 for status in statuses) > (10 if who is UserRole.AGENT else 100)
 
 
+@pytest.mark.adversary
 def test_nothing_that_is_sent_makes_the_server_fail_on_postgresql(
     tmp_path: Path, postgres_url: str
 ) -> None:
@@ -135,6 +147,7 @@ def exercise_all(pool: RunningApp, document: dict, caller: Client) -> list[int]:
 def exercise(operation: "schemathesis.schemas.APIOperation", app: ASGIApp) -> list[int]:
     """Send what the generator makes of one operation; the statuses of the answers."""
     statuses: list[int] = []
+    path = operation.path
 
     @settings(
         max_examples=EXAMPLES,
@@ -151,7 +164,8 @@ def exercise(operation: "schemathesis.schemas.APIOperation", app: ASGIApp) -> li
         statuses.append(response.status_code)
         assert response.status_code < 500, (operation.label, response.text)
         if response.status_code >= 400:
-            assert response.headers["content-type"] == ["application/problem+json"], operation.label
+            kind = "text/html; charset=utf-8" if path in PAGES else "application/problem+json"
+            assert response.headers["content-type"] == [kind], operation.label
 
     given(case=operation.as_strategy())(send)()
     return statuses

@@ -22,6 +22,7 @@ from gpupool.network import service as network_service
 from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.tables import tokens
 from tests.support.api import Answer, Client, RunningApp, running_app
+from tests.support.browsers import Browser
 from tests.support.routes import closed
 
 TABLE = Path(__file__).with_name("rights.txt")
@@ -38,6 +39,12 @@ BALANCER = {"name": "some-1", "port": 80, "target_port": 8000, "backends": ["ser
 #: A request that is right in itself, so that a refusal is of the caller. Routes without a line are
 #: sent no body.
 NETWORKS = "/api/v1/networks"
+SUBSCRIPTION = {
+    "name": "some-1",
+    "format": "mail",
+    "address": "ada@example.com",
+    "topics": ["job-failed"],
+}
 BODIES: Mapping[str, Any] = {
     "POST /api/v1/tenants": {"name": "some-1"},
     "PUT /api/v1/tenants/{tenant}/quota": {},
@@ -46,6 +53,16 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/users": {"name": "some-2"},
     "PATCH /api/v1/users/{user}": {},
     "POST /api/v1/tokens": {},
+    "POST /api/v1/subscriptions": SUBSCRIPTION,
+    "PUT /api/v1/notification-settings": {},
+    "PUT /api/v1/sso/providers/{provider}": {
+        "ldap": {"url": "ldaps://127.0.0.1:1", "base_dn": "dc=x"}
+    },
+    "PUT /api/v1/sso/rules": {"rules": []},
+    "POST /api/v1/sso/explain": {"groups": []},
+    "POST /api/v1/sso/sync": {"provider": "some-1"},
+    "PUT /api/v1/users/{user}/password": {"password": "four words make sentences"},
+    "PUT /api/v1/users/{user}/totp": {"code": "000000"},
     "PUT /api/v1/nodes/{node}": {"devices": []},
     "POST /api/v1/nodes/{node}/reports": {"reports": []},
     "POST /api/v1/devices/adopt": {"devices": ["some-1"]},
@@ -63,9 +80,24 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/network-verifications": {},
     "PUT /api/v1/networks/{network}/limits": {"in_kbit": 20_000},
     "PUT /api/v1/tenants/{tenant}/bandwidth-cap": {"in_kbit": 20_000},
+    "PUT /api/v1/tenants/{tenant}/network-quota": {"lines": 4},
     "POST /api/v1/jobs/{job}/exposures": {"port": 8000},
+    "POST /api/v1/jobs/{job}/streams": {"kind": "port", "port": 8000},
+    "POST /api/v1/jobs/{job}/visits": {},
     "POST /api/v1/networks/{network}/port-forwards": {"target": "web", "target_port": 80},
+    "POST /api/v1/networks/{network}/floating-ips": {"target": "web"},
+    "POST /api/v1/networks/{network}/routes": {"prefix": "172.20.0.0/16", "discard": True},
+    "POST /api/v1/networks/{network}/flow-logs": {"name": "refused"},
+    "POST /api/v1/networks/{network}/mirrors": {
+        "name": "copies",
+        "source": "web",
+        "target": "sensor",
+    },
     "POST /api/v1/network-firewall": {"action": "deny", "prefix": "10.0.0.0/8"},
+    "PUT /api/v1/network-gateways": {"nodes": ["node-1", "node-2"], "address": "10.0.0.9"},
+    "PUT /api/v1/plane-nodes": {"nodes": []},
+    "PUT /api/v1/plane-inventory": {},
+    "PUT /api/v1/plane-evidence/{target}": {"text": "x"},
     "POST /api/v1/networks/{network}/dns-records": {"name": "db", "address": "10.0.0.9"},
     "POST /api/v1/networks/{network}/lines": {
         "vlan": 200,
@@ -76,8 +108,17 @@ BODIES: Mapping[str, Any] = {
         "allowed": ["172.20.0.0/16"],
     },
     "POST /api/v1/networks/{network}/security-groups/{group}/rules": {"protocol": "any"},
+    "PUT /api/v1/prices/{price_list}": {
+        "from_ns": 0,
+        "currency": "EUR",
+        "rates": [{"model": "*", "price_micro": 1}],
+    },
+    "PUT /api/v1/budgets": {"tenant": "blue", "amount": 1_000_000},
+    "POST /api/v1/seals": {"month": "2026-01"},
+    "POST /api/v1/adjustments": {"tenant": "blue", "amount_micro": -1, "reason": "credit"},
     "POST /api/v1/jobs": JOB,
     "POST /api/v1/jobs/plan": JOB,
+    "POST /api/v1/jobs/preview": JOB,
     "POST /api/v1/jobs/{job}/stop": {},
     "POST /api/v1/jobs/{job}/resize": {"gpu_milli": 20},
     "POST /api/v1/whatif": {"remove": ["some-1"]},
@@ -90,7 +131,10 @@ BODIES: Mapping[str, Any] = {
 }
 
 
-QUERIES = {"GET /api/v1/networks/{network}/reach": {"source": "10.0.0.2", "target": "web"}}
+QUERIES = {
+    "GET /api/v1/networks/{network}/reach": {"source": "10.0.0.2", "target": "web"},
+    "GET /api/v1/documents/{month}": {"format": "focus"},
+}
 
 
 def sections() -> dict[str, list[list[str]]]:
@@ -168,6 +212,15 @@ class World:
         made = self.pool.client(None).post("/login", {"token": self.pool.token(name)})
         return self.pool.client(None, token=made.json()["token"])
 
+    def by_cookie(self, name: str) -> Browser:
+        browser = Browser(self.pool)
+        assert browser.log_in(self.pool.token(name)).status == 204
+        return browser
+
+    def session(self, owner: str) -> str:
+        sessions = self.by_cookie(owner).get("sessions", params={"user": owner}).json()["items"]
+        return next(str(row["id"]) for row in sessions if row["current"])
+
     def job(self, owner: str, **more: Any) -> str:
         name = f"job-{next(self.numbers)}"
         made = self.by_socket(owner).post("jobs", {**JOB, "name": name, **more})
@@ -177,12 +230,23 @@ class World:
     def token(self, owner: str) -> str:
         return self.pool.token(owner).split("_")[1]
 
+    def subscription(self, owner: str) -> str:
+        name = f"sub-{next(self.numbers)}"
+        client = self.admin if owner == "root" else self.by_token(owner)
+        assert client.post("subscriptions", SUBSCRIPTION | {"name": name}).status == 201
+        return name
+
     def reservation(self, tenant: str) -> str:
         name = f"res-{next(self.numbers)}"
         assert (
             self.admin.post("reservations", {"name": name, "tenant": tenant, **LATER}).status == 201
         )
         return name
+
+    def budget(self, tenant: str) -> str:
+        made = self.admin.put("budgets", {"tenant": tenant, "amount": 10**15})
+        assert made.status == 200, made.body
+        return str(made.json()["id"])
 
     def network(self, tenant: str) -> str:
         name = f"net-{next(self.numbers)}"
@@ -249,7 +313,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 "simulated": True,
                 "health": "ok",
             }
-            for n in range(2)
+            for n in range(8)
         ]
         registered = made.admin.put(
             "nodes/node-1", {"devices": cards, "simulated": True, "adopt": True}
@@ -258,7 +322,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-def ask(client: Client, route: str, **filled: Any) -> Answer:
+def ask(client: Client | Browser, route: str, **filled: Any) -> Answer:
     """The request of that line, with these things in the path, the query or the body."""
     method, path = route.split(" ")
     body = BODIES.get(route)
@@ -269,11 +333,15 @@ def ask(client: Client, route: str, **filled: Any) -> Answer:
         path = path.replace(f"{{{name}}}", filled.get(name, "some-1"))
     if method == "GET" and path.endswith("/watch"):
         return watched(client)
+    if isinstance(client, Browser):
+        return client.request(method, path, body, params=params)
     return client.request(method, path, json_body=body, params=params)
 
 
-def watched(client: Client) -> Answer:
+def watched(client: Client | Browser) -> Answer:
     """A stream has no end: what it begins with."""
+    if isinstance(client, Browser):
+        client = client.client()
     with client.stream("watch") as stream:
         stream.piece()
         answer = stream.answer()
@@ -309,12 +377,13 @@ def test_every_route_has_its_lines_and_every_line_its_route(world: World) -> Non
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize(
-    "credential", ["socket", "token", "session", "token over somebody's socket"]
+    "credential", ["socket", "token", "session", "cookie", "token over somebody's socket"]
 )
 def test_a_role_may_what_the_table_says_whatever_it_comes_with(
     world: World, role: str, credential: str
 ) -> None:
-    clients: dict[str, Callable[[str], Client]] = {
+    clients: dict[str, Callable[[str], Client | Browser]] = {
+        "cookie": world.by_cookie,
         "socket": world.by_socket,
         "token": world.by_token,
         "session": world.by_session,
@@ -392,6 +461,10 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
     path = route.split(" ")[1]
     if path == "/api/v1/report":
         return {"params": {"tenant": tenant}}
+    if "{month}" in path:
+        return {"month": "2026-01", "params": {"tenant": tenant}}
+    if "{budget}" in path:
+        return {"budget": world.budget(tenant)}
     if path == "/api/v1/whatif":
         return {"body": {"remove": [], "nominal_milli": {tenant: 1000}, "horizon_seconds": 60}}
     if path == "/api/v1/tokens":
@@ -423,6 +496,10 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         return {"job": world.job(runner)}
     if "{array}" in path:
         return {"array": world.job(runner, array=3)}
+    if "{subscription}" in path:
+        return {"subscription": world.subscription(owner), "params": {"user": owner}}
+    if "{session}" in path:
+        return {"session": world.session(owner)}
     if "{token}" in path:
         return {"token": world.token(owner)}
     if "{user}" in path:

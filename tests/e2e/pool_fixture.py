@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-SECONDS = 60
+#: Of one command, and of one wait: a start took more than 60 at a load of 30 on two processors.
+SECONDS = 120
 GPUPOOL = [sys.executable, "-c", "from gpupool.cli.main import entry; entry()"]
 
 
@@ -35,7 +36,12 @@ class RealPool:
             self.environ.pop(name, None)
 
     def __enter__(self) -> Self:
-        self.up("--sim", self.sim)
+        try:
+            self.up("--sim", self.sim)
+        except BaseException:
+            # Whatever ended it: the server may run by now.
+            self.run("down", "--purge", "--yes", "--grace", "1s")
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

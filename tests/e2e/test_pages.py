@@ -32,6 +32,9 @@ ELSEWHERE = (
     "simulate LIST.csv",  # the published lists are no part of gpupool
     "simulate sample",  # the README's test
     "simulate synthetic:",  # tests/unit/simulation
+    "sso test",  # the providers of the page are invented: tests/api, tests/hosts/test_signon.py
+    "sso sync",  # the same
+    "login https:",  # the same
     "whatif --tune",  # needs days of history: tests/unit/simulation
 )
 #: Words that a page leaves to its reader, and those of this pool. Its nodes are sim-0 to sim-3.
@@ -58,13 +61,19 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
 @pytest.mark.parametrize(
     "page",
     [
+        "console-pages.md",
         "defragment.md",
         "gangs.md",
+        "open-the-console.md",
+        "overview-and-search.md",
         "preemption.md",
         "reservations.md",
         "sharing.md",
         "simulate.md",
+        "use-the-console.md",
         "quotas.md",
+        "sign-on.md",
+        "money.md",
     ],
 )
 def test_commands_of_the_page_are_accepted_in_their_order(
@@ -73,6 +82,8 @@ def test_commands_of_the_page_are_accepted_in_their_order(
     pages.write_files(page, tmp_path)
     (tmp_path / "jobs.csv").write_text(JOBS)
     (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "client-secret.txt").write_text("a secret\n")
+    (tmp_path / "password.txt").write_text("four words make sentences\n")
     for name in PROGRAMS:
         (tmp_path / name).symlink_to("/bin/true")
     path = f"{tmp_path}:{pool.environ['PATH']}"

@@ -135,7 +135,7 @@ def test_an_idle_job_gives_way_and_wakes_with_its_next_call(
         assert pool.held_milli() == 600
         listed = pool.do("gpus")
         assert "suspended while idle" in listed
-        assert "10240 MiB  10240 MiB         30720 MiB" in listed
+        assert "10240 MiB  10240 MiB      0 MiB         30720 MiB" in listed
         (tmp_path / "ask").touch()
         pool.until(lambda: "waits for room" in pool.do("show", "notebook"), "a wake")
         assert "wants to work since" in pool.do("explain", "notebook")

@@ -34,6 +34,17 @@ CI = {
     "disk": 2,
     "files": 2,
 }
+SHORT = {
+    "server": 15,
+    "agent": 10,
+    "client": 10,
+    "supervisor": 25,
+    "job": 25,
+    "pause": 5,
+    "disk": 5,
+    "files": 5,
+}
+"""Parts of a hundred in a run of twenty kills: each comes at least once."""
 LONG = {
     "server": 1,
     "agent": 1,

@@ -15,7 +15,7 @@ from tests.faults import invariants
 from tests.faults.pool import FaultPool, until
 from tests.faults.steps import BOTH, arm, check_at_rest, job_body, killed_by, run_times, states_of
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.adversary]
 
 
 @pytest.fixture

@@ -18,16 +18,17 @@ from tests.faults.fence_campaign import run_fence_campaign
 from tests.faults.fence_truth import CLEARED_SECONDS, SLACK_SECONDS, Card, arbiters
 from tests.faults.pool import GPUPOOL, FaultPool, kill, until
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.adversary]
 SEED = int(os.environ.get("GPUPOOL_FAULT_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
+@pytest.mark.parametrize("steps", [8, pytest.param(24, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("separate_agent", [False, True], ids=["agent-inside", "agent-apart"])
 def test_whatever_is_killed_shares_hold_and_ledgers_are_exact(
-    tmp_path: Path, separate_agent: bool
+    tmp_path: Path, separate_agent: bool, steps: int
 ) -> None:
     tmp_path.chmod(0o755)
-    counts = run_fence_campaign(tmp_path, SEED, 12, separate_agent=separate_agent)
+    counts = run_fence_campaign(tmp_path, SEED, steps, separate_agent=separate_agent)
     print(f"seed {SEED}: {counts}")
     assert counts.looks > 50
     assert max(counts.cleared, default=0.0) < CLEARED_SECONDS + SLACK_SECONDS

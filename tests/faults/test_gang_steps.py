@@ -23,7 +23,7 @@ from tests.faults.steps import (
     states_of,
 )
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.adversary]
 WHOLE = {"shape": {"gpu_milli": 1000}}
 
 

@@ -1,5 +1,5 @@
-"""A hundred kills at random moments of a pool at work: nothing lost, leaked, doubled or run twice;
-the books close.
+"""Kills at random moments of a pool at work: nothing lost, leaked, doubled or run twice; the books
+close.
 
 Seeded: `GPUPOOL_FAULT_SEED=N` repeats a plan of kills. The moments depend on the machine, so a
 repetition is the same plan and not the same run. `make bench ARGS=faults` does ten thousand.
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.gang_campaign import GangCampaign, run_gang_campaign
-from tests.faults.harness import Campaign, run_campaign
+from tests.faults.harness import CI, SHORT, Campaign, run_campaign
 from tests.faults.shortages import full_disk
 
 # Run by make test-adversary: they take a minute.
@@ -24,15 +24,19 @@ SEED = int(os.environ.get("GPUPOOL_FAULT_SEED") or random.SystemRandom().randran
 
 
 @pytest.mark.parametrize(
-    ("separate_agent", "kills"),
+    ("separate_agent", "kills", "parts"),
     # The bench `faults` kills both hundreds of times.
-    [(False, 50), (True, 15)],
-    ids=["agent-inside", "agent-apart"],
+    [
+        pytest.param(False, 20, SHORT, id="agent-inside"),
+        pytest.param(True, 10, SHORT, id="agent-apart"),
+        pytest.param(False, 50, CI, id="agent-inside-50", marks=pytest.mark.nightly),
+        pytest.param(True, 50, CI, id="agent-apart-50", marks=pytest.mark.nightly),
+    ],
 )
 def test_kills_under_load_break_no_promise(
-    tmp_path: Path, separate_agent: bool, kills: int
+    tmp_path: Path, separate_agent: bool, kills: int, parts: dict[str, int]
 ) -> None:
-    counts = run_campaign(tmp_path, SEED, kills, separate_agent=separate_agent)
+    counts = run_campaign(tmp_path, SEED, kills, separate_agent=separate_agent, parts=parts)
     print(f"seed {SEED}: {counts}")
     assert sum(counts.kills.values()) == kills
     assert counts.ran > kills

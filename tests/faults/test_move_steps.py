@@ -22,7 +22,7 @@ from tests.faults import invariants
 from tests.faults.pool import FaultPool, answer_of, until
 from tests.faults.steps import BOTH, arm, check_at_rest, job_body, killed_by, run_times, states_of
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.adversary]
 WHOLE = {"shape": {"gpu_milli": 1000}}
 
 
@@ -182,6 +182,8 @@ def test_cards_of_a_reservation_are_given_to_nobody_else_when_its_beginning_is_c
     assert seated(pool, "other") == []
     pool.up()
     until(lambda: states_of(pool) == ["running"], "the start of the job of the reservation")
+    # Its program writes that somewhat later.
+    until(lambda: run_times(pool) > 0, "the job's own word of its start")
     assert (states_of(pool, "other"), run_times(pool)) == (["pending"], 1)
     assert invariants.books(pool) == []
     with pool.api() as api:

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.pool import FaultPool, until
 from tests.faults.steps import BOTH, ENDED, arm, await_state, check_at_rest, job_body, run_times
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.adversary]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests.faults import invariants
 from tests.faults.pool import GPUPOOL, FaultPool, environment, until
 from tests.support.processes import die_with_owner
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.adversary]
 HOUR_NS = 3600 * 10**9
 MIB = 1 << 20
 

@@ -46,6 +46,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
     own.connect(("10.0.0.1", 9))
     name = sys.argv[2] if sys.argv[2:] else own.getsockname()[0]
+# As servers of HTTP have it: with the library's 5, connections of a load are refused.
+http.server.ThreadingHTTPServer.request_queue_size = 128
 server = http.server.ThreadingHTTPServer(("", int(sys.argv[1])), Handler)
 try:
     server.serve_forever()
@@ -55,12 +57,13 @@ time.sleep(600)
 """
 
 #: Asks a URL from so many threads until its input ends, or so often; prints the answers by name,
-#: and the failures.
+#: the failures, and the longest time without an answer.
 LOAD = """
-import collections, http.client, json, sys, threading
+import collections, http.client, json, sys, threading, time
 address, path, threads, most = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 names, failures, lock = collections.Counter(), [], threading.Lock()
 ended = threading.Event()
+answers = []
 left = iter(range(most))
 def ask():
     while not ended.is_set():
@@ -68,14 +71,18 @@ def ask():
             if next(left, None) is None:
                 return
         try:
-            connection = http.client.HTTPConnection(address, 80, timeout=5)
+            connection = http.client.HTTPConnection(address, timeout=5)
             connection.request("GET", path)
             answer = connection.getresponse()
             body = answer.read()
             connection.close()
             assert answer.status == 200, answer.status
             with lock:
+                if not names:
+                    answers[:] = [time.monotonic()]
+                    print("answered", flush=True)
                 names[json.loads(body)["name"]] += 1
+                answers.append(time.monotonic())
         except Exception as error:
             with lock:
                 failures.append(repr(error))
@@ -85,7 +92,31 @@ if most >= 10**9:
     sys.stdin.read()
     ended.set()
 [one.join() for one in workers]
-print(json.dumps({"names": names, "failures": failures}))
+gap = max((later - one for one, later in zip(answers, answers[1:])), default=0.0)
+print(json.dumps({"names": names, "failures": failures, "gap": gap}))
+"""
+
+#: Asks an address so often, from 20 source ports again and again; prints the failures. Each
+#: connection is reset at its end, so that its port may be used at once.
+REUSE = """
+import json, socket, struct, sys
+failures = []
+for number in range(int(sys.argv[2])):
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        line.settimeout(5)
+        try:
+            line.bind(("", 20000 + number % 20))  # none that the kernel gives away
+            line.connect((sys.argv[1], int(sys.argv[3])))
+            line.sendall(b"GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
+            if not line.recv(64).startswith(b"HTTP/1.1 200"):
+                failures.append("no answer")
+        except OSError as error:
+            failures.append(repr(error))
+    if len(failures) > 3:
+        break
+print(json.dumps(failures))
 """
 
 
@@ -93,13 +124,17 @@ ENDLESS = 10**9
 
 
 class Load:
-    """Requests that are made until the end of the block; then `names` and `failures` are there."""
+    """Requests that are made until the end of the block; then what came of them is there.
+
+    `gap` is the longest time without an answer, in seconds.
+    """
 
     def __init__(self, command: list[str]) -> None:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         self.names: dict[str, int] = {}
         self.failures: list[str] = []
+        self.gap = 0.0
 
     def __enter__(self) -> Load:
         return self
@@ -107,10 +142,21 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self.finish()
 
+    def wait_for_answer(self) -> None:
+        """Block until there is an answer."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line == "answered\n", line
+
+    def is_running(self) -> bool:
+        """Whether requests are still made; one that has so many to make ends by itself."""
+        return self._process.poll() is None
+
     def finish(self, seconds: float = 60) -> None:
-        found = json.loads(self._process.communicate(timeout=seconds)[0])
+        found = json.loads(self._process.communicate(timeout=seconds)[0].splitlines()[-1])
         self.names = found["names"]
         self.failures = found["failures"]
+        self.gap = found["gap"]
 
 
 class Client:
@@ -137,6 +183,14 @@ class Client:
     ) -> Load:
         words = [address, path, str(threads), str(most)]
         return Load([*self._enter, sys.executable, "-c", LOAD, *words])
+
+    def reuse_ports(self, address: str, port: int, most: int) -> list[str]:
+        """Ask so often from a few source ports; the failures."""
+        words = [address, str(most), str(port)]
+        command = [*self._enter, sys.executable, "-c", REUSE, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        found: list[str] = json.loads(done.stdout)
+        return found
 
     def begin_stream(self, url: str) -> Stream:
         return Stream([*self._enter, "curl", "-sN", "--max-time", "20", url])

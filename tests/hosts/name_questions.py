@@ -40,6 +40,8 @@ def ask(server: str, name: str, kind: str, *how: str) -> str:
         data = answer[position + 12 : position + 12 + length]
         if kind_found == 1:
             found.append(socket.inet_ntoa(data))
+        if kind_found == 28:
+            found.append(socket.inet_ntop(socket.AF_INET6, data))
         position += 12 + length
     if "edns" in how:
         assert more == 1, "the answer has no OPT record"

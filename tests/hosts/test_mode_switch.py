@@ -23,7 +23,7 @@ from tests.support.supervised import until
 
 pytestmark = pytest.mark.hosts
 #: Kills of agents at random moments of one switch.
-KILLS = 4
+KILLS = [2, pytest.param(5, marks=pytest.mark.nightly)]
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,10 @@ def test_a_switch_outlives_the_agent(machine: ModeMachine, mode: CardMode) -> No
         await_holder(machine, successor.pid)
 
 
-def test_agents_that_are_killed_at_random_bring_the_switch_to_its_end(machine: ModeMachine) -> None:
+@pytest.mark.parametrize("kills", KILLS)
+def test_agents_that_are_killed_at_random_bring_the_switch_to_its_end(
+    machine: ModeMachine, kills: int
+) -> None:
     moments = random.Random(64)
     machine.permit()
     before = machine.host.snapshot()
@@ -156,7 +159,7 @@ def test_agents_that_are_killed_at_random_bring_the_switch_to_its_end(machine: M
     await_ready(machine)
     for wanted in (CardMode.MIG, CardMode.PLAIN, CardMode.PASSTHROUGH, CardMode.PLAIN):
         switch(machine, wanted)
-        for _ in range(KILLS):
+        for _ in range(kills):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 machine.agents[-1].wait(moments.uniform(0.0, 1.5))
             machine.agents[-1].kill()

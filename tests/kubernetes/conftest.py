@@ -1,7 +1,7 @@
 """A real control plane for each process of the session, a namespace for each test. Every test here
 carries the marker.
 
-Two processes share the modules (`make test-kubernetes`): most of the time somebody is waited for.
+Three processes share the modules (`make test-kubernetes`): most of the time they wait for programs.
 There is one real node on a machine, so all that is about it is one process's.
 """
 
@@ -13,6 +13,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.file_order import LongestFirst
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.session import session_cluster
@@ -23,7 +24,7 @@ ON_THE_MACHINE = ("node", "installed", "rig")
 _numbers = itertools.count(1)
 
 
-class ByModule(LoadScopeScheduling):
+class ByModule(LongestFirst):
     """A module is one process's, and so is all that is about the real node."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -239,6 +239,13 @@ class RunningApp:
         return text
 
 
+class FixedConsole:
+    """The address of the console of an app without sockets."""
+
+    async def open(self) -> str:
+        return "http://127.0.0.1:8470"
+
+
 @contextmanager
 def running_app(
     tmp_path: Path,
@@ -255,7 +262,8 @@ def running_app(
     store = open_store(engine, f"test-{time.monotonic_ns()}")
     services = compose_services(store, owner_uid=owner_uid, accounts=accounts)
     services.tenancy.bootstrap()
-    app = create_app(ServerConfig(state_dir=str(tmp_path)), services)
+    config = ServerConfig(state_dir=str(tmp_path), console=FixedConsole())
+    app = create_app(config, services)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="api")
     thread.start()

@@ -23,6 +23,7 @@ from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import EntryState, Mode, read_entries
 from tests.support import kube_builders
 from tests.support.cluster.api import Api, RefusedError
+from tests.support.cluster.api_watch import ApiWatch
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.machine import ADDRESS
 from tests.support.cluster.node import NAME as NODE
@@ -31,6 +32,9 @@ from tests.support.processes import die_with_owner
 
 SECONDS = 30.0
 POLL_SECONDS = 0.05
+#: Seconds after which agents look although no watch reported a change.
+FALLBACK_SECONDS = 0.5
+MANAGED_PODS = f"/api/v1/pods?labelSelector={names.MANAGED}%3Dtrue"
 
 
 class ClusterPool:
@@ -310,6 +314,7 @@ class SimulatedAgents:
         self._api = api
         self.names: set[str] = set()
         self._ended = threading.Event()
+        self._news = threading.Event()
         self._thread = threading.Thread(target=self._run, name="simulated-agents", daemon=True)
 
     def start(self) -> None:
@@ -317,26 +322,34 @@ class SimulatedAgents:
 
     def stop(self) -> None:
         self._ended.set()
+        self._news.set()
         self._thread.join(SECONDS)
         self._api.close()
 
     def _run(self) -> None:
-        while not self._ended.wait(POLL_SECONDS):
-            try:
-                bound = {
-                    pod["metadata"]["uid"] for pod in self._pods() if pod["spec"].get("nodeName")
-                }
-                for node in self._api.get(ledger.NODES)["items"]:
-                    if node["metadata"]["name"] in self.names:
-                        self._report(node, bound)
-            except RefusedError as refusal:
-                if refusal.status not in (404, 409):
-                    raise
+        watch = ApiWatch(self._api, (ledger.NODES, MANAGED_PODS), self._news.set)
+        watch.start()
+        try:
+            while not self._ended.is_set():
+                # A change of `names` is no change of an object.
+                self._news.wait(FALLBACK_SECONDS)
+                self._news.clear()
+                self._look_once()
+        finally:
+            watch.stop()
+
+    def _look_once(self) -> None:
+        try:
+            bound = {pod["metadata"]["uid"] for pod in self._pods() if pod["spec"].get("nodeName")}
+            for node in self._api.get(ledger.NODES)["items"]:
+                if node["metadata"]["name"] in self.names:
+                    self._report(node, bound)
+        except RefusedError as refusal:
+            if refusal.status not in (404, 409):
+                raise
 
     def _pods(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._api.get(
-            f"/api/v1/pods?labelSelector={names.MANAGED}%3Dtrue"
-        )["items"]
+        found: list[dict[str, Any]] = self._api.get(MANAGED_PODS)["items"]
         return found
 
     def _report(self, node: dict[str, Any], bound: set[str]) -> None:

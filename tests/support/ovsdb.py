@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.support.supervised import until
 
 NORTHBOUND_SCHEMA = Path("/usr/share/ovn/ovn-nb.ovsschema")
+SWITCH_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 
 
 def find_missing_part() -> str:
@@ -23,15 +24,17 @@ def find_missing_part() -> str:
 
 
 class DatabaseServer:
-    """A northbound database in a directory of its own, which outlives its server."""
+    """A database in a directory of its own, which outlives its server."""
 
-    def __init__(self, directory: Path, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, directory: Path, options: Sequence[str] = (), schema: Path = NORTHBOUND_SCHEMA
+    ) -> None:
         self._directory = directory
         self._options = options
         self._file = directory / "nb.db"
         self.remote = f"unix:{directory}/nb.sock"
         self._process: subprocess.Popen[bytes] | None = None
-        command = ["ovsdb-tool", "create", str(self._file), str(NORTHBOUND_SCHEMA)]
+        command = ["ovsdb-tool", "create", str(self._file), str(schema)]
         subprocess.run(command, check=True)
         self.start()
 
@@ -56,8 +59,15 @@ class DatabaseServer:
         self._process.wait()
 
     def command(self, *words: str) -> str:
-        """What `ovn-nbctl` prints: another client of the database."""
-        command = ["ovn-nbctl", f"--db={self.remote}", "--timeout=10", *words]
+        """What `ovn-nbctl` prints: another client of the northbound database."""
+        return self._run("ovn-nbctl", *words)
+
+    def command_switch(self, *words: str) -> str:
+        """What `ovs-vsctl` prints: another client of the database of a switch."""
+        return self._run("ovs-vsctl", "--no-wait", *words)
+
+    def _run(self, program: str, *words: str) -> str:
+        command = [program, f"--db={self.remote}", "--timeout=10", *words]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
@@ -74,6 +84,17 @@ def northbound_server(*options: str) -> Iterator[DatabaseServer]:
     # A socket's path has 107 bytes at most, which a directory of pytest may exceed.
     with tempfile.TemporaryDirectory(prefix="gpo-") as directory:
         server = DatabaseServer(Path(directory), options)
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
+@contextlib.contextmanager
+def switch_server() -> Iterator[DatabaseServer]:
+    """Run a server with the database of a switch."""
+    with tempfile.TemporaryDirectory(prefix="gpo-") as directory:
+        server = DatabaseServer(Path(directory), schema=SWITCH_SCHEMA)
         try:
             yield server
         finally:

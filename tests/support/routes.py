@@ -14,7 +14,19 @@ from gpupool.tenancy.access import PermissionRequirement
 from tests.support.api import RunningApp
 
 #: Routes that a stranger may ask.
-OPEN = {("POST", "/login"), ("GET", "/openapi.json"), ("GET", "/healthz")}
+OPEN = {
+    ("POST", "/login"),
+    ("POST", "/logout"),
+    ("POST", "/login/local"),
+    ("GET", "/sso"),
+    ("GET", "/sso/callback"),
+    ("POST", "/sso/logout"),
+    ("GET", "/api/v1/sso/ways"),
+    ("POST", "/api/v1/sso/device"),
+    ("POST", "/api/v1/sso/device/poll"),
+    ("GET", "/openapi.json"),
+    ("GET", "/healthz"),
+}
 
 
 @dataclass(frozen=True)

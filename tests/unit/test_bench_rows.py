@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import __main__ as bench_main
 from bench.__main__ import _row, main
 from bench.rows import Row, median_row, table
 
@@ -75,3 +76,21 @@ def test_an_unknown_bench_is_refused_with_the_names_there_are(
     assert main(["no-such-bench", "--out", str(tmp_path / "out")]) == 2
     assert "no bench named no-such-bench; there are:" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_bench_writes_files_only_where_out_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used = list[Path]()
+
+    def measure(name: str, out: Path, rows: list[Row]) -> bool:
+        used.append(out)
+        rows.append(Row("run", "ms", ours=1.0, command=name))
+        return True
+
+    monkeypatch.setattr(bench_main, "_run_in_child", measure)
+    assert main(["decisions"]) == 0
+    assert "run" in capsys.readouterr().out
+    assert not used[0].exists()
+    assert main(["decisions", "--out", str(tmp_path / "out")]) == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["results.json"]

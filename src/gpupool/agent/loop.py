@@ -27,6 +27,7 @@ from gpupool.agent.jobs.launch import find_mount_base
 from gpupool.agent.log_trimmer import LogTrimmer
 from gpupool.agent.monitoring.observer import UsageObserver
 from gpupool.agent.network.engine import NetworkEngine
+from gpupool.agent.network.planes.plane_reports import PlaneReports
 from gpupool.agent.nodes import AgentNodes
 from gpupool.agent.process_setup import (
     allow_many_files,
@@ -34,8 +35,10 @@ from gpupool.agent.process_setup import (
     lock_state,
     make_launch_settings,
 )
+from gpupool.agent.relay.control import StreamControl
 from gpupool.agent.reports import Api, Reporter
 from gpupool.agent.supervisor.freeze import freeze_job
+from gpupool.agent.work_reading import WorkReader
 from gpupool.audit.card_processes import CardProcesses
 from gpupool.audit.fence_auditor import FenceAuditor
 from gpupool.audit.granted_time import GrantedTimeCheck
@@ -81,8 +84,6 @@ class Agent:
         """Make the agent; nothing is read or started yet.
 
         Args:
-            config: The agent's settings.
-            paths: The state directory.
             make_api: Called once in each thread that speaks to the server.
             probes: The probe of each node.
             fault: Called at each named step of a job; tests kill the agent there.
@@ -113,8 +114,11 @@ class Agent:
             heartbeat_seconds=config.heartbeat_seconds,
         )
         self.jobs = Jobs(self._make_job_context(fault))
+        self._streams = StreamControl(config.name, make_api, self.jobs.find_running, random_part)
         self._modes = CardModeChanger(paths.agent)
-        self._engine = NetworkEngine(paths.agent, config, self._reporter.put_network)
+        self._reader = WorkReader(self._reporter)
+        self._engine = NetworkEngine(paths.agent, config, self._reader.put_network)
+        self._planes = PlaneReports(self._nodes, self._reporter.put_planes)
         self._observer = UsageObserver(
             self._probes,
             self.jobs.list_supervisors,
@@ -135,6 +139,8 @@ class Agent:
             state_dir=paths.agent,
             base=find_mount_base(config.owner_uid),
         )
+        first = (self.jobs, self._reporter, self._observer, self._streams)
+        self._parts = (*first, self._auditor, self._arbiter, self._engine)
         self._closing = threading.Event()
         # Set by a stale report: the agent and the server do not have the same allocations.
         self._has_diverged = threading.Event()
@@ -185,10 +191,8 @@ class Agent:
         self.jobs.start()
         self.jobs.recover_jobs()
         self._cgroups.remove_old(self._paths.root, self.jobs.list_job_ids())
-        self._reporter.start()
-        self._observer.start()
-        self._auditor.start()
-        self._thread.start()
+        for part in (self._reporter, self._observer, self._auditor, self._streams, self._thread):
+            part.start()
         self._has_begun = True
 
     def close(self) -> None:
@@ -196,12 +200,8 @@ class Agent:
         self._closing.set()
         self._thread.stop()
         with self._life:
-            self._reporter.close()
-            self.jobs.close()
-            self._observer.close()
-            self._auditor.close()
-            self._arbiter.close()
-            self._engine.close()
+            for part in self._parts:
+                part.close()
 
     def join(self, seconds: float = 10.0) -> None:
         """Block until the steps that are under way are done, each part for at most `seconds`.
@@ -210,10 +210,7 @@ class Agent:
         """
         if not self._has_begun:
             return
-        self.jobs.join(seconds)
-        self._reporter.join(seconds)
-        self._observer.join(seconds)
-        for part in (self._auditor, self._arbiter, self._engine):
+        for part in self._parts:
             part.join(seconds)
         self._cgroups.remove_unused()
         os.close(self._lock_file)
@@ -277,7 +274,7 @@ class Agent:
             query={"after": after, "wait_seconds": wait_seconds},
             timeout=HEARTBEAT_SECONDS + _ANSWER_SECONDS,
         )
-        return WorkPage.model_validate(answer)
+        return self._reader.read_page(answer)
 
     def _apply_page(self, api: Api, page: WorkPage) -> None:
         for work in page.work:
@@ -301,6 +298,7 @@ class Agent:
         self.jobs.set_devices(self._nodes.list_devices())
         self._observer.set_machines(self._nodes.machines)
         self._auditor.update_machines(self._nodes.machines)
+        self._planes.report()
 
     def _advance_modes(self, api: Api) -> None:
         """Take the next steps of switches; a card in its new mode is registered first."""

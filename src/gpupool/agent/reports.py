@@ -12,13 +12,16 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from gpupool.agent.network.flows.flow_reports import join_reports
 from gpupool.base.backoff import Backoff
 from gpupool.base.errors import BadInput, GpupoolError
 from gpupool.base.silence import ROUND_SECONDS, mark_busy
 from gpupool.base.supervision import SupervisedThread
+from gpupool.wire.answers import read_answer
 from gpupool.wire.fleet import ReportIn, ReportsIn, ReportsOut
 from gpupool.wire.modes import ModeReport
-from gpupool.wire.network.networks import NetworkEngineReport
+from gpupool.wire.network.engine import NetworkEngineReport
+from gpupool.wire.network.planes import PlaneReading
 from gpupool.wire.samples import DeviceSample, JobSample
 
 #: Reports of one request.
@@ -77,6 +80,7 @@ class Reporter:
         self._jobs: dict[str, JobSample] = {}
         self._modes: dict[str, ModeReport] = {}
         self._network: NetworkEngineReport | None = None
+        self._planes: PlaneReading | None = None
         self._ready = self._closing = False
         self._thread = SupervisedThread("agent-reports", self._run)
 
@@ -118,9 +122,15 @@ class Reporter:
             self._news.notify()
 
     def put_network(self, report: NetworkEngineReport) -> None:
-        """Queue what an engine of networks is; a new report replaces an older one."""
+        """Queue what an engine of networks is; a new report replaces the state of an older one."""
         with self._news:
-            self._network = report
+            self._network = _join_reports(self._network, report)
+            self._news.notify()
+
+    def put_planes(self, reading: PlaneReading) -> None:
+        """Queue what the machine shows of planes; a new reading replaces an older one."""
+        with self._news:
+            self._planes = reading
             self._news.notify()
 
     def put_ready(self) -> None:
@@ -151,6 +161,7 @@ class Reporter:
                 or self._jobs
                 or self._modes
                 or self._network
+                or self._planes
                 or self._ready
             ):
                 self._news.wait()
@@ -165,11 +176,13 @@ class Reporter:
                 jobs=list(self._jobs.values()),
                 modes=list(self._modes.values()),
                 network=self._network,
+                planes=self._planes,
                 ready=ready,
             )
             self._devices = {}
             self._modes = {}
             self._network = None
+            self._planes = None
             self._jobs = {}
             self._ready = self._ready and not ready
             return body
@@ -181,14 +194,14 @@ class Reporter:
         except BadInput as error:
             self._post_one_by_one(api, body, error)
             return
-        stale = frozenset(ReportsOut.model_validate(answer).stale)
+        stale = frozenset(read_answer(ReportsOut, answer).stale)
         for report in body.reports:
             with mark_busy():
                 self._confirm(report, report.allocation in stale)
 
     def _post_one_by_one(self, api: Api, body: ReportsIn, error: BadInput) -> None:
         """Post the parts of a refused batch alone, so that one bad report delays no other."""
-        parts = (body.devices or body.jobs, body.modes, body.network, body.ready)
+        parts = (body.devices or body.jobs, body.modes, body.network, body.planes, body.ready)
         if len(body.reports) + sum(map(bool, parts)) <= 1:
             log.error("the server refuses what this agent tells, which is dropped: %s", error)
             return
@@ -200,6 +213,8 @@ class Reporter:
             self._post(api, ReportsIn(modes=body.modes, ready=False))
         if body.network:
             self._post(api, ReportsIn(network=body.network))
+        if body.planes:
+            self._post(api, ReportsIn(planes=body.planes))
         if body.ready:
             self._post(api, ReportsIn(ready=True))
 
@@ -210,7 +225,8 @@ class Reporter:
             self._devices = {sample.uuid: sample for sample in body.devices} | self._devices
             self._jobs = {sample.job: sample for sample in body.jobs} | self._jobs
             self._modes = {report.uuid: report for report in body.modes} | self._modes
-            self._network = self._network or body.network
+            self._network = _join_reports(body.network, self._network)
+            self._planes = self._planes or body.planes
             self._ready = self._ready or body.ready
             pause = self._backoff.pause()
             outage = isinstance(error, GpupoolError)
@@ -222,6 +238,16 @@ class Reporter:
                 exc_info=None if outage else error,
             )
             self._news.wait_for(lambda: self._closing, pause)
+
+
+def _join_reports(
+    before: NetworkEngineReport | None, after: NetworkEngineReport | None
+) -> NetworkEngineReport | None:
+    """Return the newer state, with the records of flows of both."""
+    if before is None or after is None:
+        return before or after
+    flows = join_reports([*before.flows, *after.flows])
+    return after.model_copy(update={"flows": flows})
 
 
 def _json(body: ReportsIn) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from gpupool.fleet.tables import mode_switches, nodes
 from gpupool.metering.service import MeteringService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.machines.tables import network_machines
+from gpupool.network.planes.agent_evidence import AgentEvidence
 from gpupool.store import idempotency
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants
@@ -63,6 +64,7 @@ class AgentService:
         engine: NetworkEngineService,
     ) -> None:
         self._engine = engine
+        self._plane_readings = AgentEvidence(store)
         self._store = store
         self._fleet = fleet
         self._metering = metering
@@ -120,6 +122,9 @@ class AgentService:
             self._fleet.modes.apply_reports(node, body.modes)
         if body.network is not None:
             self._engine.apply_report(agent, body.network)
+        if body.planes is not None:
+            self._plane_readings.apply_reading(agent, body.planes)
+        self._plane_readings.end_old_readings()
         self._fold_books()
         return ReportsOut(stale=stale)
 

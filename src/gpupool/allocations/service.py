@@ -11,6 +11,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from gpupool.allocations.agents import AgentService
+from gpupool.allocations.budgeting.watch import BudgetWatch
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.lifecycle.leases import Leases
@@ -19,8 +20,12 @@ from gpupool.allocations.migration.automatic import AutomaticDefragmentation
 from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.services.events import EventService
 from gpupool.allocations.services.exposures import ExposureService
+from gpupool.allocations.services.job_preview import JobPreviewService
 from gpupool.allocations.services.jobs import JobService
 from gpupool.allocations.services.migrations import MigrationService
+from gpupool.allocations.services.overviews import OverviewService
+from gpupool.allocations.services.pool_map import PoolMapService
+from gpupool.allocations.services.preview_costs import PreviewCosts
 from gpupool.allocations.services.quotas import QuotaService
 from gpupool.allocations.services.reservations import ReservationService
 from gpupool.allocations.services.resizes import ResizeService
@@ -32,6 +37,7 @@ from gpupool.allocations.submission.network_join import count_group_submissions,
 from gpupool.allocations.submission.queue_limits import PENDING_LIMITS, PendingGate, PendingLimits
 from gpupool.allocations.submission.unsettled_gangs import UnsettledGangs
 from gpupool.allocations.views.event_feed import EventFeed
+from gpupool.billing.service import Billing
 from gpupool.fleet.lookup import list_agents
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
@@ -42,12 +48,21 @@ from gpupool.network.balancing.proxies import ProxyService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.firewall.service import FirewallService
+from gpupool.network.floating.service import FloatingIpService
+from gpupool.network.flows.service import FlowLogService
 from gpupool.network.forwarding.service import PortForwardService
+from gpupool.network.gateways.drills import GatewayDrillService
+from gpupool.network.gateways.service import GatewayPairService
 from gpupool.network.limiting.service import BandwidthLimitService
 from gpupool.network.lines.service import LineService
+from gpupool.network.mirroring.service import MirrorService
 from gpupool.network.naming.service import DnsRecordService
 from gpupool.network.peerings import PeeringService
+from gpupool.network.planes.evidence import PlaneEvidenceService
+from gpupool.network.planes.service import PlaneService
+from gpupool.network.quotas.service import NetworkQuotaService
 from gpupool.network.reach_service import ReachService
+from gpupool.network.routing.service import RouteService
 from gpupool.network.security.service import SecurityGroupService
 from gpupool.network.service import NetworkService
 from gpupool.network.verification.service import NetworkVerificationService
@@ -97,9 +112,12 @@ class Allocations:
         self.idle_suspension = IdleSuspensionPolicy(
             store, metering, self.cache, self.placer, idle_rules
         )
+        self.billing = Billing(store)
+        self.budget_watch = BudgetWatch(store, self.billing, self.cache)
         self.leases = Leases(self._stop_expired)
         self.unsettled = UnsettledGangs(store, self.cache)
         self.networks = NetworkService(store, count_network_jobs)
+        self.network_quotas = NetworkQuotaService(store, count_network_jobs)
         self.network_peerings = PeeringService(store, self.networks.find_network)
         self.security_groups = SecurityGroupService(
             store, self.networks.find_network, count_group_submissions
@@ -112,12 +130,24 @@ class Allocations:
         self.dns_records = DnsRecordService(store, self.networks.find_network)
         self.exposures = ExposureService(store, proxies)
         self.port_forwards = PortForwardService(store, self.networks.find_network)
+        self.floating_ips = FloatingIpService(store, self.networks.find_network)
         self.firewall = FirewallService(store, self.networks.find_network)
+        self.gateway_pairs = GatewayPairService(store, fleet.is_silent)
+        self.gateway_drills = GatewayDrillService(
+            store, self.networks.find_network, fleet.is_silent
+        )
         self.bandwidth_limits = BandwidthLimitService(store, self.networks.find_network)
         self.network_verifications = NetworkVerificationService(
             store, self.networks.find_network, self.network_engine.read_northbound
         )
         self.network_lines = LineService(store, self.networks.find_network)
+        self.network_routes = RouteService(store, self.networks.find_network)
+        self.network_mirrors = MirrorService(
+            store, self.networks.find_network, self.network_engine.mirrors
+        )
+        self.flow_logs = FlowLogService(store, self.networks.find_network)
+        self.planes = PlaneService(store)
+        self.plane_evidence = PlaneEvidenceService(store)
         self.agents = AgentService(
             store,
             fleet,
@@ -145,6 +175,9 @@ class Allocations:
             self.stops,
             self.idle_suspension,
         )
+        self.previews = JobPreviewService(
+            store, tenancy, self.cache, self.placer, gate, self.idle_suspension
+        )
         self.suspensions = SuspensionService(store, metering, self.cache, self.placer)
         self.resizes = ResizeService(
             store, metering, self.cache, self.placer, self.agents, self.jobs
@@ -152,13 +185,20 @@ class Allocations:
         self.reservations = ReservationService(store, tenancy, self.cache, self.placer)
         self.migrations = MigrationService(store, self.cache, self.placer)
         self.quotas = QuotaService(store, self.cache, self.placer, self.idle_suspension)
+        self.overviews = OverviewService(store, fleet, metering, self.cache, self.quotas, self.jobs)
+        costs = PreviewCosts(store)
+        self.previews.estimate_cost = costs.estimate_cost
+        self.overviews.add_cost = costs.add_cost
         self.events = EventService(store)
+        self.pool_map = PoolMapService(store, fleet, metering, self.cache, self.placer)
 
     def start(self) -> None:
         """Settle what the last server left, load the cache, renew leases, start to place."""
         self.unsettled.settle_all()
+        self.budget_watch.read_holds()
         self.placer.start()
         self.idle_suspension.start()
+        self.budget_watch.start()
         with self.store.read() as connection:
             attached = connection.execute(
                 sa.select(jobs.c.public_id).where(IS_LIVE, jobs.c.attached)
@@ -167,6 +207,7 @@ class Allocations:
 
     def close(self) -> None:
         """Stop the threads of the policy of idle jobs, of the leases and of the placer. Jobs go on."""
+        self.budget_watch.close()
         self.idle_suspension.close()
         self.leases.close()
         self.placer.close()

@@ -10,6 +10,7 @@ from gpupool.client.sockets import connected_socket, error_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket as Socket  # noqa: N812  # as in `sockets`
     from collections.abc import Callable, Iterator, Mapping
 
     from gpupool.client.endpoints import PoolEndpoint
@@ -20,6 +21,8 @@ CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 #: So long a server may be silent before `on_silence` is called.
 LOOK_SECONDS = 2.0
+#: The answer after which the connection carries bytes (RFC 9110, 15.2.2).
+_SWITCHING = 101
 #: Bytes of a header line; a peer that sends more does not speak HTTP.
 _MAX_LINE = 1 << 20
 
@@ -77,7 +80,7 @@ class PoolConnection:
             while line := self._line():
                 name, _, value = line.partition(":")
                 headers[name.strip().lower()] = value.strip()
-            if int(words[1]) >= 200:
+            if int(words[1]) >= 200 or int(words[1]) == _SWITCHING:
                 return int(words[1]), headers
 
     def body(self, method: str, status: int, headers: Mapping[str, str]) -> bytes:
@@ -95,6 +98,10 @@ class PoolConnection:
             yield self._take(len(self._buffer))
             while piece := self._receive():
                 yield piece
+
+    def detach(self) -> tuple[Socket, bytes]:
+        """Return the socket of a switched connection, and what of its bytes was read already."""
+        return self._socket, self._take(len(self._buffer))
 
     def is_stale(self) -> bool:
         """Whether the pool closed the idle connection, or sent something without a request."""

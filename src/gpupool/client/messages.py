@@ -47,13 +47,16 @@ def request_message(
 def read_answer(
     status: int, headers: Mapping[str, str], data: bytes, endpoint: PoolEndpoint
 ) -> Any:
-    """The answer's JSON; its text if it is not JSON, None if it is empty.
+    """The answer's JSON; the bytes of a file, the text of any other kind, None if it is empty.
 
     Raises:
         GpupoolError: the error that the pool answered.
         PoolLost: the answer is not one that a pool gives.
     """
-    is_json = "json" in headers.get("content-type", "")
+    kind = headers.get("content-type", "")
+    is_json = "json" in kind
+    if status < 300 and kind.startswith("application/") and not is_json:
+        return data  # a file
     try:
         value = json.loads(data) if is_json and data else data.decode("utf-8", "replace") or None
     except ValueError:

@@ -24,17 +24,20 @@ from gpupool.base.errors import BadOption
 from gpupool.client.attached_run import ENDED, AttachedRun
 from gpupool.client.messages import path_segment
 from gpupool.client.paging import iterate_items
+from gpupool.client.pool_views import PoolViews
 from gpupool.client.submission import job_body, resize_body
 from gpupool.client.transport import Api
 from gpupool.client.watch import watch_events
+from gpupool.wire.answers import read_answer
 
 if TYPE_CHECKING:
     from gpupool.base.errors import EventsReset
+    from gpupool.client.networks.pool_networks import Networks
     from gpupool.wire.common import Event
-    from gpupool.wire.fleet import DeviceOut
     from gpupool.wire.jobs import ExplainOut, JobOut, ResizedOut, SubmittedOut
     from gpupool.wire.people import WhoamiOut
     from gpupool.wire.report import ReportOut
+    from gpupool.wire.views.previews import PreviewOut
 
 #: The pool may hold a request for so long before it answers that nothing has changed.
 WAIT_SECONDS = 20.0
@@ -73,9 +76,12 @@ class JobOptions(TypedDict, total=False):
     wait: bool
     fence: bool
     cwd: str
+    network: str
+    address: str
+    security_groups: Sequence[str]
 
 
-class Pool:
+class Pool(PoolViews):
     """One pool, found as the command line finds it, or named by its state directory or URL.
 
     Belongs to one thread. Errors are those of `gpupool.base.errors`, with their public codes.
@@ -114,7 +120,7 @@ class Pool:
         """Return the caller as the pool authenticated it, with its tenant's quota."""
         from gpupool.wire.people import WhoamiOut
 
-        return WhoamiOut.model_validate(self.api.request("GET", "whoami"))
+        return read_answer(WhoamiOut, self.api.request("GET", "whoami"))
 
     def submit(
         self, command: str | Sequence[str], *, array: int | None = None, **asked: Unpack[JobOptions]
@@ -124,7 +130,13 @@ class Pool:
 
         body = self._body(command, asked, array=array, attached=False)
         answer = self.api.request("POST", "jobs", body, idempotency_key=os.urandom(16).hex())
-        return SubmittedOut.model_validate(answer)
+        return read_answer(SubmittedOut, answer)
+
+    def preview(
+        self, command: str | Sequence[str], *, array: int | None = None, **asked: Unpack[JobOptions]
+    ) -> PreviewOut:
+        """Say where a submission would go, or why it would wait; submit nothing."""
+        return self.preview_body(self._body(command, asked, array=array, attached=False))
 
     def run(self, command: str | Sequence[str], **asked: Unpack[JobOptions]) -> JobOut:
         """Run a command with this process's stdin, stdout and stderr; blocks until it has ended and
@@ -140,7 +152,7 @@ class Pool:
             self.api, self._body(command, asked, array=None, attached=True), _ignore_news, pty=False
         )
         running.run()
-        return JobOut.model_validate(running.job)
+        return read_answer(JobOut, running.job)
 
     @property
     def local(self) -> bool:
@@ -148,25 +160,25 @@ class Pool:
         return self.api.local
 
     def jobs(self, *, all: bool = False, **filters: Any) -> Iterator[JobOut]:  # noqa: A002  # the API's own word
-        """Jobs, newest first. `filters` are state, name, tenant, user, live."""
+        """Jobs, newest first. `filters` are state, name, tenant, project, user, live, q and sort."""
         from gpupool.wire.jobs import JobOut
 
         for item in iterate_items(self.api, "jobs", {"all": all or None, **filters}):
-            yield JobOut.model_validate(item)
+            yield read_answer(JobOut, item)
 
     def job(self, name: str) -> JobOut:
         """One job by name or id; `last` is your newest."""
         from gpupool.wire.jobs import JobOut
 
-        return JobOut.model_validate(self.api.request("GET", f"jobs/{path_segment(name)}"))
+        return read_answer(JobOut, self.api.request("GET", f"jobs/{path_segment(name)}"))
 
     def wait(self, name: str) -> JobOut:
         """Block until the job has ended."""
         job = self.job(name)
         while job.state not in ENDED:
             query = {"generation": job.generation, "wait_seconds": WAIT_SECONDS}
-            job = type(job).model_validate(
-                self.api.request("GET", f"jobs/{path_segment(job.id)}", query=query)
+            job = read_answer(
+                type(job), self.api.request("GET", f"jobs/{path_segment(job.id)}", query=query)
             )
         return job
 
@@ -182,8 +194,8 @@ class Pool:
 
         body = resize_body(None if gpu is None else str(gpu), memory)
         path = f"jobs/{path_segment(name)}/resize"
-        return ResizedOut.model_validate(
-            self.api.request("POST", path, body, query={"wait_seconds": WAIT_SECONDS})
+        return read_answer(
+            ResizedOut, self.api.request("POST", path, body, query={"wait_seconds": WAIT_SECONDS})
         )
 
     def suspend(self, name: str) -> JobOut:
@@ -210,7 +222,7 @@ class Pool:
         while (answer["suspension"] or {}).get("state") in ("suspending", "resuming"):
             query = {"generation": answer["generation"], "wait_seconds": WAIT_SECONDS}
             answer = self.api.request("GET", f"jobs/{path_segment(answer['id'])}", query=query)
-        return JobOut.model_validate(answer)
+        return read_answer(JobOut, answer)
 
     def stop(self, name: str, *, grace_seconds: int | None = None) -> list[JobOut]:
         """Ask for the end of a job, or of an array's live jobs. Does not wait for it."""
@@ -218,7 +230,7 @@ class Pool:
 
         body = {} if grace_seconds is None else {"grace_seconds": grace_seconds}
         stopped = self.api.request("POST", f"jobs/{path_segment(name)}/stop", body)
-        return [JobOut.model_validate(job) for job in stopped]
+        return [read_answer(JobOut, job) for job in stopped]
 
     def logs(self, name: str, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
         """A job's output in pieces; with `follow` until the job has ended."""
@@ -240,16 +252,16 @@ class Pool:
         """Why a job waits, or why it runs where it runs."""
         from gpupool.wire.jobs import ExplainOut
 
-        return ExplainOut.model_validate(
-            self.api.request("GET", f"jobs/{path_segment(name)}/explain")
+        return read_answer(
+            ExplainOut, self.api.request("GET", f"jobs/{path_segment(name)}/explain")
         )
 
-    def gpus(self, **filters: Any) -> Iterator[DeviceOut]:
-        """Cards. `filters` are model, node, state, health."""
-        from gpupool.wire.fleet import DeviceOut
+    @property
+    def networks(self) -> Networks:
+        """The networks of tenants, and what belongs to them."""
+        from gpupool.client.networks.pool_networks import Networks
 
-        for item in iterate_items(self.api, "devices", filters):
-            yield DeviceOut.model_validate(item)
+        return Networks(self.api)
 
     def watch(
         self,
@@ -272,7 +284,7 @@ class Pool:
         for item in watch_events(
             self.api, after, epoch=epoch, kinds=wanted, on_reset=on_reset or _warn_of_reset
         ):
-            yield Event.model_validate(item)
+            yield read_answer(Event, item)
 
     def report(
         self,
@@ -282,12 +294,15 @@ class Pool:
         by: str | Sequence[str] = "tenant",
         tenant: str | None = None,
         prices: Mapping[str, object] | None = None,
+        cpu_price: object = None,
+        memory_price: object = None,
         rule: str = "max",
         currency: str | None = None,
     ) -> ReportOut:
         """Report what each tenant used; the rows add up to the capacity exactly.
 
-        `prices` are per card and hour, by model or `*`.
+        `prices` are per card and hour, by model or `*`; the other two are per processor and hour,
+        and per GiB of main memory and hour.
         """
         from gpupool.wire.report import ReportOut
 
@@ -297,10 +312,12 @@ class Pool:
             "by": by if isinstance(by, str) else ",".join(by),
             "tenant": tenant,
             "price": [f"{model}:{price}" for model, price in (prices or {}).items()],
+            "cpu_price": None if cpu_price is None else str(cpu_price),
+            "memory_price": None if memory_price is None else str(memory_price),
             "rule": rule,
             "currency": currency,
         }
-        return ReportOut.model_validate(self.api.request("GET", "report", query=query))
+        return read_answer(ReportOut, self.api.request("GET", "report", query=query))
 
     def _body(
         self, command: str | Sequence[str], asked: JobOptions, *, array: int | None, attached: bool

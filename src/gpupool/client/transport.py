@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpupool.base.client_settings import ClientSettings
+    from gpupool.client.streams.byte_connection import ByteConnection
 
 #: A stream sends a blank line every 15 s; three of them missing means the pool is gone.
 QUIET_SECONDS = 45.0
@@ -190,6 +191,29 @@ class Api:
             raise self._make_lost_error(str(error)) from None
         finally:
             connection.close()
+
+    def upgrade(self, path: str) -> ByteConnection:
+        """Turn a request into a connection of bytes, of its own (101 Switching Protocols).
+
+        Raises what `request` raises; nothing is opened then.
+        """
+        from gpupool.client.streams.byte_connection import ByteConnection, switch_connection
+
+        search = LeaderSearch(self._candidates, follow=self._follow)
+        while True:
+            try:
+                connection = self._connect()
+                try:
+                    return ByteConnection(*switch_connection(connection, path))
+                except BaseException:
+                    connection.close()
+                    raise
+            except (PoolNotRunning, StandbyServer) as error:
+                self._next_server(search, error)
+            except BrokenConnectionError as error:
+                raise self._make_lost_error(str(error)) from None
+            except TimeoutError:
+                raise self._make_lost_error("it opened no stream") from None
 
     def another(self) -> Api:
         """A second `Api` to the same pool, for another thread."""

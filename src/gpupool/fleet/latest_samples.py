@@ -38,3 +38,15 @@ class LatestSamples:
             return None
         age_ns = now_ns - seen.received_ns
         return seen if age_ns <= USAGE_FRESH_SECONDS * NANOS_PER_SECOND else None
+
+    def list_busy_percent(self, now_ns: int) -> dict[str, float]:
+        """List how busy cards say that they are, by uuid, without samples that are too old."""
+        oldest_ns = now_ns - USAGE_FRESH_SECONDS * NANOS_PER_SECOND
+        with self._lock:
+            observed = list(self._observed.items())
+        found = dict[str, float]()
+        for uuid, seen in observed:
+            percent = seen.usage.utilization_percent
+            if percent is not None and seen.received_ns >= oldest_ns:
+                found[uuid] = percent
+        return found

@@ -26,7 +26,7 @@ def get_service(request: Request) -> FleetService:
 Service = Annotated[FleetService, Depends(get_service)]
 Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
 Agent = Annotated[Principal, Depends(require_caller(Permission.SERVE_NODE))]
-Manager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_POOL))]
+Manager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_CARDS))]
 After = Annotated[str | None, Query(max_length=255, description="`next` of the page before")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 

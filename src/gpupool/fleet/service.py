@@ -310,6 +310,10 @@ class FleetService:
         """Return the latest sample of a card, unless it is too old."""
         return self._samples.get_fresh(uuid, self._store.clock.now_ns())
 
+    def list_busy_percent(self) -> dict[str, float]:
+        """List how busy each card says that it is, by uuid; cards that say nothing are left out."""
+        return self._samples.list_busy_percent(self._store.clock.now_ns())
+
     # Inside
     # --------------------------------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ from gpupool.base.room import is_full, no_room
 from gpupool.base.supervision import register, supervised_task
 from gpupool.fleet.tables import nodes
 from gpupool.host.cards import NO_CARDS, PoolCards, find_cards
+from gpupool.host.console_listener import ConsoleListener
+from gpupool.host.job_pages import make_job_pages
 from gpupool.host.leadership import standby
 from gpupool.host.leadership.front import ListenerFront
 from gpupool.host.leadership.store_opening import OpenedPool, open_pool
@@ -216,16 +218,20 @@ async def _run_services(
     readiness: PoolReadiness,
 ) -> None:
     services = opened.services
+    console = ConsoleListener(front)
     config = ServerConfig(
         state_dir=str(state.paths.root),
         listeners=tuple(_format_listener(one) for one in front.listeners),
         started_ns=wall_ns(),
         ready=lambda: readiness.agent_ready,
         per_caller=read_caller_limit(os.environ),
+        console=console,
     )
+    services.tenancy.sessions.end_of_console()
     services.checks.add("connections", front.connections.check)
     if marker.tls_cert is not None:
         services.checks.add("certificate", certificate_check(Path(marker.tls_cert), wall_ns))
+    pages = make_job_pages(services, marker, state.paths.secrets, front.connections)
     stood_by = front.listening
     bound = await front.show_app(create_app(config, services))
     opened.phases.mark_phase("application")
@@ -241,8 +247,10 @@ async def _run_services(
         services.checks.add("logs", agent.check_log_quota)
     tasks: set[asyncio.Task[None]] = set()
     services.network_reconciler.start()
+    services.notification_sender.start()
     try:
         _record_event(services, "pool.started", marker.pool_id)
+        await pages.resume()
         tasks.add(asyncio.create_task(_start_agent(services, agent, bound, cards, readiness, stop)))
         tasks.add(
             asyncio.create_task(supervised_task("node-silence", partial(watch_silence, services)))
@@ -262,10 +270,13 @@ async def _run_services(
             gc.freeze()
         await stop.wait()
     finally:
+        await console.close()
+        await pages.close()
         await front.close()
         for task in tasks:
             task.cancel()
         services.network_reconciler.close()
+        services.notification_sender.close()
         if agent is not None:
             await asyncio.to_thread(_end_agent, agent)
         _record_event(services, "pool.stopped", marker.pool_id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpupool.mechanisms.contract import FenceLevel
+from gpupool.mechanisms.contract import FenceLevel, JobSeat
 from gpupool.mechanisms.driver.driver_files import (
     LDCONFIG,
     find_simulated_libraries,
@@ -22,6 +22,7 @@ from gpupool.mechanisms.driver.installed_driver import (
     find_installed_driver,
 )
 from gpupool.mechanisms.driver.standin import NotAStandIn, list_unclassified
+from gpupool.model.device import Device
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,16 @@ def survey_fence(
     return FenceSurvey(
         FenceLevel.SOFT, "who talks to the kernel driver directly is not held", way, missing
     )
+
+
+def find_container_level(device: Device, seat: JobSeat) -> FenceLevel:
+    """Return the level of a share in a container, whose runtime mounts the driver's libraries."""
+    driver = find_installed_driver(root=seat.driver_root)
+    found = survey_fence(own_pool=seat.own_pool, simulated=device.simulated, driver=driver)
+    if found.level is FenceLevel.NONE or found.unclassified or seat.own_pool:
+        return found.level
+    # This process need not be able to mount anything.
+    return FenceLevel.SOFT
 
 
 def _list_missing(simulated: bool, driver: DriverFiles) -> Iterator[str]:

@@ -60,6 +60,20 @@ ZERO = UsageAmount()
 
 
 @dataclass(frozen=True, slots=True)
+class HostAmount:
+    """Processors and main memory that were held beside cards, or without any."""
+
+    cpu_milli_seconds: int = 0
+    memory_mib_seconds: int = 0
+
+    def __add__(self, other: HostAmount) -> HostAmount:
+        return HostAmount(
+            self.cpu_milli_seconds + other.cpu_milli_seconds,
+            self.memory_mib_seconds + other.memory_mib_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class CardSpan:
     """A time in which a card was one thing to the pool; an open one has no end."""
 

@@ -158,7 +158,7 @@ def _select_sums(ask: ReportQuery, table: sa.Table, slot: sa.Column[int]) -> sa.
         table.c.device_id,
         table.c.under,
         *keys,
-        *(_sum_bigint(table.c[name]).label(name) for name in amounts),
+        *(sum_bigint(table.c[name]).label(name) for name in amounts),
     ).where(slot >= ask.since_s, slot < ask.until_s)
     if ask.tenant_id is not None:
         query = query.where(table.c.tenant_id == ask.tenant_id)
@@ -168,24 +168,24 @@ def _select_sums(ask: ReportQuery, table: sa.Table, slot: sa.Column[int]) -> sa.
 def _select_intervals(ask: ReportQuery) -> sa.Select[Any]:
     i = intervals.c
     s = device_spans.c
-    i_end = _choose_least(sa.func.coalesce(i.end_s, ask.until_s), ask.until_s)
-    s_end = _choose_least(sa.func.coalesce(s.end_s, ask.until_s), ask.until_s)
-    counted = _choose_least(i_end, s_end) - _choose_greatest(
-        _choose_greatest(i.start_s, s.start_s), ask.since_s
+    i_end = choose_least(sa.func.coalesce(i.end_s, ask.until_s), ask.until_s)
+    s_end = choose_least(sa.func.coalesce(s.end_s, ask.until_s), ask.until_s)
+    counted = choose_least(i_end, s_end) - choose_greatest(
+        choose_greatest(i.start_s, s.start_s), ask.since_s
     )
     by_memory = sa.case(
-        (s.memory_mib > 0, i.memory_mib * MICRO // _choose_greatest(s.memory_mib, 1)), else_=0
+        (s.memory_mib > 0, i.memory_mib * MICRO // choose_greatest(s.memory_mib, 1)), else_=0
     )
-    dominant = _choose_greatest(i.gpu_milli * (MICRO // WHOLE_MILLI), by_memory)
+    dominant = choose_greatest(i.gpu_milli * (MICRO // WHOLE_MILLI), by_memory)
     keys = [i[key] for key in ask.key_columns]
     query = (
         sa.select(
             i.device_id,
             s.kind.label("under"),
             *keys,
-            _sum_bigint(i.gpu_milli * counted).label("card_milliseconds"),
-            _sum_bigint(i.memory_mib * counted).label("memory_mib_seconds"),
-            _sum_bigint(dominant * counted).label("dominant_micro_seconds"),
+            sum_bigint(i.gpu_milli * counted).label("card_milliseconds"),
+            sum_bigint(i.memory_mib * counted).label("memory_mib_seconds"),
+            sum_bigint(dominant * counted).label("dominant_micro_seconds"),
         )
         .join_from(intervals, device_spans, i.device_id == s.device_id)
         .where(i.start_s < ask.until_s, sa.or_(i.end_s.is_(None), i.end_s > ask.since_s))
@@ -201,14 +201,14 @@ def read_capacity(
 ) -> Mapping[int, Mapping[Any, UsageAmount]]:
     """Read what each card gave in the range, by kind of span."""
     s = device_spans.c
-    counted = _choose_least(sa.func.coalesce(s.end_s, ask.until_s), ask.until_s) - _choose_greatest(
+    counted = choose_least(sa.func.coalesce(s.end_s, ask.until_s), ask.until_s) - choose_greatest(
         s.start_s, ask.since_s
     )
     query = sa.select(
         s.device_id,
         s.kind,
-        _sum_bigint(counted).label("seconds"),
-        _sum_bigint(s.memory_mib * counted).label("memory"),
+        sum_bigint(counted).label("seconds"),
+        sum_bigint(s.memory_mib * counted).label("memory"),
     ).where(s.start_s < ask.until_s, sa.or_(s.end_s.is_(None), s.end_s > ask.since_s))
     found: dict[int, dict[Any, UsageAmount]] = defaultdict(dict)
     for row in connection.execute(query.group_by(s.device_id, s.kind)):
@@ -222,7 +222,7 @@ def read_delivered(connection: sa.Connection, ask: ReportQuery) -> Iterator[Grou
     """Read measured use by the same groups, to the slot: five minutes, an hour, or a day."""
     d = delivered.c
     keys = [d[key] for key in ask.key_columns]
-    query = sa.select(*keys, *(_sum_bigint(d[name]).label(name) for name in SUM_COLUMNS))
+    query = sa.select(*keys, *(sum_bigint(d[name]).label(name) for name in SUM_COLUMNS))
     widths = sa.or_(
         sa.and_(d.width_s == SLOT_S, d.slot_s >= ask.since_s - ask.since_s % SLOT_S),
         sa.and_(d.width_s.in_([HOUR_S, DAY_S]), d.slot_s >= ask.since_s),
@@ -236,15 +236,18 @@ def read_delivered(connection: sa.Connection, ask: ReportQuery) -> Iterator[Grou
             yield {key: row._mapping[key] or None for key in ask.key_columns}, sums
 
 
-def _choose_least(one: Any, other: Any) -> Any:
+def choose_least(one: Any, other: Any) -> Any:
+    """The lesser of two values; SQLite and PostgreSQL have no function in common for it."""
     return sa.case((one < other, one), else_=other)
 
 
-def _choose_greatest(one: Any, other: Any) -> Any:
+def choose_greatest(one: Any, other: Any) -> Any:
+    """The greater of two values."""
     return sa.case((one > other, one), else_=other)
 
 
-def _sum_bigint(value: Any) -> Any:
+def sum_bigint(value: Any) -> Any:
+    """The sum as an integer."""
     return sa.cast(sa.func.sum(value), sa.BigInteger)  # PostgreSQL's sum of bigint is numeric
 
 
@@ -254,15 +257,16 @@ def _sum_bigint(value: Any) -> Any:
 def read_names(
     connection: sa.Connection,
     holdings: Sequence[GroupHolding],
-    used: Sequence[GroupUse],
+    groups: Iterable[Mapping[str, int | None]],
     spans: Mapping[int, Any],
 ) -> NameIndex:
+    """Read the names of what holds cards, of other groups and of the cards of the spans."""
     ids: dict[str, set[int]] = defaultdict(set)
     wanted = set(spans)
     for holding in holdings:
         wanted.add(holding.device_id)
         _collect_ids(ids, holding.ids)
-    for group, _ in used:
+    for group in groups:
         _collect_ids(ids, group)
     query = sa.select(devices, nodes.c.name.label("node")).join(
         nodes, nodes.c.id == devices.c.node_id

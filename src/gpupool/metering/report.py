@@ -14,7 +14,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.units import NANOS_PER_SECOND, format_instant
-from gpupool.metering.books import REMAINDER_OF, WHOLE_MILLI, ZERO, UsageAmount, compute_remainders
+from gpupool.metering.books import (
+    REMAINDER_OF,
+    WHOLE_MILLI,
+    ZERO,
+    HostAmount,
+    UsageAmount,
+    compute_remainders,
+)
+from gpupool.metering.host_use import read_host_use
 from gpupool.metering.prices import round_to_total
 from gpupool.metering.reading import (
     GroupHolding,
@@ -53,6 +61,8 @@ class RowSum:
     amount: UsageAmount = ZERO
     cost: Fraction = Fraction(0)
     used: RunningSums = UNKNOWN_SUMS
+    #: None: unknown, or not asked for.
+    host: HostAmount | None = None
 
 
 def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
@@ -64,7 +74,9 @@ def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
     holdings = list(read_holdings(connection, ask))
     used = list(read_delivered(connection, ask)) if "card" not in ask.by else []
     spans = read_capacity(connection, ask) if ask.tenant_id is None else {}
-    names = read_names(connection, holdings, used, spans)
+    prices = ask.prices
+    hosts = list(read_host_use(connection, ask)) if prices and prices.prices_hosts else []
+    names = read_names(connection, holdings, [ids for ids, _ in (*used, *hosts)], spans)
     sums: dict[RowLabel, RowSum] = defaultdict(RowSum)
     for holding in holdings:
         _add_holding(
@@ -73,6 +85,11 @@ def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
     for ids, use in used:
         entry = sums[_build_label(ask, names, ids, None)]
         entry.used = RunningSums(*map(_add_known, entry.used, use))
+    for ids, host in hosts:
+        assert prices is not None
+        entry = sums[_build_label(ask, names, ids, None)]
+        entry.host = host if entry.host is None else entry.host + host
+        entry.cost += prices.compute_host_cost(host)
     if ask.tenant_id is None:
         _add_remainders(sums, ask, names, holdings, spans)
     return _build_report(ask, names, sums, spans).model_copy(
@@ -199,7 +216,8 @@ def _build_report(
 def _has_content(ask: ReportQuery, label: RowLabel, entry: RowSum) -> bool:
     """Whether a row says anything: one of zeros does only as the total of its kind."""
     always = label.kind != "tenant" and "card" not in ask.by
-    return always or entry.amount != ZERO or entry.used != UNKNOWN_SUMS
+    uses = entry.used != UNKNOWN_SUMS or entry.host is not None
+    return always or entry.amount != ZERO or uses
 
 
 def _get_sort_key(item: tuple[RowLabel, RowSum]) -> tuple[Any, ...]:
@@ -234,6 +252,8 @@ def _build_row(label: RowLabel, entry: RowSum, cost: str | None) -> ReportRow:
         borrowed_gpu_milliseconds=entry.used.borrowed,
         denied_gpu_milliseconds=entry.used.denied,
         cost=cost,
+        host_cpu_milli_seconds=None if entry.host is None else entry.host.cpu_milli_seconds,
+        host_memory_mib_seconds=None if entry.host is None else entry.host.memory_mib_seconds,
     )
 
 

@@ -65,13 +65,19 @@ def get_report(
         list[str] | None,
         Query(max_length=100, description="MODEL:PRICE per card and hour; * is every other model"),
     ] = None,
+    cpu_price: Annotated[
+        str | None, Query(max_length=32, description="per processor and hour")
+    ] = None,
+    memory_price: Annotated[
+        str | None, Query(max_length=32, description="per GiB of main memory and hour")
+    ] = None,
     rule: Annotated[
         str, Query(max_length=32, description="max, compute-only or memory-only")
     ] = "max",
     currency: Annotated[str | None, Query(max_length=8, pattern=r"^[A-Za-z]+$")] = None,
 ) -> ReportOut:
     """What each tenant held, and what became of the rest. The rows add up to the capacity exactly."""
-    prices = parse_prices(price or [], rule, currency)
+    prices = parse_prices(price or [], rule, currency, cpu=cpu_price, memory=memory_price)
     words: list[str] = []
     for text in by or ["tenant"]:
         words += filter(None, text.split(","))

@@ -25,6 +25,7 @@ from gpupool.metering.tables import (
     job_usage,
     jobs_view,
 )
+from gpupool.metering.use_history import UseHistory, UsePoint
 from gpupool.store.database import WriteTransaction
 from gpupool.wire.samples import CardUse, JobSample
 
@@ -96,6 +97,7 @@ class SampleCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest: dict[str, LatestSample] = {}
+        self._histories: dict[str, UseHistory] = defaultdict(UseHistory)
         self._sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
     def add_samples(
@@ -110,6 +112,8 @@ class SampleCache:
                 old = self._latest.get(sample.job)
                 if sample.job in tenants:
                     self._add_sums(tenants[sample.job], sample, old.sample if old else None)
+                point = UsePoint(now_ns, sample.gpu_milliseconds, sample.gpu_memory_bytes)
+                self._histories[sample.job].add_point(point)
                 if old is None:
                     self._latest[sample.job] = LatestSample(sample, now_ns)
                 else:
@@ -150,6 +154,12 @@ class SampleCache:
         with self._lock:
             return self._latest.get(job)
 
+    def list_points(self, job: str) -> list[UsePoint]:
+        """List the points of a job's history; none of a job that is not heard of."""
+        with self._lock:
+            history = self._histories.get(job)
+            return [] if history is None else list(history.list_points())
+
     def find_sample(self, job: str) -> JobSample | None:
         found = self.find_latest(job)
         return found.sample if found else None
@@ -172,6 +182,7 @@ class SampleCache:
         with self._lock:
             for job in jobs:
                 self._latest.pop(job, None)
+                self._histories.pop(job, None)
 
 
 def _is_due(entry: LatestSample, now_ns: int) -> bool:

@@ -74,7 +74,7 @@ class MeteringService:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._samples = SampleCache()
+        self.samples = SampleCache()
         self._upkeep = threading.Lock()
         self._rolled_ns = 0
 
@@ -125,14 +125,14 @@ class MeteringService:
 
     def forget_samples(self, jobs: Iterable[str]) -> None:
         """Forget samples of jobs that start again: they are of an earlier run."""
-        self._samples.forget_jobs(jobs)
+        self.samples.forget_jobs(jobs)
 
     def _find_last_sums(self, job: Any) -> RunningSums:
         """Find a job's newest running sums.
 
         The supervisor reports processor time at the job's end, which is newer than any sample.
         """
-        sample = self._samples.find_sample(job.public_id)
+        sample = self.samples.find_sample(job.public_id)
         sums = read_sums(sample) if sample else UNKNOWN_SUMS
         return sums if job.cpu_milliseconds is None else sums._replace(cpu=job.cpu_milliseconds)
 
@@ -173,11 +173,11 @@ class MeteringService:
         self, samples: Iterable[JobSample], tenants: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """Take them in and write nothing: what closes the books next finds them."""
-        self._samples.add_samples(samples, self._store.clock.now_ns(), tenants)
+        self.samples.add_samples(samples, self._store.clock.now_ns(), tenants)
 
     def note_memory(self, job: str, used_bytes: int) -> None:
         """A word on a job's memory between two samples."""
-        self._samples.note_memory(job, used_bytes)
+        self.samples.note_memory(job, used_bytes)
 
     def write_and_fold(self) -> None:
         """Write what is due, fold what is old."""
@@ -187,7 +187,7 @@ class MeteringService:
     def write_due_samples(self) -> None:
         """Put running sums into the books: a job's first at once, then at most every five
         minutes."""
-        due = self._samples.list_due(self._store.clock.now_ns())
+        due = self.samples.list_due(self._store.clock.now_ns())
         for start in range(0, len(due), JOBS_PER_WRITE):
             chunk = due[start : start + JOBS_PER_WRITE]
             with self._store.write() as write:
@@ -195,8 +195,8 @@ class MeteringService:
                 now_ns = write.now_ns
             # After the commit: a server that dies in between writes the samples again, of which
             # the books take nothing new.
-            self._samples.mark_written([sample.job for sample in chunk], now_ns)
-            self._samples.forget_jobs(over)
+            self.samples.mark_written([sample.job for sample in chunk], now_ns)
+            self.samples.forget_jobs(over)
 
     def fold_old_rows(self) -> bool:
         """Fold what is old, at most once an hour and a little at a time; True when nothing is left
@@ -217,14 +217,14 @@ class MeteringService:
 
     def get_latest_samples(self) -> Mapping[str, LatestSample]:
         """The newest sample of every job that is heard of, by its public id."""
-        return self._samples.get_latest()
+        return self.samples.get_latest()
 
     def compute_use(
         self, job: str, held_milli: int, held_bytes: int, *, processes: bool = False
     ) -> JobUse | None:
         """What a job that holds so much uses, by its newest sample; None: nothing was heard of
         it."""
-        seen = self._samples.find_latest(job)
+        seen = self.samples.find_latest(job)
         return (
             None
             if seen is None
@@ -234,7 +234,7 @@ class MeteringService:
     def get_fence_sums(self) -> dict[tuple[str, str], Mapping[str, int]]:
         """By (tenant, card's uuid): what the fences counted since this server began. It only
         grows."""
-        return self._samples.get_sums()
+        return self.samples.get_sums()
 
     # Reports -------------------------------------------------------------------------------
 
@@ -265,6 +265,11 @@ class MeteringService:
         Raises BadDuration, BadOption, UnknownTenant.
         """
         grouping = check_grouping(by)
+        if prices is not None and prices.prices_hosts and "card" in grouping:
+            raise BadOption(
+                "processors and main memory are of no card, so a report by card cannot price them",
+                hint="leave out card, or the prices of processors and memory",
+            )
         with self._store.read() as connection:
             now_ns = self._read_now_ns(connection)
             since_s, until_s = _compute_range(since_ns, until_ns, now_ns)
@@ -283,7 +288,7 @@ class MeteringService:
             return read_live(
                 connection,
                 self._read_now_ns(connection),
-                self._samples.get_latest(),
+                self.samples.get_latest(),
                 card_sample,
                 tenant_id=None if principal.sees_all else principal.tenant_id,
                 limit=limit,

@@ -166,9 +166,19 @@ allocations_view = sa.table(
     sa.column("job_id", sa.BigInteger),
     sa.column("sharing", sa.String),
     sa.column("state", sa.String),
+    sa.column("granted_ns", sa.BigInteger),
+    sa.column("released_ns", sa.BigInteger),
+    sa.column("cpu_milli", sa.BigInteger),
+    sa.column("host_bytes", sa.BigInteger),
+    sa.column("mechanism", sa.String),
 )
 seats_view = sa.table("seats", sa.column("allocation_id", sa.BigInteger))
-claims_view = sa.table("claims", sa.column("id", sa.BigInteger), sa.column("sharing", sa.String))
+claims_view = sa.table(
+    "claims",
+    sa.column("id", sa.BigInteger),
+    sa.column("sharing", sa.String),
+    sa.column("preemptible", sa.Boolean),
+)
 
 
 start_tallies = sa.Table(

@@ -6,8 +6,11 @@ Knows no table and no clock; times of samples are the server's, in nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 from gpupool.metering.samples import LatestSample, rate_percent
+from gpupool.metering.use_history import UsePoint
 from gpupool.wire.jobs import JobUse
 from gpupool.wire.samples import CardUse, JobSample
 
@@ -47,6 +50,31 @@ def compute_job_use(
         refusals=sum_over_cards(cards, "refusals"),
         processes=new.processes if processes else [],
     )
+
+
+def compute_use_columns(points: Sequence[UsePoint], held_milli: int) -> dict[str, list[Any]]:
+    """Compute the use between each two points of a job's history, as columns.
+
+    Args:
+        points: The history, the oldest first.
+        held_milli: Over all its cards; 0 without a promise.
+    """
+    columns: dict[str, list[Any]] = {
+        "at_ns": [],
+        "gpu_percent": [],
+        "share_percent": [],
+        "memory_bytes": [],
+    }
+    for before, point in pairwise(points):
+        gpu = rate_percent(
+            point.gpu_milliseconds, before.gpu_milliseconds, point.at_ns, before.at_ns
+        )
+        share = None if gpu is None or not held_milli else round(gpu * 1000 / held_milli, 1)
+        columns["at_ns"].append(point.at_ns)
+        columns["gpu_percent"].append(gpu)
+        columns["share_percent"].append(share)
+        columns["memory_bytes"].append(point.memory_bytes)
+    return columns
 
 
 def sum_over_cards(cards: Sequence[CardUse] | None, name: str) -> int | None:

@@ -39,6 +39,21 @@ NAMED_KINDS = frozenset({SharingKind.MPS})
 #: Label of nodes whose engine of networks is ready, and of claims that join a network. No label of
 #: a user has a space.
 NETWORK_LABEL = ("a ready network engine", "")
+#: Label of nodes that are in no tenant's plane, and of claims of tenants without planes.
+PLANES_LABEL = ("no planes of another tenant", "")
+#: Label of no node, and of claims without a network where planes of their tenant need one.
+NO_NETWORK_LABEL = ("planes that need no network", "")
+
+
+def describe_planes_label(tenant: str) -> tuple[str, str]:
+    """Return the label of nodes where every plane of a tenant is in force, and of its claims."""
+    return f"every plane of {tenant} in force", ""
+
+
+def is_planes_label(key: str) -> bool:
+    """Whether a label is about the planes of a tenant. No label of a user has a space."""
+    return key == PLANES_LABEL[0] or key.startswith("every plane of ")
+
 
 #: Words for priorities; integers from -1000 to 1000 are understood as well.
 PRIORITIES: Mapping[str, int] = {"low": -100, "normal": 0, "high": 100}

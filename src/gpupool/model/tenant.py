@@ -9,6 +9,10 @@ from enum import StrEnum
 
 class UserRole(StrEnum):
     ADMIN = "admin"
+    #: Sees all, and has the cards to itself: adopts, releases and switches them. No people.
+    OPERATOR = "operator"
+    #: Sees all and changes nothing; no command, output or other content of a job.
+    AUDITOR = "auditor"
     TENANT_ADMIN = "tenant-admin"
     USER = "user"
     VIEWER = "viewer"
@@ -27,7 +31,9 @@ class Permission(StrEnum):
     RUN = "run"
     #: Users, tokens and every job of one's own tenant.
     MANAGE_TENANT = "manage-tenant"
-    #: Cards, tenants, quotas, every user's jobs.
+    #: Adopt, release and switch cards.
+    MANAGE_CARDS = "manage-cards"
+    #: Tenants, quotas, every user's jobs.
     MANAGE_POOL = "manage-pool"
     SERVE_NODE = "serve-node"
     SCRAPE = "scrape"
@@ -36,6 +42,8 @@ class Permission(StrEnum):
 
 PERMISSIONS: Mapping[UserRole, frozenset[Permission]] = {
     UserRole.ADMIN: frozenset(Permission),
+    UserRole.OPERATOR: frozenset({Permission.READ, Permission.MANAGE_CARDS}),
+    UserRole.AUDITOR: frozenset({Permission.READ}),
     UserRole.TENANT_ADMIN: frozenset({Permission.READ, Permission.RUN, Permission.MANAGE_TENANT}),
     UserRole.USER: frozenset({Permission.READ, Permission.RUN}),
     UserRole.VIEWER: frozenset({Permission.READ}),
@@ -43,6 +51,9 @@ PERMISSIONS: Mapping[UserRole, frozenset[Permission]] = {
     UserRole.SCRAPE: frozenset({Permission.SCRAPE}),
     UserRole.METER: frozenset({Permission.TELL_CLUSTER}),
 }
+
+#: Roles whose scope is every tenant.
+POOL_ROLES = frozenset({UserRole.ADMIN, UserRole.OPERATOR, UserRole.AUDITOR})
 
 DEFAULT_TENANT = "default"
 DEFAULT_PROJECT = "default"
@@ -61,7 +72,7 @@ class UnixIdentity:
 class Principal:
     """The caller of a request, as the server authenticated it.
 
-    Built from peer credentials (SO_PEERCRED) or a token, never from a body.
+    Built from peer credentials (SO_PEERCRED), a token or a session, never from a body.
     """
 
     user_id: int
@@ -73,14 +84,22 @@ class Principal:
     unix: UnixIdentity | None = None
     #: Came over the pool's own Unix socket.
     local: bool = False
-    #: Id of the token that the caller came with; None: the kernel named the caller.
+    #: Id of the token that the caller came with, or logged in with; None: the kernel named the
+    #: caller, or another way of signing on did.
     token: str | None = None
     #: May make tokens: a caller over the Unix socket may, a token only with `may_mint`.
     may_mint: bool = True
+    #: What a submission that names no project counts for; None: the tenant's default project.
+    project: str | None = None
+    #: What the caller's token is limited to, of what the role may; None: all of it.
+    scopes: frozenset[Permission] | None = None
+    #: Id of the session that the caller's browser has; None: it came without a cookie.
+    session: str | None = None
 
     def has_permission(self, permission: Permission) -> bool:
-        return permission in PERMISSIONS[self.role]
+        in_scope = self.scopes is None or permission in self.scopes
+        return in_scope and permission in PERMISSIONS[self.role]
 
     @property
     def sees_all(self) -> bool:
-        return self.role is UserRole.ADMIN
+        return self.role in POOL_ROLES

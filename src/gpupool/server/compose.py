@@ -18,7 +18,10 @@ from gpupool.model.container import USUAL_POLICY, ContainerPolicy
 from gpupool.model.job import LIVE
 from gpupool.model.job_limits import USUAL, JobLimits
 from gpupool.model.suspension import USUAL_IDLE_RULES, IdleSuspensionRules
-from gpupool.network.reconciler import NetworkReconciler
+from gpupool.network.zones.reconcilers import ZoneReconcilers
+from gpupool.notifications.sender import NotificationSender, send_test
+from gpupool.notifications.service import SubscriptionService
+from gpupool.notifications.settings import NotificationSettings
 from gpupool.scheduling import (
     DEFAULT_POLICY,
     DEFAULT_PREEMPTION_RULES,
@@ -27,9 +30,12 @@ from gpupool.scheduling import (
 )
 from gpupool.server.checks import clock_check, descriptors_check, nodes_check, threads_check
 from gpupool.server.config import ServiceSet
+from gpupool.server.leavers import make_job_stopper
+from gpupool.signon.service import SignonService
 from gpupool.store.database import Store
 from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.service import TenancyService
+from gpupool.workspaces.service import WorkspaceService
 
 
 def compose_services(
@@ -81,20 +87,37 @@ def compose_services(
         fleet,
         metering,
         allocations,
+        WorkspaceService(store, allocations, fleet),
+        allocations.billing,
         allocations.networks,
+        allocations.network_quotas,
         allocations.network_peerings,
         allocations.network_reaches,
         allocations.security_groups,
         allocations.load_balancers,
         allocations.http_balancers,
         allocations.port_forwards,
+        allocations.floating_ips,
         allocations.firewall,
+        allocations.gateway_pairs,
+        allocations.gateway_drills,
         allocations.bandwidth_limits,
         allocations.dns_records,
         allocations.network_verifications,
         allocations.network_lines,
+        allocations.network_routes,
+        allocations.flow_logs,
+        allocations.network_mirrors,
+        allocations.planes,
+        allocations.plane_evidence,
         engine,
-        NetworkReconciler(store, engine.read_northbound),
+        ZoneReconcilers(store, engine.read_northbound, engine.departure),
+        SubscriptionService(store, partial(send_test, store)),
+        NotificationSettings(store),
+        NotificationSender(store),
+        SignonService(
+            store, tenancy, count_live_jobs, make_job_stopper(store, allocations), accounts
+        ),
         logs,
         checks,
     )

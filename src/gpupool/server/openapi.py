@@ -19,11 +19,13 @@ from gpupool.wire.common import Problem
 
 DESCRIPTION = """\
 One pool for all your GPUs. On the pool's Unix socket the caller is known by the kernel; over TCP by a bearer token.
+A browser has a session instead, by the cookie of POST /login; what changes something then needs `X-Gpupool: 1`.
 Errors are `application/problem+json` (RFC 9457) with a stable `code`. Lists are pages: pass `next` as `after`.
 A request with an `Idempotency-Key` may be repeated for 24 hours and takes effect once."""
 
 TAGS = {
     "doors": "What needs no login.",
+    "sign-on": "Identity providers, rules from groups to rights, passwords, leavers.",
     "pool": "The pool as a whole.",
     "tenancy": "Tenants, projects, users, tokens, quotas, and who is asking.",
     "fleet": "Nodes and devices.",
@@ -31,10 +33,13 @@ TAGS = {
     "planning": "What would be different.",
     "events": "What happened, in order and without gaps.",
     "agents": "What a node's agent is told, and tells.",
+    "workspaces": "Streams into running jobs, and links to the pages that they serve.",
     "metrics": "The pool's figures for Prometheus.",
     "reservations": "Capacity held for a tenant from a time on.",
     "networks": "Networks of tenants, and the engine that carries them.",
+    "notifications": "Messages about what happens, by mail and chat.",
     "metering": "What was promised, what was used, and what it adds up to.",
+    "billing": "Prices, budgets, sealed months, and their documents.",
 }
 PROBLEMS = {
     "400": "What was asked makes no sense.",

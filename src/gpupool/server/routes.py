@@ -1,4 +1,4 @@
-"""Routes of the server itself: login, health, checks, and the pool as a whole."""
+"""Routes of the server itself: health, checks, and the pool as a whole."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ from typing import Annotated, Any, Literal
 import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from gpupool import __version__
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.store.tables import NOT_MADE, jobs
-from gpupool.base.errors import NotLoggedIn
 from gpupool.base.health import HealthChecks
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.job import LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
 from gpupool.server.config import ServerConfig
-from gpupool.server.middleware.auth import LoginBrake, source_of
 from gpupool.store.tables import pool
 from gpupool.tenancy.access import require_caller
-from gpupool.tenancy.service import TenancyService
 from gpupool.wire.common import WireModel
-from gpupool.wire.people import LoginIn, LoginOut, PoolOut
+from gpupool.wire.people import PoolOut
 
 open_router = APIRouter(tags=["doors"])
 router = APIRouter(tags=["pool"])
@@ -87,19 +83,6 @@ def healthz(request: Request, response: Response) -> HealthOut:
         failing=failing,
         warning=unwell["warn"],
     )
-
-
-@open_router.post("/login")
-async def login(request: Request, body: LoginIn) -> LoginOut:
-    """Exchange an api token or a one-time token for a session of 12 hours. Needs no login."""
-    tenancy: TenancyService = request.app.state.tenancy
-    brake: LoginBrake = request.app.state.brake
-    try:
-        return await run_in_threadpool(tenancy.tokens.login, body.token)
-    except NotLoggedIn:
-        # Here and not in the layer: a wrong token in a body is not seen there.
-        await brake.hold(source_of(request.scope))
-        raise
 
 
 @router.get("/pool")

@@ -5,42 +5,74 @@ from __future__ import annotations
 from gpupool.allocations.store import hold_tables as _holds
 from gpupool.allocations.store import suspension_tables as _suspensions
 from gpupool.allocations.store import tables as _allocations
+from gpupool.billing.budgets import tables as _budgets
+from gpupool.billing.charging import tables as _charging
+from gpupool.billing.prices import tables as _prices
+from gpupool.billing.sealing import tables as _sealing
 from gpupool.fleet import tables as _fleet
 from gpupool.metering import tables as _metering
 from gpupool.network import tables as _networks
 from gpupool.network.balancing import proxy_tables as _proxies
 from gpupool.network.balancing import tables as _balancing
 from gpupool.network.exposing import tables as _exposing
+from gpupool.network.external import tables as _external
 from gpupool.network.firewall import tables as _firewall
+from gpupool.network.floating import tables as _floating
+from gpupool.network.flows import tables as _flows
 from gpupool.network.forwarding import tables as _forwarding
+from gpupool.network.gateways import tables as _gateways
 from gpupool.network.limiting import tables as _limiting
 from gpupool.network.lines import tables as _lines
 from gpupool.network.machines import tables as _machines
+from gpupool.network.mirroring import tables as _mirroring
 from gpupool.network.naming import tables as _naming
+from gpupool.network.planes import tables as _planes
+from gpupool.network.quotas import tables as _network_quotas
+from gpupool.network.routing import tables as _routing
 from gpupool.network.security import tables as _security
 from gpupool.network.verification import tables as _verification
+from gpupool.network.zones import tables as _zones
+from gpupool.notifications import tables as _notifications
+from gpupool.signon import tables as _signon
 from gpupool.store.tables import metadata
 from gpupool.tenancy import tables as _tenancy
+from gpupool.tenancy.sessions import tables as _sessions
 
 ROOMS = (
     _tenancy,
+    _signon,
+    _sessions,
     _networks,
     _machines,
     _security,
     _balancing,
     _proxies,
+    _floating,
     _forwarding,
     _firewall,
+    _gateways,
     _limiting,
     _naming,
     _verification,
     _exposing,
     _lines,
+    _routing,
+    _flows,
+    _mirroring,
+    _planes,
+    _external,
+    _zones,
+    _network_quotas,
     _fleet,
     _metering,
     _allocations,
     _holds,
     _suspensions,
+    _notifications,
+    _prices,
+    _charging,
+    _budgets,
+    _sealing,
 )
 
 __all__ = ["ROOMS", "metadata"]

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import DiskFull, LostLeadership, StoreBusy
+from gpupool.base.supervision import register
 from gpupool.store import idempotency
 from gpupool.store.durability import CommitDurability, SqliteLog
 from gpupool.store.engines import BUSY_SECONDS, connect, copy_database, hold_log_open, sqlite_url
@@ -75,6 +76,8 @@ class Store:
         self._writer = 0
         self._holder = ""
         self._idle_ns = 0
+        self.noted_seq = 0
+        """The last event that copies in memory contain: their notes of its commit were called."""
         self.pool_id = ""
         """The pool that the database holds, known once it is taken."""
 
@@ -100,6 +103,7 @@ class Store:
             self._holder = holder
             self.leading = leading
             self._idle_ns = idle_ns
+            self.noted_seq = row.event_seq
             self.pool_id = row.pool_id
         self.durability.wait(self._busy_seconds)
 
@@ -152,8 +156,10 @@ class Store:
                 connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
-            yield connection
-            connection.rollback()
+            try:
+                yield connection
+            finally:
+                _roll_back(connection)
 
     @contextmanager
     def write(self, *, freeing: bool = False) -> Iterator[WriteTransaction]:
@@ -181,7 +187,7 @@ class Store:
                     connection, max(self.clock.now_ns(), row.ledger_ns), row.generation
                 )
                 yield write
-                finish_write(write, row.event_seq)
+                last_seq = finish_write(write, row.event_seq)
                 if ask is not None:
                     idempotency.record_answer(
                         connection, ask, write._answer, self.running_ns(write.now_ns)
@@ -194,11 +200,12 @@ class Store:
                 if self.reserve is not None:
                     self.reserve.refill()
             except BaseException:
-                connection.rollback()
+                _roll_back(connection)
                 raise
             self._fault("after-commit", write.subjects)
             for note in write._notes:
                 note()
+            self.noted_seq = last_seq
             if ask is not None:
                 ask.mark_committed(write._answer)
         topics = write._topics | ({"events"} if write._events else set())
@@ -211,7 +218,8 @@ class Store:
 
         In the database waiting is polling.
         """
-        if self._writer == threading.get_ident():
+        ident = threading.get_ident()
+        if self._writer == ident:
             raise RuntimeError("a write inside a write of the same thread would wait for itself")
         if not self._turns.take(self._busy_seconds):
             raise StoreBusy(
@@ -219,8 +227,10 @@ class Store:
                 "was changed",
                 hint="try again",
             )
-        self._writer = threading.get_ident()
+        # Nothing is allocated from here to `try`: a turn that is lost for want of memory is never
+        # given on, and no later change is made.
         try:
+            self._writer = ident
             yield
         finally:
             self._writer = 0
@@ -254,6 +264,19 @@ def new_store(
 ) -> Store:
     """Open the same before it is taken: it can be read, and its clock is the machine's."""
     return Store(engine, LedgerClock(), busy_seconds=busy_seconds, fault=fault, sync=sync)
+
+
+def _roll_back(connection: sa.Connection) -> None:
+    """End a transaction without a change.
+
+    One that cannot be ended for want of memory keeps the database locked, or its log growing, for
+    as long as anything refers to its connection: the process is restarted.
+    """
+    try:
+        connection.rollback()
+    except MemoryError:
+        register.end_process("store")
+        raise
 
 
 def _begin_write(connection: sa.Connection) -> Any:

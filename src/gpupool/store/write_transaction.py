@@ -100,8 +100,12 @@ class WriteTransaction:
         self._answer = idempotency.RecordedAnswer(idempotency.UNANSWERED, {"made": made})
 
 
-def finish_write(write: WriteTransaction, last_seq: int) -> None:
-    """Write the events, numbered from the log's last one, and the pool's own row."""
+def finish_write(write: WriteTransaction, last_seq: int) -> int:
+    """Write the events, numbered from the log's last one, and the pool's own row.
+
+    Returns:
+        The number of the last event.
+    """
     rows = [{**row, "seq": last_seq + 1 + n} for n, row in enumerate(write._events)]
     if rows:
         write.execute(_insert_statement(events), rows)
@@ -113,3 +117,4 @@ def finish_write(write: WriteTransaction, last_seq: int) -> None:
             "generation": write.pool_generation + (1 if write._touched else 0),
         },
     )
+    return last_seq + len(rows)

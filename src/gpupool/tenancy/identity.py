@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -21,24 +20,23 @@ from gpupool.model.tenant import DEFAULT_TENANT, Principal, UnixIdentity, UserRo
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import PeerProcess
 from gpupool.tenancy.accounts import UnixAccounts
+from gpupool.tenancy.identity_cache import IdentityCache
 from gpupool.tenancy.tables import tenants, tokens, users
-from gpupool.tenancy.tokens import (
+from gpupool.tenancy.token_scopes import read_scopes
+from gpupool.tenancy.token_secrets import (
     TokenSecret,
     is_alive,
     is_same_secret,
     make_refused_token,
     parse_token,
 )
-from gpupool.tenancy.users import PEOPLE, free_user_name, insert_user, select_users
+from gpupool.tenancy.user_names import free_user_name
+from gpupool.tenancy.users import PEOPLE, insert_user, select_users
 from gpupool.wire.fleet import RunAs
 
 logger = logging.getLogger(__name__)
 
 Row = sa.Row[Any]
-K = TypeVar("K")
-V = TypeVar("V")
-#: Entries of a cache; beyond that it begins anew. Only authenticated callers make an entry.
-KNOWN_AT_MOST = 4096
 #: How often the last use of a token is written: a write per request would be a flush per request.
 USED_EVERY_NS = 60 * NANOS_PER_SECOND
 
@@ -60,34 +58,6 @@ class _KnownToken:
     principal: Principal
 
 
-class _IdentityCache(Generic[K, V]):
-    """A bounded memory that forgets everything at once, also what is being read meanwhile."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._items: dict[K, V] = {}
-        self.epoch = 0
-
-    def get(self, key: K) -> V | None:
-        # Without the lock: one reading of an attribute, and the dictionary is replaced, never
-        # emptied.
-        return self._items.get(key)
-
-    def put(self, key: K, value: V, epoch: int) -> None:
-        """Remember, unless something was forgotten since `epoch` was read."""
-        with self._lock:
-            if epoch != self.epoch:
-                return
-            if len(self._items) >= KNOWN_AT_MOST:
-                self._items = {}
-            self._items[key] = value
-
-    def forget(self) -> None:
-        with self._lock:
-            self.epoch += 1
-            self._items = {}
-
-
 class CallerIdentity:
     """Authenticates callers. Thread-safe."""
 
@@ -98,9 +68,9 @@ class CallerIdentity:
         self._owner = accounts.by_uid(owner_uid) or UnixIdentity(
             owner_uid, os.getgid(), str(owner_uid)
         )
-        self._peers: _IdentityCache[int, _KnownPeer] = _IdentityCache()
-        self._bearers: _IdentityCache[str, _KnownToken] = _IdentityCache()
-        self._used_ns: _IdentityCache[str, int] = _IdentityCache()
+        self._peers: IdentityCache[int, _KnownPeer] = IdentityCache()
+        self._bearers: IdentityCache[str, _KnownToken] = IdentityCache()
+        self._used_ns: IdentityCache[str, int] = IdentityCache()
         store.notifier.add_listener(self._forget_changed)
 
     @property
@@ -136,7 +106,7 @@ class CallerIdentity:
         if row.disabled_ns is not None:
             raise NoPermission(f"the user {row.name} is disabled", hint="ask an admin")
         found = _KnownPeer(
-            _make_principal(row), _name_account(self._accounts.by_uid(peer.uid), peer.uid)
+            make_principal(row), _name_account(self._accounts.by_uid(peer.uid), peer.uid)
         )
         self._peers.put(peer.uid, found, before)
         return self._localize(found.principal, peer, found.account)
@@ -155,7 +125,7 @@ class CallerIdentity:
             bearer.expires_ns, self._store.clock.now_ns()
         ):
             raise make_refused_token()
-        return self._bind_account(bearer.principal, peer)
+        return self.bind_account(bearer.principal, peer)
 
     def principal_for_token(self, text: str, peer: PeerProcess | None = None) -> Principal:
         """Return the user whose token this is.
@@ -171,7 +141,7 @@ class CallerIdentity:
         ):
             raise make_refused_token()
         self._note_use(given.id)
-        return self._bind_account(bearer.principal, peer)
+        return self.bind_account(bearer.principal, peer)
 
     def run_as(self, principal: Principal, peer: PeerProcess | None) -> RunAs:
         """Return the Unix account of this caller's jobs. Raises NoUnixUser.
@@ -211,7 +181,7 @@ class CallerIdentity:
         # `local` lets a command see that its files are the server's files.
         return replace(principal, unix=unix, local=True)
 
-    def _bind_account(self, principal: Principal, peer: PeerProcess | None) -> Principal:
+    def bind_account(self, principal: Principal, peer: PeerProcess | None = None) -> Principal:
         """Give a token's principal its account: over the Unix socket jobs still run as the peer."""
         if peer is not None:
             return self._localize(
@@ -235,6 +205,7 @@ class CallerIdentity:
             tokens.c.revoked_ns,
             tokens.c.kind,
             tokens.c.may_mint,
+            tokens.c.scopes,
         )
         with self._store.read() as connection:
             row = connection.execute(
@@ -254,7 +225,13 @@ class CallerIdentity:
         ):
             raise make_refused_token()
         account = None if row.run_as_uid is None else self._accounts.by_uid(row.run_as_uid)
-        caller = replace(_make_principal(row), unix=account, token=given.id, may_mint=row.may_mint)
+        caller = replace(
+            make_principal(row),
+            unix=account,
+            token=given.id,
+            may_mint=row.may_mint,
+            scopes=read_scopes(row.scopes),
+        )
         bearer = _KnownToken(row.secret_sha256, row.expires_ns, caller)
         self._bearers.put(given.id, bearer, before)
         return bearer
@@ -306,8 +283,10 @@ def join_user(write: WriteTransaction, account: UnixIdentity | None, uid: int) -
     return write.execute(select_users().where(users.c.unix_uid == uid)).one()
 
 
-def _make_principal(row: Row) -> Principal:
-    return Principal(row.id, row.name, row.tenant_id, row.tenant, UserRole(row.role))
+def make_principal(row: Row) -> Principal:
+    """Make the principal of a user's row, which has the name of its tenant as `tenant`."""
+    role = UserRole(row.role)
+    return Principal(row.id, row.name, row.tenant_id, row.tenant, role, project=row.default_project)
 
 
 def _name_account(account: UnixIdentity | None, uid: int) -> str:

@@ -116,7 +116,7 @@ def put_quota(
     if_match: IfMatch = None,
 ) -> QuotaOut:
     """Set a tenant's whole quota; with `If-Match`, only if it is still the one that was read."""
-    quota, generation = tenancy.put_quota(caller, tenant, body, _parse_generation(if_match))
+    quota, generation = tenancy.put_quota(caller, tenant, body, parse_generation(if_match))
     response.headers["ETag"] = f'"{generation}"'
     return quota
 
@@ -148,7 +148,7 @@ def put_cohort(
 ) -> CohortOut:
     """Make a cohort or set its whole quota; with `If-Match`, only if it is still the one that was
     read."""
-    found, generation = tenancy.cohorts.put(cohort, body, _parse_generation(if_match))
+    found, generation = tenancy.cohorts.put(cohort, body, parse_generation(if_match))
     response.headers["ETag"] = f'"{generation}"'
     return found
 
@@ -238,7 +238,8 @@ def revoke_token(tenancy: Service, caller: Reader, token: str) -> None:
     tenancy.tokens.revoke(caller, token)
 
 
-def _parse_generation(etag: str | None) -> int | None:
+def parse_generation(etag: str | None) -> int | None:
+    """Return the generation of an `If-Match` header; None: whatever it is. Raises BadOption."""
     if etag is None or etag.strip() == "*":
         return None
     # A weak or a quoted tag of another server is none of ours; 18 digits fit the column.

@@ -19,6 +19,8 @@ from gpupool.tenancy.access import PeerProcess
 from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.cohorts import CohortService
 from gpupool.tenancy.identity import CallerIdentity, join_user
+from gpupool.tenancy.sessions.identity import SessionIdentity
+from gpupool.tenancy.sessions.service import SessionService
 from gpupool.tenancy.tables import tenants, users
 from gpupool.tenancy.tenants import (
     LiveJobs,
@@ -28,7 +30,8 @@ from gpupool.tenancy.tenants import (
     insert_tenant,
     tenant_ref,
 )
-from gpupool.tenancy.tokens import Randomness, TokenService
+from gpupool.tenancy.token_secrets import Randomness
+from gpupool.tenancy.tokens import TokenService
 from gpupool.tenancy.users import PEOPLE, UserService
 from gpupool.wire.fleet import RunAs
 from gpupool.wire.people import QuotaIn, QuotaOut
@@ -64,6 +67,8 @@ class TenancyService:
         self.cohorts = CohortService(store)
         self.users = UserService(store, self._accounts, live_jobs)
         self.tokens = TokenService(store, randomness)
+        self.sessions = SessionService(store, randomness)
+        self.session_identity = SessionIdentity(store, self._accounts, self.identity)
 
     def bootstrap(self) -> Principal:
         """Make the default tenant and project, and the owner as an enabled admin. Idempotent."""

@@ -108,6 +108,14 @@ users = sa.Table(
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("disabled_ns", sa.BigInteger, nullable=True),
     sa.Column("retired_ns", sa.BigInteger, nullable=True, comment="deleted, kept for the books"),
+    sa.Column(
+        "user_kind",
+        sa.String(16),
+        nullable=False,
+        server_default="person",
+        comment="person, service",
+    ),
+    sa.Column("default_project", sa.String(63), nullable=True, comment="null: `default`"),
 )
 
 tokens = sa.Table(
@@ -132,5 +140,11 @@ tokens = sa.Table(
     sa.Column("made_by_id", sa.ForeignKey("users.id"), nullable=True, comment="null: not known"),
     sa.Column(
         "may_mint", sa.Boolean, nullable=False, server_default=sa.false(), comment="may make tokens"
+    ),
+    sa.Column(
+        "scopes",
+        sa.String(120),
+        nullable=True,
+        comment="permissions with spaces; null: all of the role",
     ),
 )

@@ -10,6 +10,8 @@ import sqlalchemy as sa
 
 from gpupool.model.tenant import UserRole
 from gpupool.store.database import WriteTransaction
+from gpupool.tenancy.sessions.ending import end_sessions
+from gpupool.tenancy.sessions.tables import sessions
 from gpupool.tenancy.tables import tokens, users
 
 
@@ -26,6 +28,8 @@ def end_tokens(write: WriteTransaction, which: sa.ColumnElement[bool]) -> int:
     )
     ids = write.execute(alive).scalars().all()
     write.execute(tokens.update().where(tokens.c.id.in_(ids)).values(revoked_ns=write.now_ns))
+    # Of the whole tree: a once token was used up by the login, and its session lives.
+    end_sessions(write, sessions.c.token_id.in_(sa.select(tree.c.id)))
     # Cached principals of these tokens are forgotten with the commit, not a moment later.
     write.announce("people")
     return len(ids)

@@ -1,79 +1,36 @@
 """Tokens: how callers without a Unix socket authenticate.
 
-`gpp_<id>_<secret>`: the id finds the row, the secret is 256 random bits of which only the
-SHA-256 is kept. Kinds: `api` until revoked or expired, `once` for one login, `session` from
-a login. A token makes no tokens unless it says so, what a token made ends with it, and a token
-that would run code as a Unix account is that account's own or a pool admin's to make (decision
-0019). Knows no HTTP.
+Their text is that of `token_secrets`. Kinds: `api` until revoked or expired, `once` for one login,
+`session` from a login. A token makes no tokens unless it says so, what a token made ends with it,
+and a token that would run code as a Unix account is that account's own or a pool admin's to make
+(decision 0019). Knows no HTTP.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import re
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, NotFound, NotLoggedIn, TokenMayNotMint, TokenOfAnAccount
-from gpupool.base.ids import new_id
-from gpupool.base.units import NANOS_PER_SECOND, format_duration
-from gpupool.model.tenant import Permission, Principal
+from gpupool.base.errors import NotFound, TokenMayNotMint
+from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.model.tenant import Permission, Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction
-from gpupool.tenancy.tables import tenants, tokens, users
+from gpupool.tenancy.logins import LoginGrant, redeem_token
+from gpupool.tenancy.service_accounts import bound_service_token
+from gpupool.tenancy.tables import tokens, users
+from gpupool.tenancy.token_lifetimes import ONCE_SECONDS, check_lifetime, choose_once_lifetime
+from gpupool.tenancy.token_scopes import choose_scopes, list_scopes, write_scopes
+from gpupool.tenancy.token_secrets import Randomness, is_alive, make_refused_token, new_secret
 from gpupool.tenancy.token_tree import choose_earlier_end, end_tokens, find_latest_end
-from gpupool.tenancy.users import check_may_manage, find_user
+from gpupool.tenancy.users import check_may_manage, check_may_stand_for, find_user
 from gpupool.wire.common import Page
 from gpupool.wire.people import LoginOut, TokenIn, TokenOut
 
-Randomness = Callable[[int], bytes]
-#: How long a session lives; a one-time token usually, and at most.
+#: How long a session lives.
 SESSION_SECONDS = 12 * 3600
-ONCE_SECONDS = 600
-ONCE_LONGEST_SECONDS = 24 * 3600
-#: The id is one of `base.ids.new_id`; 64 hexadecimal digits are 256 bits.
-_TOKEN = re.compile(r"gpp_(t-[0-9a-hjkmnp-tv-z]{10})_([0-9a-f]{64})")
-
-
-@dataclass(frozen=True)
-class TokenSecret:
-    """A token as its bearer holds it."""
-
-    id: str
-    secret: str
-
-    @property
-    def text(self) -> str:
-        return f"gpp_{self.id}_{self.secret}"
-
-    @property
-    def sha256(self) -> str:
-        # One round without salt: 256 random bits cannot be guessed from a table.
-        return hashlib.sha256(self.secret.encode()).hexdigest()
-
-
-def new_secret(randomness: Randomness = secrets.token_bytes) -> TokenSecret:
-    return TokenSecret(new_id("t", randomness), randomness(32).hex())
-
-
-def parse_token(text: str) -> TokenSecret | None:
-    """Return the token's two halves; None when it cannot be one of ours."""
-    # A header may have 64 KiB; the expression sees only what could match.
-    found = _TOKEN.fullmatch(text.strip()) if len(text) < 256 else None
-    return TokenSecret(found.group(1), found.group(2)) if found else None
-
-
-def is_same_secret(given: TokenSecret, stored_sha256: str) -> bool:
-    """Return whether the secret is the stored one; takes as long wherever the two differ."""
-    return hmac.compare_digest(given.sha256, stored_sha256)
-
-
-def is_alive(row: sa.Row[Any], now_ns: int) -> bool:
-    return row.revoked_ns is None and (row.expires_ns is None or row.expires_ns > now_ns)
 
 
 @dataclass(frozen=True)
@@ -87,6 +44,7 @@ class _NewToken:
     may_mint: bool
     bound_ns: int | None
     made_by: int
+    scopes: str | None
 
 
 class TokenService:
@@ -107,20 +65,27 @@ class TokenService:
             NoPermission: The user is not the caller's to manage.
             BadOption: It would outlive the caller's own token.
         """
-        lifetime = _choose_once_lifetime(given.expires_seconds) if once else given.expires_seconds
+        lifetime = choose_once_lifetime(given.expires_seconds) if once else given.expires_seconds
         with self._store.write() as write:
             _check_may_mint(write, caller, given)
             user = find_user(write.connection, caller, given.user or caller.user)
             if user.id != caller.user_id:
                 check_may_manage(caller, user)
-                _check_may_stand_for(caller, user)
+                check_may_stand_for(caller, user)
             # What a token makes ends with it at the latest, however often it is handed on.
             bound = find_latest_end(write.connection, caller.token)
-            _check_lifetime(given.expires_seconds, bound, write.now_ns)
+            check_lifetime(given.expires_seconds, bound, write.now_ns)
             kind = "once" if once else "api"
-            mint = given.may_mint
-            maker = caller.user_id
-            made = _NewToken(kind, given.label, lifetime, caller.token, mint, bound, maker)
+            made = _NewToken(
+                kind=kind,
+                label=given.label,
+                seconds=bound_service_token(user.user_kind, lifetime),
+                parent=caller.token,
+                may_mint=given.may_mint,
+                bound_ns=bound,
+                made_by=caller.user_id,
+                scopes=choose_scopes(caller, UserRole(user.role), given.scopes),
+            )
             out = self._insert_token(write, user, made)
             write.event(
                 "token.created",
@@ -178,36 +143,29 @@ class TokenService:
 
         Raises NotLoggedIn.
         """
-        given = parse_token(text)
-        if given is None:
-            raise make_refused_token()
         with self._store.write() as write:
-            row = write.execute(_select_tokens().where(tokens.c.id == given.id)).one_or_none()
-            if (
-                row is None
-                or not is_same_secret(given, row.secret_sha256)
-                # Unknown, wrong and ended are answered alike: a guess learns nothing.
-                or not _may_log_in(row, write.now_ns)
-            ):
-                raise make_refused_token()
-            if row.kind == "once":
-                used = (
-                    tokens.update().where(tokens.c.id == given.id).values(revoked_ns=write.now_ns)
-                )
-                write.execute(used)
-                write.announce("people")
-            user = write.execute(_select_users().where(users.c.id == row.user_id)).one()
-            bound = find_latest_end(write.connection, row.id)
-            new = _NewToken(
-                "session", "login", SESSION_SECONDS, row.id, row.may_mint, bound, user.id
-            )
-            out = self._insert_token(write, user, new)
-            write.event(
-                "token.created",
-                out.id,
-                tenant_id=user.tenant_id,
-                data={"user": user.name, "kind": "session"},
-            )
+            return self.open_session(write, redeem_token(write, text))
+
+    def open_session(self, write: WriteTransaction, grant: LoginGrant) -> LoginOut:
+        """Make a session of a user that has signed on, in the caller's transaction."""
+        user = grant.user
+        new = _NewToken(
+            kind="session",
+            label="login",
+            seconds=SESSION_SECONDS,
+            parent=grant.token_id,
+            may_mint=grant.may_mint,
+            bound_ns=grant.bound_ns,
+            made_by=user.id,
+            scopes=grant.scopes,
+        )
+        out = self._insert_token(write, user, new)
+        write.event(
+            "token.created",
+            out.id,
+            tenant_id=user.tenant_id,
+            data={"user": user.name, "kind": "session"},
+        )
         return LoginOut(
             token=out.token or "",
             user=user.name,
@@ -215,6 +173,31 @@ class TokenService:
             role=user.role,
             expires_ns=out.expires_ns or 0,
         )
+
+    def create_link(self, caller: Principal) -> TokenOut:
+        """Make a one-time token with which the caller itself logs in to the console.
+
+        It needs no right to make tokens: it ends with the caller's own token, as a login with that
+        token does.
+        """
+        with self._store.write() as write:
+            bound = find_latest_end(write.connection, caller.token)
+            user = find_user(write.connection, caller, caller.user)
+            made = _NewToken(
+                kind="once",
+                label="console",
+                seconds=ONCE_SECONDS,
+                parent=caller.token,
+                may_mint=caller.token is None and caller.session is None,
+                bound_ns=bound,
+                made_by=caller.user_id,
+                scopes=None if caller.scopes is None else write_scopes(caller.scopes),
+            )
+            out = self._insert_token(write, user, made)
+            data = {"user": user.name, "kind": out.kind}
+            write.event("token.created", out.id, tenant_id=user.tenant_id, data=data)
+            write.answer_once(f"token {out.id}")
+        return out
 
     def _insert_token(self, write: WriteTransaction, user: sa.Row[Any], new: _NewToken) -> TokenOut:
         secret = new_secret(self._randomness)
@@ -232,24 +215,17 @@ class TokenService:
             "secret_sha256": secret.sha256,
             "parent_id": new.parent,
             "made_by_id": new.made_by,
+            "scopes": new.scopes,
         }
         write.execute(tokens.insert().values(**row, **kept))
         return TokenOut(
-            **row, user=user.name, last_used_ns=None, parent=new.parent, token=secret.text
+            **row,
+            user=user.name,
+            last_used_ns=None,
+            parent=new.parent,
+            token=secret.text,
+            scopes=list_scopes(new.scopes),
         )
-
-
-def make_refused_token() -> NotLoggedIn:
-    return NotLoggedIn(
-        "the token is unknown, expired, revoked or its user is disabled",
-        hint="ask an admin for a new one: gpupool token create --user NAME",
-    )
-
-
-# A session is no token to log in with: it would renew itself for ever.
-def _may_log_in(row: sa.Row[Any], now_ns: int) -> bool:
-    usable = is_alive(row, now_ns) and row.kind in ("api", "once")
-    return usable and row.disabled_ns is None and row.retired_ns is None
 
 
 def _check_may_mint(write: WriteTransaction, caller: Principal, given: TokenIn) -> None:
@@ -257,7 +233,12 @@ def _check_may_mint(write: WriteTransaction, caller: Principal, given: TokenIn) 
 
     The caller's own may have been ended since.
     """
-    if caller.token is None:
+    if caller.session is not None and not caller.may_mint:
+        raise TokenMayNotMint(
+            "this session may not make tokens: the token of its login may not",
+            hint="make it on the pool's machine:  gpupool token create",
+        )
+    if caller.token is None or caller.session is not None:
         return
     mine = write.execute(sa.select(tokens).where(tokens.c.id == caller.token)).one_or_none()
     if mine is None or not is_alive(mine, write.now_ns):
@@ -275,48 +256,12 @@ def _check_may_mint(write: WriteTransaction, caller: Principal, given: TokenIn) 
         )
 
 
-def _check_may_stand_for(caller: Principal, user: sa.Row[Any]) -> None:
-    """Refuse a token that runs code as a user's Unix account to that user's tenant-admin."""
-    bound = user.run_as_uid is not None or user.unix_uid is not None
-    if bound and not caller.has_permission(Permission.MANAGE_POOL):
-        raise TokenOfAnAccount(
-            f"{user.name} is bound to a Unix account: only {user.name} and a pool admin make its "
-            "tokens",
-            hint=f"{user.name} types, as that account on the pool's machine:  gpupool token create",
-        )
-
-
-def _check_lifetime(seconds: int | None, bound_ns: int | None, now_ns: int) -> None:
-    if seconds is None or bound_ns is None or now_ns + seconds * NANOS_PER_SECOND <= bound_ns:
-        return
-    left = max(0, bound_ns - now_ns) // NANOS_PER_SECOND
-    raise BadOption(
-        f"the token would live {format_duration(seconds)} and the one that makes it only "
-        f"{format_duration(left)} more",
-        hint="leave out --expires: it then ends with the token that made it",
-        most_seconds=left,
-    )
-
-
-def _choose_once_lifetime(seconds: int | None) -> int:
-    if seconds is not None and seconds > ONCE_LONGEST_SECONDS:
-        raise BadOption(
-            f"a one-time token lives at most {ONCE_LONGEST_SECONDS} s, not {seconds}",
-            hint="leave it out",
-        )
-    return seconds or ONCE_SECONDS
-
-
 def _match_listed(caller: Principal) -> sa.ColumnElement[bool]:
     if caller.has_permission(Permission.MANAGE_POOL):
         return sa.true()
     if caller.has_permission(Permission.MANAGE_TENANT):
         return users.c.tenant_id == caller.tenant_id
     return tokens.c.user_id == caller.user_id
-
-
-def _select_users() -> sa.Select[Any]:
-    return sa.select(users, tenants.c.name.label("tenant")).join_from(users, tenants)
 
 
 def _select_tokens() -> sa.Select[Any]:
@@ -340,4 +285,5 @@ def _token_out(row: sa.Row[Any]) -> TokenOut:
         last_used_ns=row.last_used_ns,
         parent=row.parent_id,
         may_mint=row.may_mint,
+        scopes=list_scopes(row.scopes),
     )

@@ -15,6 +15,8 @@ from starlette.requests import HTTPConnection
 
 #: Key of the request's scope; the in-flight layer sets it.
 TURN_KEY: Final = "gpupool.turn"
+#: Key of the request's scope; the server sets it (`server.http.serving`).
+IDLE_KEY: Final = "gpupool.idle"
 
 
 class RequestTurn:
@@ -49,3 +51,22 @@ async def give_turn_aside(connection: HTTPConnection) -> AsyncIterator[None]:
     yield
     if turn is not None and had:  # after an error nothing more is worked on
         await turn.take()
+
+
+class IdleMark:
+    """Whether a request only waits for news now."""
+
+    def __init__(self) -> None:
+        self.is_idle = False
+
+
+@asynccontextmanager
+async def wait_idle(connection: HTTPConnection) -> AsyncIterator[None]:
+    """Give the turn up while a request waits for news; a server that stops cancels it at once."""
+    mark: IdleMark = connection.scope.get(IDLE_KEY) or IdleMark()
+    mark.is_idle = True
+    try:
+        async with give_turn_aside(connection):
+            yield
+    finally:
+        mark.is_idle = False

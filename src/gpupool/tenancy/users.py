@@ -6,7 +6,6 @@ changes only its own tenant's users; the pool always keeps an admin that can act
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,13 +17,16 @@ from gpupool.base.errors import (
     NoPermission,
     NotFound,
     StillInUse,
+    TokenOfAnAccount,
     WrongState,
 )
 from gpupool.base.ids import check_name
-from gpupool.model.tenant import Permission, Principal, UnixIdentity, UserRole
+from gpupool.model.tenant import Permission, Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.accounts import UnixAccounts, find_account
+from gpupool.tenancy.service_accounts import check_service_account
+from gpupool.tenancy.sessions.ending import end_sessions_on_change
 from gpupool.tenancy.tables import tenants, tokens, users
 from gpupool.tenancy.tenants import LiveJobs, find_tenant
 from gpupool.tenancy.token_tree import end_tokens, match_foreign_tokens
@@ -70,11 +72,15 @@ class UserService:
         changes = self._find_bindings(caller, said if any(said.values()) else {})
         # Before the transaction: what is refused anyway takes no turn of the one writer.
         _check_may_give(caller, UserRole(given.role))
+        check_service_account(given.name, given.kind, given.role, changes.get("unix_uid"))
         with self._store.write() as write:
             tenant_id = find_tenant(write.connection, caller, given.tenant or caller.tenant).id
-            changes = _bind_one_person(write, given.name, None, changes)
+            if given.kind == "person":
+                changes = _bind_one_person(write, given.name, None, changes)
             _take_uid(write, changes.get("unix_uid"), given.name)
-            insert_user(write, given.name, tenant_id, UserRole(given.role), **changes)
+            insert_user(
+                write, given.name, tenant_id, UserRole(given.role), user_kind=given.kind, **changes
+            )
             out = self._user_out(find_user(write.connection, caller, given.name))
             write.event(
                 "user.created",
@@ -97,17 +103,16 @@ class UserService:
             row = find_user(write.connection, caller, name)
             check_may_manage(caller, row)
             changes |= self._collect_changes(write, caller, row, given)
-            changes = _bind_one_person(write, row.name, row, changes)
+            role = changes.get("role", row.role)
+            check_service_account(row.name, row.user_kind, role, changes.get("unix_uid"))
+            if row.user_kind == "person":
+                changes = _bind_one_person(write, row.name, row, changes)
             # In the transaction of the binding: no token lives for a moment with the new account.
             self._end_tokens_of_others(write, row, changes)
             _take_uid(write, changes.get("unix_uid"), row.name)
             # In the transaction: two admins that demote each other at once must not both succeed.
-            _keep_an_admin(write.connection, row, changes)
-            write.execute(
-                users.update()
-                .where(users.c.id == row.id)
-                .values(**changes, generation=row.generation + 1)
-            )
+            keep_an_admin(write.connection, row, changes)
+            _write_changes(write, row, changes)
             out = self._user_out(find_user(write.connection, caller, name))
             write.event(
                 "user.changed", row.name, tenant_id=row.tenant_id, data={"changed": sorted(given)}
@@ -123,13 +128,9 @@ class UserService:
             check_may_manage(caller, row)
             self._refuse_while_running(write.connection, row, "deleted")
             changes = {"retired_ns": write.now_ns, "run_as_uid": None, "role": UserRole.USER}
-            _keep_an_admin(write.connection, row, changes)
+            keep_an_admin(write.connection, row, changes)
             end_tokens(write, tokens.c.user_id == row.id)
-            write.execute(
-                users.update()
-                .where(users.c.id == row.id)
-                .values(**changes, generation=row.generation + 1)
-            )
+            _write_changes(write, row, changes)
             write.event("user.deleted", row.name, tenant_id=row.tenant_id)
             write.announce(PEOPLE)
             write.answer(204, None)
@@ -201,6 +202,7 @@ class UserService:
             run_as=self._account_name(row.run_as_uid),
             disabled=row.disabled_ns is not None,
             created_ns=row.created_ns,
+            kind=row.user_kind,
         )
 
     def _account_name(self, uid: int | None) -> str | None:
@@ -239,11 +241,22 @@ def check_may_manage(caller: Principal, row: Row) -> None:
         )
 
 
+def check_may_stand_for(caller: Principal, user: sa.Row[Any]) -> None:
+    """Refuse a token that runs code as a user's Unix account to that user's tenant-admin."""
+    bound = user.run_as_uid is not None or user.unix_uid is not None
+    if bound and not caller.has_permission(Permission.MANAGE_POOL):
+        raise TokenOfAnAccount(
+            f"{user.name} is bound to a Unix account: only {user.name} and a pool admin make its "
+            "tokens",
+            hint=f"{user.name} types, as that account on the pool's machine:  gpupool token create",
+        )
+
+
 def insert_user(
     write: WriteTransaction, name: str, tenant_id: int, role: UserRole, **columns: Any
 ) -> int:
     """Add the user, or bring a deleted one of that name back; return its id. Raises NameTaken."""
-    values = {"run_as_uid": None, "unix_uid": None} | columns
+    values = {"run_as_uid": None, "unix_uid": None, "user_kind": "person"} | columns
     values |= {"tenant_id": tenant_id, "role": str(role), "disabled_ns": None, "retired_ns": None}
     old = write.execute(sa.select(users).where(users.c.name == name)).one_or_none()
     if old is None:
@@ -256,23 +269,10 @@ def insert_user(
     return int(old.id)
 
 
-def free_user_name(connection: sa.Connection, account: UnixIdentity | None, uid: int) -> str:
-    """Choose a user name for a Unix account: its own where it is possible and free."""
-    # Directory services give names with signs that no name here has, as user@EXAMPLE.ORG.
-    wanted = re.sub(r"[^A-Za-z0-9._-]", "-", account.name if account else f"uid-{uid}")[:40].strip(
-        "._-"
-    )
-    for name in (
-        wanted or f"uid-{uid}",
-        f"{wanted or 'uid'}-{uid}",
-        *(f"uid-{uid}-{n}" for n in range(2, 100)),
-    ):
-        if connection.execute(sa.select(users.c.id).where(users.c.name == name)).first() is None:
-            return check_name(name, "user name")
-    raise NameTaken(
-        f"no user name is left for uid {uid}",
-        hint="an admin can bind it: gpupool user set NAME --unix-user",
-    )
+def _write_changes(write: WriteTransaction, row: Row, changes: dict[str, Any]) -> None:
+    end_sessions_on_change(write, row, changes)
+    update = users.update().where(users.c.id == row.id)
+    write.execute(update.values(**changes, generation=row.generation + 1))
 
 
 def _check_may_give(caller: Principal, role: UserRole) -> None:
@@ -328,7 +328,8 @@ def _take_uid(write: WriteTransaction, uid: int | None, name: str) -> None:
         write.execute(users.update().where(users.c.id == other.id).values(unix_uid=None))
 
 
-def _keep_an_admin(connection: sa.Connection, row: Row, changes: dict[str, Any]) -> None:
+def keep_an_admin(connection: sa.Connection, row: Row, changes: dict[str, Any]) -> None:
+    """Raise WrongState if the pool would have no admin after these changes of a user."""
     after = {"role": row.role, "disabled_ns": row.disabled_ns, "retired_ns": None} | changes
     stays = (
         after["role"] == UserRole.ADMIN

@@ -20,6 +20,8 @@ SITE_VARIABLE = "GPUPOOL_DOCS_URL"
 
 _IMPORTING = "docs/how-to/bring-your-manifests.md"
 _QUOTAS = "docs/how-to/quotas.md"
+_MONEY = "docs/how-to/money.md"
+_SIGN_ON = "docs/how-to/sign-on.md"
 _KUBERNETES = "docs/how-to/kubernetes-troubleshooting.md"
 _PEOPLE = "docs/how-to/one-server-many-people.md"
 _RIGHTS = "docs/concepts/rights.md"
@@ -36,6 +38,10 @@ GUIDES: Mapping[str, str] = {
     "GP-1030": "docs/reference/traces.md",
     **dict.fromkeys(("GP-1040", "GP-1041", "GP-1042", "GP-1043", "GP-1044"), _IMPORTING),
     **dict.fromkeys(("GP-2002", "GP-2014", "GP-2048", "GP-3009"), _QUOTAS),
+    **dict.fromkeys(("GP-2120", "GP-2121", "GP-2122", "GP-2123", "GP-2124"), _MONEY),
+    **dict.fromkeys(("GP-3046", "GP-3047"), _MONEY),
+    **dict.fromkeys(("GP-2140", "GP-2141", "GP-3048"), "docs/how-to/notifications.md"),
+    **dict.fromkeys(("GP-2130", "GP-3040", "GP-3041", "GP-3042", "GP-3043", "GP-3044"), _SIGN_ON),
     "GP-2015": "docs/how-to/gangs.md",
     "GP-2045": "docs/how-to/arrays.md",
     **dict.fromkeys(("GP-2060", "GP-2061", "GP-2062"), "docs/how-to/containers.md"),

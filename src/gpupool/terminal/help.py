@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpupool.terminal.commands import EXIT_CODES, GROUPS, SUMMARIES
 from gpupool.terminal.error_pages import SITE_VARIABLE, explain_code, format_code, is_error_code
@@ -68,10 +68,7 @@ def format_command_help(parser: CommandParser) -> str:
     if parser.about:
         parts.append(textwrap.dedent(parser.about).strip())
     if parser.children is not None:
-        verbs = [
-            _format_row(name, child.summary) for name, child in parser.children.choices.items()
-        ]
-        parts.append("\n".join(["verbs:", *verbs]))
+        parts += _format_verbs(parser.children.choices, parser.headings)
     arguments = ["arguments:"]
     options = ["options:"]
     # argparse has `-h` first; here it comes last, as the option that needs no description.
@@ -88,6 +85,15 @@ def format_command_help(parser: CommandParser) -> str:
     if parser.examples:
         parts.append("\n".join(["examples:", *(f"  {line}" for line in parser.examples)]))
     return "\n\n".join(parts)
+
+
+def _format_verbs(verbs: Mapping[str, CommandParser], headings: Mapping[str, str]) -> list[str]:
+    """Format the verbs of a command: a part for each heading, in the order of their first verbs."""
+    rows: dict[str, list[str]] = {}
+    for name, child in verbs.items():
+        row = _format_row(name, child.summary)
+        rows.setdefault(headings.get(name, ""), []).append(row)
+    return ["\n".join([f"{title or 'verbs'}:", *found]) for title, found in rows.items()]
 
 
 def format_usage(parser: CommandParser) -> str:

@@ -46,6 +46,9 @@ class CommandParser(argparse.ArgumentParser):
         self.examples: list[str] = []
         self.placeholder = ""
         self.children: argparse._SubParsersAction[CommandParser] | None = None
+        #: By verb, the heading that it has in the help; a command of few verbs has none.
+        self.headings: dict[str, str] = {}
+        self._heading = ""
         self.split_words: Callable[[Sequence[str]], tuple[list[str], list[str]]] | None = None
         self._optionals.title = "options"
         self.add_argument(
@@ -65,14 +68,19 @@ class CommandParser(argparse.ArgumentParser):
 
     def _unknown_verb(self, word: str) -> BadOption:
         assert self.children is not None
-        near = find_nearest(word, self.children.choices)
+        longer = [verb for verb in self.children.choices if verb.startswith(f"{word}-")]
+        near = ", ".join(longer) or find_nearest(word, self.children.choices)
         meant = f"did you mean {near}?  " if near else ""
         return BadOption(f"{self.prog} has no verb {word!r}", hint=f"{meant}{self.prog} --help")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse the words of this parser; a command behind them is not looked at."""
+        """Parse the words of this parser; a command behind them is not looked at.
+
+        A verb of two words may be written with a space: `gateway drill` as `gateway-drill`.
+        """
+        args = self._join_verb(args)
         if self.split_words is None:
             return super().parse_known_args(args, namespace)
         words, command = self.split_words(args or ())
@@ -80,14 +88,26 @@ class CommandParser(argparse.ArgumentParser):
         options.command = command
         return options, unknown
 
+    def _join_verb(self, args: Sequence[str] | None) -> Sequence[str] | None:
+        if self.children is None or args is None or len(args) < 2:
+            return args
+        verbs = self.children.choices
+        joined = f"{args[0]}-{args[1]}"
+        return [joined, *args[2:]] if args[0] not in verbs and joined in verbs else args
+
     def add_verbs(self) -> argparse._SubParsersAction[CommandParser]:
         """Make this a command with verbs, as `gpupool tenant create`."""
         self.children = self.add_subparsers(dest="verb", metavar="VERB", parser_class=CommandParser)
         return self.children
 
+    def begin_heading(self, heading: str) -> None:
+        """Put the verbs that are added from now on below a heading of the help."""
+        self._heading = heading
+
     def add_verb(self, name: str, summary: str) -> CommandParser:
         """Add one verb."""
         assert self.children is not None
+        self.headings[name] = self._heading
         child = self.children.add_parser(name, prog=f"{self.prog} {name}", summary=summary)
         add_table(child, GLOBAL_OPTIONS)
         return child

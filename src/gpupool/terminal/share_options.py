@@ -94,6 +94,13 @@ NEEDS: tuple[Option, ...] = (
     ),
     (("--host",), "host", "value", "HOST", "process, container or vm (default: process)"),
     (("--dry-run",), "dry_run", "flag", None, "check it and print which mechanism it would get"),
+    (
+        ("--preview",),
+        "preview",
+        "flag",
+        None,
+        "say where it fits, or why it would wait; submit nothing",
+    ),
 )
 JOB: tuple[Option, ...] = (
     (
@@ -148,7 +155,13 @@ JOB: tuple[Option, ...] = (
         "GROUP",
         "of the network: its members and rules alone reach the job; may be repeated",
     ),
-    (("--address",), "address", "value", "ADDRESS", "have that address of the network"),
+    (
+        ("--address",),
+        "address",
+        "value",
+        "ADDRESS",
+        "have that address of the network: IPv4, IPv6, or both with a comma",
+    ),
     (("--tenant",), "tenant", "value", "TENANT", "on behalf of another tenant (admins)"),
     (
         ("--project",),

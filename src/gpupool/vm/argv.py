@@ -170,7 +170,8 @@ def _list_networks(job: str, interface: NetworkInterface | None) -> Iterable[str
         place = f"mac={interface.mac},host_mtu={interface.mtu}"
         arguments += ["-device", f"virtio-net-pci,netdev=lan0,{place},romfile="]
         # The guest reaches nothing over it; `vm ssh` opens a port for the moment of a log-in.
-        arguments += ["-netdev", f"user,id={DOOR},restrict=on,{_DOOR_PREFIX}"]
+        # Its router would advertise a second default route of IPv6, which leads nowhere.
+        arguments += ["-netdev", f"user,id={DOOR},restrict=on,ipv6=off,{_DOOR_PREFIX}"]
     netdev = "net0" if interface is None else DOOR
     # No boot ROM: it is of no use here, and loading it costs time.
     arguments += ["-device", f"virtio-net-pci,netdev={netdev},mac={make_mac(job)},romfile="]

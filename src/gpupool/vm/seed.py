@@ -27,11 +27,14 @@ _PACKAGE: Final = "genisoimage"
 _SECONDS: Final = 60
 
 
-def build_seed_files(job: str, name: str, spec: VmSpec, network_mac: str = "") -> Mapping[str, str]:
+def build_seed_files(
+    job: str, name: str, spec: VmSpec, network_mac: str = "", *, has_ipv6: bool = False
+) -> Mapping[str, str]:
     """Build the texts of the seed. YAML includes JSON, so they need no YAML writer.
 
     Args:
         network_mac: Address of the VM's interface in a tenant's network; empty: it is in none.
+        has_ipv6: Whether that network gives it an IPv6 address.
     """
     meta = {
         "instance-id": str(make_uuid(job)),
@@ -42,6 +45,8 @@ def build_seed_files(job: str, name: str, spec: VmSpec, network_mac: str = "") -
     interfaces = {"net0": {"match": {"macaddress": make_mac(job)}, "dhcp4": True}}
     if network_mac:
         interfaces["lan0"] = {"match": {"macaddress": network_mac}, "dhcp4": True}
+        if has_ipv6:
+            interfaces["lan0"]["dhcp6"] = True
     network = {"version": 2, "ethernets": interfaces}
     return {
         "meta-data": json.dumps(meta, indent=1) + "\n",

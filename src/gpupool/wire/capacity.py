@@ -82,6 +82,10 @@ class IdleRoom(WireModel):
     wanted: int = Field(description="of these, how many want to work again")
     running_bytes: int = Field(description="memory of the shares that are on the card")
     suspended_bytes: int = Field(description="memory that those of these jobs had there")
+    kept_milli: int = Field(0, description="compute that is free only for those that want to work")
+    kept_bytes: int = Field(
+        0, description="memory that is free for none but them, or lent to none because of the limit"
+    )
     limit_bytes: int = Field(description="both together at most: the pool's factor times the card")
 
 

@@ -10,7 +10,9 @@ from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
 from gpupool.wire.mechanisms import EnforcementWord, PlannedMechanism
 from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
-from gpupool.wire.network.networks import NetworkEngineReport, NetworkEngineWork, PortWork
+from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
+from gpupool.wire.network.networks import PortWork
+from gpupool.wire.network.planes import PlaneReading
 from gpupool.wire.samples import DeviceSample, JobSample, ProcessOut, UsageOut
 from gpupool.wire.suspension import JobWish, ReportState
 from gpupool.wire.vm import VmIn
@@ -276,6 +278,7 @@ class ReportsIn(WireModel):
     jobs: list[JobSample] = Field(default_factory=list, max_length=10_000)
     modes: list[ModeReport] = Field(default_factory=list, max_length=1024)
     network: NetworkEngineReport | None = None
+    planes: PlaneReading | None = None
     ready: bool = Field(False, description="everything this node had is told")
 
 

@@ -110,9 +110,7 @@ class JobOut(WireModel):
     device: str | None = Field(None, description="first card, node:index")
     seats: list[SeatOut] = Field(default_factory=list)
     why: str = Field("", description="what decided the placement")
-    fence: str = Field(
-        "none", description="what really stops the job: none, advisory, soft or hard"
-    )
+    fence: str = Field("none", description="what really stops it: none, advisory, soft or hard")
     fence_why: str = Field("", description="why it is no better than that")
     mechanism: str | None = Field(None, description="how its cards were divided; null: unknown yet")
     holds: dict[str, str] | None = Field(
@@ -122,6 +120,8 @@ class JobOut(WireModel):
     )
     network: str | None = Field(None, description="that it joins; null: that of its node")
     address: str | None = Field(None, description="its own there; null: none now")
+    address6: str | None = Field(None, description="its IPv6 address there; null: none now")
+    floating_ip: str | None = Field(None, description="its address outside; null: none now")
     simulated: bool | None = None
     attached: bool = False
     attach_socket: str | None = Field(None, description="where a client brings its terminal")
@@ -326,24 +326,3 @@ class ExplainOut(MechanismPlanOut):
     array: ArrayOut | None = Field(
         None, description="where an array was named: the array, of which `job` is the next"
     )
-
-
-class QueuedOut(WireModel):
-    """One job that waits, in the order of its turn; of another tenant several, of which only the
-    number is told."""
-
-    place: int
-    count: int = 1
-    job: str | None = None
-    id: str | None = None
-    tenant: str | None = None
-    user: str | None = None
-    share: str | None = None
-    priority: int | None = None
-    gang: bool = False
-    waited_seconds: int | None = None
-    reason: str | None = Field(None, description="the dominant one, in a few words")
-    start: StartText = None
-    start_ns: StartAt = None
-    start_promised: StartPromised = False
-    start_chance_pct: StartChance = None

@@ -8,7 +8,28 @@ from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, WireModel
 
-RoleName = Literal["admin", "tenant-admin", "user", "viewer", "agent", "scrape", "meter"]
+RoleName = Literal[
+    "admin",
+    "operator",
+    "auditor",
+    "tenant-admin",
+    "user",
+    "viewer",
+    "agent",
+    "scrape",
+    "meter",
+]
+UserKind = Literal["person", "service"]
+ScopeName = Literal[
+    "read",
+    "run",
+    "manage-tenant",
+    "manage-cards",
+    "manage-pool",
+    "serve-node",
+    "scrape",
+    "tell-cluster",
+]
 
 
 class LimitIn(WireModel):
@@ -122,6 +143,9 @@ class UserIn(WireModel):
     run_as: str | None = Field(
         None, max_length=64, description="Unix account of its jobs when it comes over TCP"
     )
+    kind: UserKind = Field(
+        "person", description="service: a program; logs in by tokens of at most 365 days alone"
+    )
 
 
 class UserPatch(WireModel):
@@ -140,6 +164,7 @@ class UserOut(WireModel):
     run_as: str | None
     disabled: bool
     created_ns: int
+    kind: UserKind = "person"
 
 
 class TokenIn(WireModel):
@@ -148,6 +173,9 @@ class TokenIn(WireModel):
     # Ten years.
     expires_seconds: int | None = Field(None, ge=1, le=10 * 366 * 86400)
     may_mint: bool = Field(False, description="it may make tokens for its user; those never may")
+    scopes: list[ScopeName] | None = Field(
+        None, min_length=1, max_length=8, description="of what the role may; null: all of it"
+    )
 
 
 class TokenOut(WireModel):
@@ -162,6 +190,7 @@ class TokenOut(WireModel):
     last_used_ns: int | None
     parent: str | None = Field(None, description="the token that made it, with which it ends")
     may_mint: bool = Field(False, description="it may make tokens")
+    scopes: list[ScopeName] | None = Field(None, description="null: all that the role may")
     token: str | None = None
 
 

@@ -41,6 +41,12 @@ class ReportRow(WireModel):
     denied_gpu_milliseconds: int | None = Field(
         None, description="promised time that was lost while its job waited; null: unknown"
     )
+    host_cpu_milli_seconds: int | None = Field(
+        None, description="processors held, where they or main memory have a price"
+    )
+    host_memory_mib_seconds: int | None = Field(
+        None, description="main memory held, where it or processors have a price"
+    )
 
 
 class StartsOut(WireModel):

@@ -140,8 +140,9 @@ def test_one_leads_and_both_say_who(pool: ClusterPool, pods_path: str, two: Two)
 
 
 def test_the_other_goes_on_after_a_kill_9(pool: ClusterPool, pods_path: str, two: Two) -> None:
-    create(pool.admin, pods_path, "before")
+    # Before the pod exists: its release may reach the door before `create` returns here.
     two.leader.door.set(Trap("release", two.leader.kill))
+    create(pool.admin, pods_path, "before")
     two.leader.wait()
     create(pool.admin, pods_path, "after")
     for name in ("before", "after"):

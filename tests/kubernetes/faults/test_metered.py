@@ -132,8 +132,17 @@ def lives(rig: Rig) -> None:
 
 
 @pytest.mark.usefixtures("_small_ledgers")
-@pytest.mark.parametrize("after", [False, True], ids=["before it is done", "when it is done"])
-@pytest.mark.parametrize("dies", [True, False], ids=["the meter dies", "the answer is lost"])
+@pytest.mark.parametrize(
+    ("dies", "after"),
+    [
+        pytest.param(True, False, id="the meter dies before it is done"),
+        pytest.param(False, True, id="the answer is lost when it is done"),
+        pytest.param(True, True, id="the meter dies when it is done", marks=pytest.mark.nightly),
+        pytest.param(
+            False, False, id="the answer is lost before it is done", marks=pytest.mark.nightly
+        ),
+    ],
+)
 def test_whatever_write_is_cut_off_every_second_is_counted_and_once(
     rig: Rig, dies: bool, after: bool
 ) -> None:

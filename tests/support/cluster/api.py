@@ -1,11 +1,13 @@
 """A small client of the API server for tests and the rig itself. The product has its own; this one
 is not it."""
 
+import contextlib
 import http.client
 import json
+import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -147,6 +149,31 @@ class Api:
                     raise
             time.sleep(POLL_SECONDS)
 
+    def follow(self, path: str) -> Iterator[None]:
+        """One turn for each line of an answer that goes on, until the server or `interrupt` ends it.
+
+        Raises:
+            RefusedError: It was not begun.
+            NotAnsweredError: It broke.
+        """
+        try:
+            self._connection.request("GET", path, None, self._headers(JSON, JSON))
+            answer = self._connection.getresponse()
+            if answer.status >= http.client.BAD_REQUEST:
+                raise RefusedError(answer.status, answer.read().decode(errors="replace"))
+            while answer.readline():
+                yield
+        # ValueError: the socket was shut down by `interrupt` while it was read.
+        except (OSError, ValueError, http.client.HTTPException) as broken:
+            raise NotAnsweredError(f"GET {path}: {broken}") from broken
+
+    def interrupt(self) -> None:
+        """End what another thread reads from this connection. Idempotent."""
+        line = self._connection.sock
+        if line is not None:
+            with contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+
     def download(self, path: str) -> bytes:
         """An answer that is no text. Raises RefusedError and NotAnsweredError."""
         return self._read_once("GET", path, None, JSON, "*/*")
@@ -157,9 +184,7 @@ class Api:
     def _read_once(
         self, method: str, path: str, body: Any, content_type: str, accept: str
     ) -> bytes:
-        headers = {"Content-Type": content_type, "Accept": accept}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        headers = self._headers(content_type, accept)
         try:
             self._connection.request(
                 method, path, None if body is None else json.dumps(body), headers
@@ -172,6 +197,12 @@ class Api:
         if answer.status >= http.client.BAD_REQUEST:
             raise RefusedError(answer.status, content.decode(errors="replace"))
         return content
+
+    def _headers(self, content_type: str, accept: str) -> dict[str, str]:
+        headers = {"Content-Type": content_type, "Accept": accept}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        return headers
 
     def _object(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Object:
         content: Object = json.loads(self.request(method, path, body, content_type))

@@ -21,6 +21,8 @@ from tests.support.cluster_pool import ClusterPool, free_port
 from tests.support.kube_faults.doors import Door, Doors
 
 ENDING_SECONDS = 30.0
+LOG_LINES = 60
+"""Of a log that a failure shows."""
 SETTINGS = {"preemption": {"protectedSeconds": 1, "perHour": 100_000}}
 """The campaign's pods live for seconds, and one tenant has them all."""
 
@@ -35,8 +37,9 @@ def doors_of(cluster: Cluster) -> Doors:
 class Replica:
     """One process and its door."""
 
-    def __init__(self, door: Door, process: ForkServerProcess, port: int) -> None:
+    def __init__(self, door: Door, process: ForkServerProcess, port: int, log: Path) -> None:
         self.door, self._process, self._port = door, process, port
+        self._log = log
         assert process.pid is not None
         self._handle = os.pidfd_open(process.pid)
 
@@ -70,7 +73,20 @@ class Replica:
     def wait(self) -> None:
         """Until it has ended."""
         self._process.join(ENDING_SECONDS)
-        assert not self.lives, "it does not end"
+        assert not self.lives, f"it does not end\n{self.describe()}"
+
+    def describe(self) -> str:
+        """What it did and logged, for messages: replicas of one test share the log."""
+        lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        return "\n".join(
+            [
+                f"its process: {self._process.pid}",
+                f"readyz: {self.page('readyz').strip() or 'no answer'}",
+                f"writes at its door: {dict(self.door.steps)}",
+                f"answers to them: {dict(self.door.answers)}",
+                *lines,
+            ]
+        )
 
     def bury(self, number: signal.Signals = signal.SIGKILL) -> None:
         """End it, at once or with a word before; nothing of it is left."""
@@ -107,7 +123,7 @@ class Replicas:
         words = ["--kubeconfig", str(self._kubeconfig(door)), self._part, *pages, *options]
         process = self._processes.Process(target=_work, args=(words, self.log), daemon=True)
         process.start()
-        return Replica(door, process, port)
+        return Replica(door, process, port, self.log)
 
     def _kubeconfig(self, door: Door) -> Path:
         self._number += 1

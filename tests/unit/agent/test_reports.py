@@ -12,6 +12,7 @@ from gpupool.agent.reports import Reporter
 from gpupool.base.backoff import LAST_PAUSE_SECONDS, Backoff
 from gpupool.base.errors import BadInput, PoolLost
 from gpupool.wire.fleet import ReportIn
+from gpupool.wire.network.planes import PlaneReading
 from gpupool.wire.samples import DeviceSample, UsageOut
 from tests.support.supervised import until
 
@@ -163,3 +164,15 @@ def test_pauses_double_to_a_limit_and_are_shortened_by_chance() -> None:
     assert Backoff(lambda: 1.0).pause() == 0.025
     pauses[0].reset()
     assert pauses[0].pause() == 0.05
+
+
+def test_the_newest_reading_of_planes_is_posted_until_it_arrives(
+    server: Server, telling: Telling
+) -> None:
+    server.away.set()
+    telling.reporter.put_planes(PlaneReading(node="node-1", nvme_hosts=["old"]))
+    until(lambda: server.asked > 0)
+    telling.reporter.put_planes(PlaneReading(node="node-1", nvme_hosts=["new"]))
+    server.away.clear()
+    until(lambda: bool(server.bodies))
+    assert [body["planes"]["nvme_hosts"] for body in server.bodies] == [["new"]]

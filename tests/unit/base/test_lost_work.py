@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from gpupool.base import lost_work
 from gpupool.base.lost_work import watch_loop, watch_threads
 from gpupool.base.supervision import BodyRegister
 
@@ -17,9 +19,12 @@ def ended() -> Iterator[tuple[BodyRegister, list[str]]]:
     known, names = BodyRegister(), list[str]()
     known.end_process = names.append
     before = threading.excepthook
+    before_unraisable = sys.unraisablehook
     threading.excepthook = lambda args: None
+    sys.unraisablehook = lambda args: None
     yield known, names
     threading.excepthook = before
+    sys.unraisablehook = before_unraisable
 
 
 def raise_error(error: Exception) -> None:
@@ -56,6 +61,42 @@ def test_only_a_shortage_of_memory_ends_the_process(
 
     asyncio.run(lose_a_callback())
     assert names == (["event-loop"] if is_lost else [])
+
+
+class Unfinished:
+    """An object whose finalizer raises."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __del__(self) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(("error", "is_lost"), [(MemoryError(), True), (ValueError(), False)])
+def test_an_object_that_cannot_be_cleaned_up_for_want_of_memory_ends_the_process(
+    ended: tuple[BodyRegister, list[str]], error: Exception, is_lost: bool
+) -> None:
+    known, names = ended
+    watch_threads(known)
+    Unfinished(error)
+    assert names == ([threading.current_thread().name] if is_lost else [])
+
+
+def test_a_callback_is_lost_where_its_error_cannot_be_judged(
+    ended: tuple[BodyRegister, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, names = ended
+    monkeypatch.setattr(lost_work, "is_memory_shortage", lambda error: raise_error(MemoryError()))
+
+    async def lose_a_callback() -> None:
+        loop = asyncio.get_running_loop()
+        watch_loop(loop, known)
+        loop.call_soon(raise_error, MemoryError())
+        await asyncio.sleep(0)
+
+    asyncio.run(lose_a_callback())
+    assert names == ["event-loop"]
 
 
 def test_a_task_whose_error_nobody_took_ends_nothing(

@@ -18,7 +18,6 @@ from gpupool.wire.jobs import (
     JobUse,
     MemberOut,
     NumaPartOut,
-    QueuedOut,
     SeatOut,
     SubmittedOut,
 )
@@ -36,6 +35,8 @@ from gpupool.wire.people import (
 from gpupool.wire.report import LiveCard, LiveJob, LiveOut, LiveTenant, ReportOut, ReportRow
 from gpupool.wire.reservations import ReservationOut
 from gpupool.wire.samples import CardUse, ProcessOut, ProcessUse, UsageOut
+from gpupool.wire.sessions import SessionRowOut
+from gpupool.wire.views.job_pages import QueuedOut
 from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
 
 NOON = 1_795_262_400_000_000_000  # 2026-11-21T12:00:00Z
@@ -508,6 +509,12 @@ def answers() -> dict[str, Any]:
         TokenOut(id="t-1", label="laptop", expires_ns=None, last_used_ns=None, **token),
         TokenOut(id="t-2", label="", expires_ns=NOON, last_used_ns=NOON, **token),
     ]
+    sessions = [
+        SessionRowOut(
+            id="s-1", user="alice", tenant="nlp", address="192.0.2.7", browser="Firefox", created_ns=NOON,
+            used_ns=NOON, idle_ends_ns=NOON, expires_ns=NOON, current=False,
+        ),
+    ]  # fmt: skip
     node = NodeOut(
         name="node-1", ready=True, simulated=True, labels={"rack": "r1"}, facts={"cgroups": "v2"},
         last_seen_ns=NOW, devices=3, generation=1, cpu_milli=64_000, host_bytes=512 << 30, free_cpu_milli=57_500,
@@ -543,6 +550,7 @@ def answers() -> dict[str, Any]:
         "tenants/nlp/quota": quota().model_dump(mode="json"),
         "quotas": quota_tree(),
         "users": [one.model_dump(mode="json") for one in users],
+        "sessions": {"items": [one.model_dump(mode="json") for one in sessions], "next": None},
         "tokens": [one.model_dump(mode="json") for one in tokens],
         "whoami": who.model_dump(mode="json"),
     }  # fmt: skip

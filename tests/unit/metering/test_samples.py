@@ -82,7 +82,7 @@ def test_the_cpu_time_of_a_job_that_was_never_sampled_is_known_from_its_end(pool
 def test_a_sample_of_an_unknown_job_is_ignored_and_forgotten(pool: Pool) -> None:
     pool.metering.record_samples([JobSample(job="j-nobody", gpu_milliseconds=5)])
     assert gpu(pool) == []
-    assert pool.metering._samples.get_latest() == {}
+    assert pool.metering.samples.get_latest() == {}
 
 
 def test_a_job_that_ended_is_forgotten_in_memory_once_it_is_written(pool: Pool) -> None:
@@ -91,7 +91,7 @@ def test_a_job_that_ended_is_forgotten_in_memory_once_it_is_written(pool: Pool) 
     pool.release(held)
     pool.time.forward(400)
     pool.metering.record_samples(sample(12))
-    assert pool.metering._samples.get_latest() == {}
+    assert pool.metering.samples.get_latest() == {}
     assert sum(row[1] for row in gpu(pool)) == 12
 
 

@@ -97,6 +97,8 @@ run --network lab --address 10.0.0.9 --security-group web -- true
 run --when-idle suspend --idle-after 5m -- true
 submit --when-idle=suspend --idle-after=5m -- true
 run --dry-run -- true
+run --preview -- true
+submit --preview --gpu=0.1 -- true
 submit --network=lab --address=10.0.0.9 --security-group=web -- true
 submit --isolation=soft --goal=density --host=container --dry-run -- true
 submit --help

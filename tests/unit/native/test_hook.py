@@ -27,7 +27,7 @@ MUSL = f"lib/ld-musl-{KIND}.so.1"
 VERSION = platform.libc_ver()[1]
 USAGE = (
     "usage: gpupool-hook CODE GLIBC < STATE\n"
-    "       gpupool-hook --report SOCKET ALLOCATION < STATE\n"
+    "       gpupool-hook --report SOCKET ALLOCATION [CODE] < STATE\n"
 )
 NEXT = f"2.{int(VERSION.partition('.')[2]) + 1}"
 
@@ -256,9 +256,9 @@ def test_it_says_how_it_is_used(program: Path, words: tuple[str, ...]) -> None:
     assert (done.returncode, done.stderr) == (2, USAGE)
 
 
-def report(program: Path, socket_path: Path, state: str) -> tuple[int, str]:
+def report(program: Path, socket_path: Path, state: str, *code: str) -> tuple[int, str]:
     done = subprocess.run(
-        [str(program), "--report", str(socket_path), "u.main"],
+        [str(program), "--report", str(socket_path), "u.main", *code],
         input=state,
         capture_output=True,
         text=True,
@@ -291,6 +291,49 @@ def test_report_names_the_cgroups_and_waits_for_the_answer(
     assert said == (0, "")
     groups = Path("/proc/self/cgroup").read_text()
     assert asked == [{"container": "u.main", "groups": groups, "own_namespace": False}]
+
+
+def answer_report(
+    program: Path, tmp_path_factory: pytest.TempPathFactory, answer: bytes, *code: str
+) -> tuple[int, str]:
+    """What the hook says of an answer of the agent."""
+    place = tmp_path_factory.mktemp("s") / "s"
+
+    def serve(server: socket.socket) -> None:
+        door, _ = server.accept()
+        with door:
+            door.makefile().readline()
+            door.sendall(answer)
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(place))
+        server.listen()
+        answering = threading.Thread(target=serve, args=(server,))
+        answering.start()
+        said = report(program, place, json.dumps({"pid": os.getpid()}), *code)
+        answering.join(SECONDS)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b'{"unlimited": "the driver says no"}\n', "the driver says no"),
+        (b'{"unlimited": "it says \\"no\\""}\n', 'it says "no"'),
+        (b"{}", "the agent does not answer"),
+        (b"{\n", "the agent's answer cannot be read"),
+        (b'{"unlimited": "' + b"x" * 3000 + b'"}\n', "the agent does not answer"),
+    ],
+)
+def test_container_that_demands_the_limits_starts_only_with_them(
+    program: Path, tmp_path_factory: pytest.TempPathFactory, answer: bytes, reason: str
+) -> None:
+    free = answer_report(program, tmp_path_factory, answer)
+    assert free == (0, f"gpupool sets no memory limit of the driver: {reason}\n")
+    demanding = answer_report(program, tmp_path_factory, answer, "GP-1023")
+    why = "the claim demands isolation hard, and no memory limit of the driver is set"
+    assert demanding == (1, f"GP-1023: {why}: {reason}\n")
+    assert answer_report(program, tmp_path_factory, b"{}\n", "GP-1023") == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,13 @@ def build(folder: Path, headers: Headers, sanitizers: Sequence[str]) -> Path:
     return storm
 
 
-@pytest.mark.parametrize("sanitizers", [SANITIZERS, TSAN], ids=["address", "thread"])
+@pytest.mark.parametrize(
+    "sanitizers",
+    [
+        pytest.param(SANITIZERS, id="address", marks=pytest.mark.nightly),
+        pytest.param(TSAN, id="thread"),
+    ],
+)
 def test_a_storm_of_threads_leaves_no_trace(
     sanitizers: Sequence[str], headers: Headers, tmp_path: Path
 ) -> None:

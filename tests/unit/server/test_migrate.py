@@ -112,7 +112,7 @@ def test_every_table_of_every_room_is_in_the_schema() -> None:
     packages = Path(schema.__file__).parents[1]
     found = {
         path.relative_to(packages).parts[0]
-        for path in (*packages.glob("*/tables.py"), *packages.glob("*/store/tables.py"))
+        for path in (*packages.glob("*/tables.py"), *packages.glob("*/*/tables.py"))
     }
     assert found == {room.__name__.split(".")[1] for room in schema.ROOMS} | {"store"}
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import LostLeadership, StoreBusy
+from gpupool.base.supervision import register
 from gpupool.store.database import Store, connect, open_store, sqlite_url
 from gpupool.store.tables import events, metadata, pool
 
@@ -47,6 +48,27 @@ def test_a_write_that_fails_leaves_nothing_and_wakes_no_waiter(store: Store) -> 
     with pytest.raises(ZeroDivisionError):
         fail()
     assert (count_events(store), heard, notes) == (0, [], [])
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_transaction_that_cannot_be_ended_ends_the_process(
+    store: Store, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It would keep the database locked, or its log growing."""
+    ended = list[str]()
+    monkeypatch.setattr(register, "end_process", ended.append)
+
+    def lack_memory(_connection: sa.Connection) -> None:
+        raise MemoryError
+
+    def fail() -> None:
+        with store.read() if kind == "read" else store.write():
+            monkeypatch.setattr(sa.Connection, "rollback", lack_memory)
+            raise ZeroDivisionError
+
+    with pytest.raises(MemoryError):
+        fail()
+    assert ended == ["store"]
 
 
 def test_a_commit_is_noted_before_its_topics_are_published(store: Store) -> None:
@@ -117,3 +139,24 @@ def test_time_in_which_no_server_ran_is_left_out_of_running_time(store: Store) -
     assert row.idle_ns == row.ledger_ns - 5
     assert store.running_ns(row.ledger_ns) == 5
     assert store.pool_id == "p-1"
+
+
+def test_the_noted_event_follows_the_notes_of_its_commit(store: Store) -> None:
+    before = store.noted_seq
+    during = list[int]()
+    with store.write() as write:
+        write.event("node.ready", "node-1")
+        write.event("node.silent", "node-1")
+        write.note(lambda: during.append(store.noted_seq))
+    # While a copy in memory is corrected, its readers still go by the event before.
+    assert during == [before]
+    assert store.noted_seq == before + 2
+
+    def fail() -> None:
+        with store.write() as write:
+            write.event("node.ready", "node-1")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert store.noted_seq == before + 2

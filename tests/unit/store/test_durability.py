@@ -88,7 +88,9 @@ def test_answers_wait_for_the_flush_and_share_it(disk: Disk, durability: CommitD
         commit(durability)
         await asyncio.to_thread(disk.begun.acquire, timeout=30)
         asking = asyncio.create_task(answers(durability, 40))
-        await asyncio.sleep(0)  # all of them have committed behind the flush that is under way
+        # First they are made; then all of them commit behind the flush that is under way.
+        for _ in range(2):
+            await asyncio.sleep(0)
         disk.may_end.release()
         assert await asyncio.to_thread(disk.begun.acquire, timeout=30)
         assert not asking.done()

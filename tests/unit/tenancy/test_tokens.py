@@ -18,7 +18,8 @@ from gpupool.base.errors import (
     TokenOfAnAccount,
 )
 from gpupool.tenancy.tables import tokens
-from gpupool.tenancy.tokens import SESSION_SECONDS, is_same_secret, new_secret, parse_token
+from gpupool.tenancy.token_secrets import is_same_secret, new_secret, parse_token
+from gpupool.tenancy.tokens import SESSION_SECONDS
 from gpupool.wire.people import TokenIn, UserIn, UserPatch
 
 from .conftest import House

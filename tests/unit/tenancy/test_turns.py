@@ -7,7 +7,14 @@ import asyncio
 import pytest
 from starlette.requests import HTTPConnection
 
-from gpupool.tenancy.turns import TURN_KEY, RequestTurn, give_turn_aside
+from gpupool.tenancy.turns import (
+    IDLE_KEY,
+    TURN_KEY,
+    IdleMark,
+    RequestTurn,
+    give_turn_aside,
+    wait_idle,
+)
 
 
 def connection(turn: RequestTurn | None) -> HTTPConnection:
@@ -63,5 +70,26 @@ def test_a_wait_that_fails_takes_no_turn_any_more() -> None:
             async with give_turn_aside(connection(turn)):
                 raise ZeroDivisionError
         assert not free.locked()
+
+    asyncio.run(scene())
+
+
+def test_a_request_is_idle_while_it_waits_for_news() -> None:
+    async def scene() -> None:
+        free = asyncio.Semaphore(1)
+        turn = RequestTurn(free)
+        await turn.take()
+        mark = IdleMark()
+        waiting = connection(turn)
+        waiting.scope[IDLE_KEY] = mark
+        async with wait_idle(waiting):
+            assert mark.is_idle
+            assert not free.locked()
+        assert not mark.is_idle
+        assert free.locked()
+        with pytest.raises(ZeroDivisionError):
+            async with wait_idle(waiting):
+                raise ZeroDivisionError
+        assert not mark.is_idle
 
     asyncio.run(scene())

@@ -64,3 +64,21 @@ def test_help_of_an_unknown_word_is_the_overview(capsys: pytest.CaptureFixture[s
 
 def test_exit_codes_are_a_row_each() -> None:
     assert len(format_exit_codes().splitlines()) == len(EXIT_CODES)
+
+
+def test_verbs_stand_below_their_headings_in_the_order_of_the_first_ones() -> None:
+    parser = CommandParser("gpupool network", "networks")
+    parser.add_verbs()
+    for heading, name in (("networks", "create"), ("engine", "enable"), ("networks", "list")):
+        parser.begin_heading(heading)
+        parser.add_verb(name, f"{name} it")
+    parts = [part.splitlines() for part in format_command_help(parser).split("\n\n")]
+    verbs = {part[0]: [line.split()[0] for line in part[1:]] for part in parts[2:4]}
+    assert verbs == {"networks:": ["create", "list"], "engine:": ["enable"]}
+
+
+def test_a_command_of_few_verbs_has_one_list_of_them() -> None:
+    parser = CommandParser("gpupool tenant", "tenants")
+    parser.add_verbs()
+    parser.add_verb("create", "create a tenant")
+    assert "\n\nverbs:\n  create " in format_command_help(parser)

@@ -70,3 +70,18 @@ def test_a_mistyped_verb_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(BadOption) as refused:
         parse_command("tenant", ["xyzzy"])
     assert refused.value.hint == "gpupool tenant --help"
+
+
+def test_a_verb_of_two_words_is_written_with_a_space_too() -> None:
+    spaced = parse_command("network", ["gateway", "drill", "lab", "-o", "json"])
+    assert spaced == parse_command("network", ["gateway-drill", "lab", "-o", "json"])
+    # A verb of one word keeps what follows it.
+    assert parse_command("network", ["default", "lab"]).name == "lab"
+
+
+def test_half_of_a_verb_is_refused_with_the_verbs_that_begin_so() -> None:
+    with pytest.raises(BadOption) as refused:
+        parse_command("network", ["subnet", "lab"])
+    assert refused.value.hint == (
+        "did you mean subnet-create, subnet-delete?  gpupool network --help"
+    )

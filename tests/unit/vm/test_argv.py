@@ -64,7 +64,7 @@ def test_a_vm_in_a_network_has_its_tap_and_a_door_that_leads_nowhere() -> None:
     prefix = "net=169.254.255.0/24,host=169.254.255.2,dhcpstart=169.254.255.15"
     assert values(words, "-netdev") == [
         "tap,id=lan0,fd=9",
-        f"user,id=door0,restrict=on,{prefix}",
+        f"user,id=door0,restrict=on,ipv6=off,{prefix}",
     ]
     assert [word for word in values(words, "-device") if "net-pci" in word] == [
         "virtio-net-pci,netdev=lan0,mac=06:00:00:00:00:01,host_mtu=1442,romfile=",

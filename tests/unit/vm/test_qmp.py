@@ -55,7 +55,7 @@ def serve(path: Path, answer: Answer, greeting: bytes | None = None) -> Iterator
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(5)
+        thread.join(30)
 
 
 def accept_all(_request: dict[str, object]) -> bytes:

@@ -47,6 +47,13 @@ def test_both_interfaces_of_a_vm_in_a_network_ask_for_leases() -> None:
     assert found["net0"] == {"match": {"macaddress": make_mac(JOB)}, "dhcp4": True}
 
 
+def test_a_vm_in_a_network_with_ipv6_asks_for_both_leases_there_alone() -> None:
+    files = build_seed_files(JOB, "dev", VmSpec(), "06:00:00:00:00:01", has_ipv6=True)
+    found = json.loads(files["network-config"])["ethernets"]
+    assert (found["lan0"]["dhcp4"], found["lan0"]["dhcp6"]) == (True, True)
+    assert "dhcp6" not in found["net0"]
+
+
 @pytest.mark.skipif(shutil.which("isoinfo") is None, reason="apt-get install genisoimage")
 def test_the_disk_has_the_label_and_the_names_that_cloud_init_looks_for(tmp_path: Path) -> None:
     files = build_seed_files(JOB, "dev", VmSpec(ssh_keys=(KEY,)))

@@ -27,6 +27,7 @@ from gpupool.agent.supervisor.log_quota import (
     drop_part,
     measure_logs,
 )
+from gpupool.agent.supervisor.run_directory import remove_run_directory
 from gpupool.base.durable import make_directory_durably, write_durably
 from gpupool.base.errors import DamagedRecord, StateNewer
 
@@ -158,6 +159,7 @@ class JobDirectories:
         if known is not None and known.allocation == checkpoint.allocation:
             return
         await_unsupervised(directory, _END_SECONDS)
+        remove_run_directory(directory)
         # The checkpoint goes first: after a kill here the directory has no allocation.
         for name in (FILE, *_RUN_FILES):
             (directory / name).unlink(missing_ok=True)
@@ -166,6 +168,7 @@ class JobDirectories:
         """Remove the checkpoint and every secret of a job; keep its log and records. Idempotent."""
         directory = self.path(job)
         # The checkpoint goes last: after a kill here the job is found and finished again.
+        remove_run_directory(directory)
         for name in (*_SPENT_FILES, f"{FILE}.new", FILE):
             (directory / name).unlink(missing_ok=True)
 

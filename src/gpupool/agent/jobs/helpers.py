@@ -102,6 +102,10 @@ class HelperProcesses:
                     self.release(user)
             _remove_unused(directory)
 
+    def is_running(self, name: str) -> bool:
+        """Whether a helper runs."""
+        return inspect_job(self._locate(name)).state is JobState.RUNNING
+
     def list_names(self) -> list[str]:
         """List the helpers that some allocation needs, or that have not ended yet."""
         return [directory.name for directory in self._list_directories()]

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpupool.agent.jobs.checkpoint import JobDirectories
-from gpupool.agent.jobs.container_start import contain_view
+from gpupool.agent.jobs.container_start import RUNTIME, contain_view
 from gpupool.agent.jobs.faults import StepHook
 from gpupool.agent.jobs.helpers import HelperProcesses
 from gpupool.agent.jobs.launch import LaunchSettings, make_allocation_view
 from gpupool.agent.jobs.local_allocation import LocalAllocation
 from gpupool.agent.monitoring.fence_counters import read_fence_usage, sum_used_bytes
 from gpupool.agent.monitoring.idle_clock import IdleClock
-from gpupool.agent.network.daemons import locate_engine
-from gpupool.agent.network.job_networks import JobNetworks
+from gpupool.agent.network.zones.zoned_networks import ZonedNetworks
 from gpupool.agent.vm.host import VmHost
 from gpupool.mechanisms.arbiter import ArbiterProcess
 from gpupool.mechanisms.contract import AllocationView, HostKind, Mechanism
@@ -84,12 +83,12 @@ class JobContext:
     read_host_facts: Callable[[], HostFacts] = _read_usual_facts
     idle_clock: IdleClock = field(default_factory=IdleClock)
     helpers: HelperProcesses = field(init=False)
-    networks: JobNetworks = field(init=False)
+    networks: ZonedNetworks = field(init=False)
 
     def __post_init__(self) -> None:
         root = self.state_dir / "helpers"
         self.helpers = HelperProcesses(root, self.settings.uid, self.find_cgroups)
-        self.networks = JobNetworks(locate_engine(self.state_dir / "network"))
+        self.networks = ZonedNetworks(self.state_dir / "network")
 
     def make_view(self, work: WorkOut) -> AllocationView:
         """Make what a mechanism needs to know. Raises NotFound if a card is not on the nodes."""
@@ -107,6 +106,11 @@ class JobContext:
     def get_mechanism(self, allocation: LocalAllocation) -> Mechanism:
         """Return the mechanism that prepared the allocation."""
         return MECHANISMS[allocation.checkpoint.mechanism]
+
+    def is_plain(self, allocation: LocalAllocation) -> bool:
+        """Whether the job's command runs on this machine itself, in no container and no VM."""
+        is_vm = (self.state_dir / "vms" / allocation.checkpoint.job).exists()
+        return not is_vm and not (allocation.directory / RUNTIME).exists()
 
     def add_to_arbiter(self, allocation: LocalAllocation) -> None:
         """Let the arbiter divide the cards' time for a fenced allocation. Idempotent."""

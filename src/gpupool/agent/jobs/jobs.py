@@ -27,7 +27,7 @@ from gpupool.agent.jobs.unknown_preparations import UnknownPreparations
 from gpupool.agent.jobs.worker_pool import WorkerPool
 from gpupool.agent.monitoring.fence_counters import read_fence_usage
 from gpupool.agent.monitoring.idle_clock import IdleClock
-from gpupool.agent.network.port_relay import RELAY_SOCKET, PortRelay, RelayTarget
+from gpupool.agent.relay.entrances import RunningJob
 from gpupool.agent.supervisor.client import SupervisorError, inspect_job
 from gpupool.agent.supervisor.job_spec import read_spec
 from gpupool.agent.supervisor.socket_watch import SocketWatch
@@ -62,7 +62,6 @@ class Jobs:
         self._monitor = JobMonitor(
             context, self._finisher, table=self._table, watch=self._watch, workers=self._workers
         )
-        self._relay = PortRelay(context.state_dir / RELAY_SOCKET, self._find_relayed)
         self._suspender = JobSuspender(context, self._workers)
         context.arbiter.woken = self._note_wake
         self._starter = JobStarter(
@@ -75,13 +74,11 @@ class Jobs:
         )
 
     def start(self) -> None:
-        """Start to watch the supervisors' sockets, and to relay ports of jobs."""
+        """Start to watch the supervisors' sockets."""
         self._watch.start()
-        self._relay.start()
 
     def close(self) -> None:
         """Stop monitoring. Running jobs are not affected and no directory changes."""
-        self._relay.close()
         self._workers.close()
         self._watch.close()
 
@@ -163,14 +160,17 @@ class Jobs:
             if one.supervisor_pid and one.checkpoint.mechanism == FenceMechanism.name
         ]
 
-    def _find_relayed(self, job: str) -> RelayTarget | None:
-        """Find a running job whose ports its user may reach."""
+    def find_running(self, job: str) -> RunningJob | None:
+        """Find a running job that streams may enter."""
         for one in self._table.list_in_phase(JobPhase.RUNNING):
             if one.checkpoint.job == job:
-                uid = read_spec(one.directory).uid
-                port = one.checkpoint.network_port
-                namespace = self._context.networks.locate(port) if port else None
-                return RelayTarget(self._context.settings.uid if uid is None else uid, namespace)
+                spec = read_spec(one.directory)
+                own = self._context.settings
+                uid = own.uid if spec.uid is None else spec.uid
+                gid = own.gid if spec.gid is None else spec.gid
+                return RunningJob(
+                    job, one.directory, spec, uid, gid, is_plain=self._context.is_plain(one)
+                )
         return None
 
     # Findings of the audit -----------------------------------------------------------------------

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from gpupool.agent.jobs.hostfile import locate_unmounted
 from gpupool.agent.supervisor.cgroups import make_device_rule
 from gpupool.agent.supervisor.client import BindMount, ExitRecord, JobSpec, ResourceLimit
 from gpupool.base.errors import NotFound, RequestRejection
@@ -263,7 +264,7 @@ def make_job_spec(
 
 def _make_unmounted_environment(work: WorkOut, prepared: PreparedAllocation) -> dict[str, str]:
     """Make the environment of a job whose mounts fail: it finds libraries by variables only."""
-    environment = dict(prepared.unmounted)
+    environment = {**prepared.unmounted, **locate_unmounted(work, prepared)}
     if prepared.library_path:
         path = list(prepared.library_path)
         own = work.env.get("LD_LIBRARY_PATH")

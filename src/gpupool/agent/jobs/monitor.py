@@ -300,7 +300,7 @@ class JobMonitor:
         port = allocation.checkpoint.network_port
         if not port or not allocation.stop_grace_seconds:
             return False
-        drains = self._context.networks.drains
+        drains = self._context.networks.find_drains(port)
         if allocation.drain_deadline is None:
             allocation.drain_deadline = time.monotonic() + drains.find_seconds(port)
         return drains.drain(port) > 0 and time.monotonic() < allocation.drain_deadline

@@ -16,7 +16,9 @@ from typing import Final
 from gpupool.agent.jobs.container_start import ContainerHost, contain_job
 from gpupool.agent.jobs.demand_check import check_demands
 from gpupool.agent.jobs.finish import STOP_GRACE_SECONDS, JobFinisher
+from gpupool.agent.jobs.hostfile import write_hostfile
 from gpupool.agent.jobs.job_context import JobContext
+from gpupool.agent.jobs.job_directory import set_up_directory
 from gpupool.agent.jobs.launch import (
     NumaBinding,
     bind_to_numa_nodes,
@@ -51,7 +53,6 @@ from gpupool.agent.supervisor.host_limits import (
     limit_host,
     read_memory_bytes,
 )
-from gpupool.agent.supervisor.log_quota import note_owner
 from gpupool.agent.suspension.suspender import JobSuspender, is_suspension_wish
 from gpupool.base.errors import GpupoolError, NotFound, ProbeSuspended, VmRejection
 from gpupool.mechanisms.contract import AllocationView, NotYet
@@ -188,7 +189,7 @@ class JobStarter:
             context.directories.clear_earlier_run(allocation.checkpoint)
         context.reach_step("begun-anew")
         directory = context.directories.write_checkpoint(allocation.checkpoint)
-        note_owner(directory, work.run_as.uid if work.run_as else context.settings.uid)
+        work = set_up_directory(work, directory, context.settings)
         context.reach_step("checkpoint-written")
         status = inspect_job(allocation.directory)
         if status.state is JobState.NOT_STARTED:
@@ -204,6 +205,7 @@ class JobStarter:
             context.reach_step("prepared")
             cgroups = context.find_cgroups(work.job)
             binding = bind_to_numa_nodes(work.numa, list_usable_cpus())
+            work = write_hostfile(work, prepared, context.settings.share_mount)
             spec = make_job_spec(work, prepared, context.settings, cgroups, binding)
             if work.container is not None:
                 spec = contain_job(spec, work, prepared, directory, self._describe_host())
@@ -279,8 +281,7 @@ class JobStarter:
     ) -> None:
         """Limit processors and host memory, and report what this host cannot enforce."""
         bounds = self._context.settings.job_limits
-        host_bytes = bounds.host_memory_bytes(read_memory_bytes())
-        usual = find_usual_bounds(bounds.processes, host_bytes)
+        usual = find_usual_bounds(bounds.processes, bounds.host_memory_bytes(read_memory_bytes()))
         shortfall = limit_host(cgroups, work.cpu_milli, work.host_bytes, binding.cpus or "", usual)
         texts = [text for text in (shortfall, binding.shortfall) if text]
         self._report_notice(allocation, work, "host", "; ".join(texts))
@@ -290,9 +291,8 @@ class JobStarter:
     ) -> None:
         """Report what a user should know of the job; nothing where there is no text."""
         if text:
-            reason = text[:REASON_LENGTH]
             report = allocation.make_report(
-                "noticed", work.generation, notice=notice, reason=reason
+                "noticed", work.generation, notice=notice, reason=text[:REASON_LENGTH]
             )
             self._context.queue_report(report)
 

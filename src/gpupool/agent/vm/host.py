@@ -93,7 +93,8 @@ class VmHost:
         self._reach_step("vm-disk-made")
         if vm.has_new_seed:
             mac = "" if network is None else network.mac
-            texts = build_seed_files(view.job, name, vm, mac)
+            has_ipv6 = network is not None and network.address6 is not None
+            texts = build_seed_files(view.job, name, vm, mac, has_ipv6=has_ipv6)
             write_seed(files.seed, texts, view.seat.uid, view.seat.gid)
         self._reach_step("vm-seed-written")
         choice = choose_accelerator(self._state_dir, qemu)

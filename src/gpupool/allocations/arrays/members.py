@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.arrays.references import MemberReference, parse_reference
-from gpupool.allocations.store.tables import HAS_REST, arrays, jobs
+from gpupool.allocations.store.tables import HAS_REST, arrays, claims, jobs
 from gpupool.base.ids import new_id
 from gpupool.model.job import JobState
 from gpupool.scheduling import Eviction, JobPlacement
@@ -23,8 +23,10 @@ Row = sa.Row[Any]
 STEPS_AHEAD = 1024
 
 # Statements are made once: SQLAlchemy takes longer to make one than SQLite to run it.
-_ARRAYS = sa.select(arrays).where(
-    arrays.c.public_id.in_(sa.bindparam("arrays", expanding=True)), HAS_REST
+_ARRAYS = (
+    sa.select(arrays, (claims.c.gpu_milli * claims.c.cards).label("total_milli"))
+    .join(claims, claims.c.id == arrays.c.claim_id)
+    .where(arrays.c.public_id.in_(sa.bindparam("arrays", expanding=True)), HAS_REST)
 )
 _HAVE = sa.select(jobs.c.array_index).where(
     jobs.c.array_id == sa.bindparam("array"),
@@ -124,6 +126,7 @@ def build_member_row(array: Row | Mapping[str, Any], index: int, public_id: str)
         "attached": False,
         "command": of["command"],
         "submitted_ns": of["submitted_ns"],
+        "total_milli": of["total_milli"],
     }
 
 

@@ -1,4 +1,4 @@
-"""Reads from the event log which jobs were evicted for which claims, after a restart."""
+"""Reads from the event log which jobs were evicted or suspended for which claims, after a restart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpupool.store.tables import events
 # that was evicted for has its placement in it too.
 _RECENT = events.c.seq > sa.select(sa.func.max(events.c.seq)).scalar_subquery() - LATEST_EVENTS
 _PREEMPTIONS = sa.select(events.c.seq, events.c.subject, events.c.data).where(
-    _RECENT, events.c.kind == "job.preempted"
+    _RECENT, events.c.kind.in_(("job.preempted", "job.suspended"))
 )
 _PLACED = (
     sa.select(events.c.subject, sa.func.max(events.c.seq).label("seq"))
@@ -41,7 +41,7 @@ def read_eviction_beneficiaries(
     evictions = list[tuple[int, str, str]]()
     beneficiaries = set[str]()
     for row in connection.execute(_PREEMPTIONS.order_by(events.c.seq)):
-        claim = row.data.get("for", "")
+        claim = row.data.get("for") or row.data.get("idle_for", "")
         if claim in waiting:
             evictions.append((row.seq, row.subject, claim))
             beneficiaries.update(waiting[claim])

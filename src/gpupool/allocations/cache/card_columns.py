@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -56,15 +57,23 @@ def read_card_rows(connection: sa.Connection) -> Sequence[Any]:
     return connection.execute(_ROWS).all()
 
 
-def build_card_columns(rows: Sequence[Any]) -> CardTable:
-    """Build the columns of cards, in the order of the rows."""
+def build_card_columns(
+    rows: Sequence[Any], plane_labels: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+) -> CardTable:
+    """Build the columns of cards, in the order of the rows.
+
+    Args:
+        plane_labels: labels of nodes, by name, that say for which tenants' planes they are ready.
+    """
     # The numbers of models and nodes are those of their first card, so that equal pools have equal
     # columns and plans do not depend on the run of a hash.
     kinds = tuple(dict.fromkeys(map(_read_card_kind, rows)))
     kind_at = {kind: n for n, kind in enumerate(kinds)}
     node_rows = tuple({row.node: row for row in rows}.values())
     node_at = {row.node: n for n, row in enumerate(node_rows)}
-    node_labels = tuple(map(_read_labels, node_rows))
+    node_labels = tuple(
+        {**_read_labels(row), **plane_labels.get(row.node, {})} for row in node_rows
+    )
 
     def build_column(value: Callable[[Any], int]) -> Ints:
         return np.fromiter(map(value, rows), dtype=np.int64, count=len(rows))

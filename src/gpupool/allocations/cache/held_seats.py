@@ -9,21 +9,28 @@ from gpupool.allocations.cache.live_cards import LiveCards
 from gpupool.allocations.ledger.running_jobs import SeatHolder
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
-from gpupool.scheduling import MigrationHold, RunningJob, RunningJobsRegister
+from gpupool.scheduling import MigrationHold, RunningJob, RunningJobsRegister, SuspendedJob
 
 #: Estimates the seconds that a holder runs in all; None if unknown.
 HolderEstimate = Callable[[SeatHolder], int | None]
+#: Adds to a running job the labels of the nodes that it may move to.
+JobRestriction = Callable[[RunningJob], RunningJob]
 
 
 class HeldSeats:
     """Jobs with their seats. Not thread-safe: the cache calls it under its lock."""
 
-    def __init__(self, cards: LiveCards, estimate: HolderEstimate) -> None:
+    def __init__(
+        self, cards: LiveCards, estimate: HolderEstimate, restrict: JobRestriction
+    ) -> None:
         self._cards = cards
         self._estimate = estimate
+        self._restrict = restrict
         self._holders: dict[str, SeatHolder] = {}
         #: The holders as a snapshot has them. A holder with an absent card is not among them.
         self._running = RunningJobsRegister()
+        #: The jobs whose seats are empty because they were idle.
+        self._suspended: dict[str, SeatHolder] = {}
         #: The new seats of each job that migrates.
         self._migrations: dict[str, tuple[Seat, ...]] = {}
 
@@ -40,6 +47,7 @@ class HeldSeats:
     def load_holders(self, holders: Iterable[SeatHolder]) -> None:
         """Replace all holders."""
         self._holders.clear()
+        self._suspended.clear()
         self._running.remove_all()
         self.record_holders(holders)
 
@@ -55,6 +63,10 @@ class HeldSeats:
         """Note jobs that hold seats from now on, or hold others than before."""
         for holder in holders:
             self._holders[holder.job] = holder
+            if holder.is_idle_suspended:
+                self._suspended[holder.job] = holder
+            else:
+                self._suspended.pop(holder.job, None)
             running = holder.build_running_job(
                 self._cards.index, self._cards.node_index, self._estimate(holder)
             )
@@ -62,11 +74,12 @@ class HeldSeats:
                 # One of its cards is not in the columns; it comes back when the card does.
                 self._running.remove_job(holder.job)
             else:
-                self._running.put_job(running)
+                self._running.put_job(self._restrict(running))
 
     def remove_holder(self, job: str) -> SeatHolder | None:
         """Remove a job that holds nothing any more; None if it was unknown."""
         self._running.remove_job(job)
+        self._suspended.pop(job, None)
         return self._holders.pop(job, None)
 
     def record_migrations(self, migrations: Mapping[str, tuple[Seat, ...]]) -> None:
@@ -105,6 +118,15 @@ class HeldSeats:
     def get_running_jobs(self) -> tuple[RunningJob, ...]:
         """Return the running jobs of a snapshot."""
         return self._running.get_view()
+
+    def list_suspended_jobs(self) -> tuple[SuspendedJob, ...]:
+        """List the jobs whose seats are empty because they were idle, as a snapshot has them."""
+        found = list[SuspendedJob]()
+        for holder in self._suspended.values():
+            suspended = holder.build_suspended_job(self._cards.index)
+            if suspended is not None:
+                found.append(suspended)
+        return tuple(found)
 
     def list_card_owners(self) -> Mapping[int, str]:
         """Return the owner of each card that serves MPS shares, by row."""

@@ -14,6 +14,7 @@ from itertools import chain, islice
 
 from gpupool.allocations.arrays.references import is_array_id, parse_reference
 from gpupool.allocations.arrays.rest import ArrayRest
+from gpupool.allocations.budgeting.holds import BudgetHolds
 from gpupool.allocations.cache.pending_jobs import QueueEntry
 from gpupool.model.gang import Gang
 from gpupool.scheduling import ClassKey, WaitingClass
@@ -36,8 +37,14 @@ class JobQueue:
         self._owner: dict[str, tuple[str, int]] = {}
         #: Entries by owner, and by tenant alone, for the limits of the queue.
         self._entries_of: Counter[tuple[str, int] | str] = Counter()
+        #: By entry, the generation that a plan must have to be about it; `_former` is what a reading
+        #: of the whole queue replaced, until the next snapshot.
+        self._generations: dict[str, int] = {}
+        self._former: dict[str, int] = {}
         #: Classes as the last snapshot had them; None for those that have changed since.
         self._made: dict[ClassKey, WaitingClass | None] = {}
+        #: What waits for a budget is in no class.
+        self.budgets = BudgetHolds()
         self._changed: set[ClassKey] = set()
 
     def __len__(self) -> int:
@@ -53,11 +60,19 @@ class JobQueue:
             self._entries_of,
         ):
             table.clear()
+        self.budgets.clear_entries()
+        # What waited before a new reading has been looked at before.
+        self._former |= self._generations
+        self._generations = {}
         self._made.clear()
         self._changed.clear()
 
-    def add_entry(self, item: QueueEntry, *, again: bool = False) -> None:
+    def add_entry(self, item: QueueEntry, generation: int = 0, *, again: bool = False) -> None:
         """Add a job or a rest; with `again`, ahead of its class because it had its turn once."""
+        if self.budgets.keep_entry(item):
+            return
+        planned = generation if item.planned is None else item.planned
+        self._generations[item.job] = self._former.get(item.job, planned)
         queue = self._classes.setdefault(item.key, OrderedDict())
         self._note_change(item.key)
         queue[item.job] = item.submitted_ns
@@ -87,11 +102,13 @@ class JobQueue:
             self._note_change(key_of_rest)
             # The entry of an array goes with its last member.
             return key_of_rest if rest.count else self.remove_job(reference.array)
+        self.budgets.remove_entry(job)
         key = self._key_of.pop(job, None)
         if key is not None:
             owner = self._owner.pop(job)
             self._entries_of.subtract((owner, owner[0]))
             self._rests.pop(job, None)
+            del self._generations[job]
             self._classes[key].pop(job, None)
             self._note_change(key)
             if not self._classes[key]:
@@ -102,11 +119,19 @@ class JobQueue:
 
     def count_entries(self, tenant: str, user_id: int | None = None) -> int:
         """Count the entries of a tenant, or of one of its users. A rest is one entry."""
-        return self._entries_of[tenant if user_id is None else (tenant, user_id)]
+        owner = tenant if user_id is None else (tenant, user_id)
+        return self._entries_of[owner] + self.budgets.count_entries(owner)
 
-    def find_class_key(self, job: str) -> ClassKey | None:
-        """Return the class in which a job waits; None if it does not wait."""
+    def find_class_key(self, job: str, planned: int | None = None) -> ClassKey | None:
+        """Return the class in which a job waits; None if it does not wait.
+
+        Args:
+            planned: generation of a plan; None also if it is not about the job.
+        """
         reference = parse_reference(job)
+        entry = job if reference is None else reference.array
+        if planned is not None and self._generations.get(entry, planned) > planned:
+            return None
         if reference is None:
             return self._key_of.get(job)
         rest = self._rests.get(reference.array)
@@ -159,6 +184,7 @@ class JobQueue:
 
     def build_classes(self, first: Collection[str]) -> list[WaitingClass]:
         """Build the waiting classes of a snapshot; jobs in `first` lead their classes."""
+        self._former.clear()
         for changed in self._changed:
             self._made[changed] = self._build_waiting(changed, ())
         self._changed.clear()

@@ -15,30 +15,31 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.cache.beneficiaries import read_eviction_beneficiaries
 from gpupool.allocations.cache.card_columns import read_card_rows
+from gpupool.allocations.cache.claim_turns import ClaimTurns
 from gpupool.allocations.cache.demand_statistics import DemandStatistics
 from gpupool.allocations.cache.held_seats import HeldSeats
 from gpupool.allocations.cache.job_queue import JobQueue
 from gpupool.allocations.cache.live_cards import LiveCards
 from gpupool.allocations.cache.migrations import read_migrations
 from gpupool.allocations.cache.pending_jobs import QueueEntry, read_queue
+from gpupool.allocations.cache.plane_labels import PlaneLabels
 from gpupool.allocations.cache.reservations import read_reservations
 from gpupool.allocations.cache.tenant_views import TenantViews
 from gpupool.allocations.ledger.cache_updates import CardUpdate, HostUpdate, LedgerChange
 from gpupool.allocations.ledger.running_jobs import SeatHolder, read_holders
-from gpupool.base.errors import NotFound
 from gpupool.base.units import WHOLE
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
 from gpupool.model.reservation import Reservation
+from gpupool.model.suspension import USUAL_IDLE_RULES
 from gpupool.scheduling import (
     DEFAULT_POLICY,
     ClassKey,
-    EvictionBeneficiaries,
     PolicyFault,
     Snapshot,
     WaitingClass,
+    replace_suspended,
 )
 
 
@@ -46,7 +47,6 @@ class LedgerCache:
     """Cards, tenants, reservations, and jobs that wait or hold seats. Thread-safe.
 
     It owns the one lock of the parts, so that a snapshot never sees half of a commit.
-
     A method takes microseconds to a few milliseconds; only the `load` methods read the database.
     """
 
@@ -54,14 +54,17 @@ class LedgerCache:
         # Reentrant: a reading is done under the lock by `placement.cache_refresh`, too.
         self.lock = threading.RLock()
         self.policy = policy
+        self.idle_rules = USUAL_IDLE_RULES
         self._queue = JobQueue()
+        self.budgets = self._queue.budgets
         self._cards = LiveCards()
         self._tenants = TenantViews(clock)
-        self._held = HeldSeats(self._cards, self._estimate_holder)
-        self._beneficiaries = EvictionBeneficiaries()
+        #: Which nodes are ready for which tenant's planes.
+        self.planes = PlaneLabels()
+        self._held = HeldSeats(self._cards, self._estimate_holder, self.planes.restrict_running)
+        self._turns = ClaimTurns(self._queue, clock)
         self._reservations: tuple[Reservation, ...] = ()
         self._statistics = DemandStatistics()
-        self._clock = clock
         #: Grows with every change, so that a snapshot says what it knew.
         self.generation = 0
 
@@ -79,26 +82,30 @@ class LedgerCache:
             if before is None:
                 # Before the queue, whose entries have estimated runtimes.
                 self._statistics.load(connection, now_ns)
-            self._queue.clear()
-            self.enqueue_jobs(read_queue(connection, self.estimate_seconds))
+            self.load_queue(connection)
             self._held.load_holders(read_holders(connection))
             self.generation += 1
             if before is not None:
                 # The statistics are not read again: they learn only what no update reported.
                 self._statistics.record_differences(before, self._held.holders)
-            leaving = {(held.job, held.leaving_for) for held in self._held.holders.values()}
-            evictions = read_eviction_beneficiaries(connection, self._queue.list_claims())
-            self._beneficiaries.restore_evictions(evictions, leaving, now_ns)
+            self._turns.load(connection, self._held.holders.values(), now_ns)
             self._held.load_migrations(read_migrations(connection))
 
     def load_cards(self, connection: sa.Connection) -> None:
-        """Read the cards and hosts anew."""
+        """Read the cards and hosts, and which tenants' planes are in force on them."""
         with self.lock:
-            self._cards.load_rows(read_card_rows(connection))
+            self.planes.load(connection)
+            self._cards.load_rows(read_card_rows(connection), self.planes.node_labels)
             self._statistics.set_capacity(WHOLE * len(self._cards.index))
             self._tenants.record_pool_size(self._cards.columns)
             self._held.rebuild_running_jobs()
             self.generation += 1
+
+    def load_queue(self, connection: sa.Connection) -> None:
+        """Read the jobs that wait."""
+        with self.lock:
+            self._queue.clear()
+            self.enqueue_jobs(read_queue(connection, self.estimate_seconds))
 
     def load_reservations(self, connection: sa.Connection) -> None:
         """Read the reservations anew."""
@@ -117,9 +124,10 @@ class LedgerCache:
     def enqueue_jobs(self, waiting: Iterable[QueueEntry], *, again: bool = False) -> None:
         """Add jobs that wait; with `again`, ahead of their classes because they had their turn."""
         with self.lock:
-            for item in waiting:
-                self._queue.add_entry(item, again=again)
             self.generation += 1
+            for item in waiting:
+                entry = self.planes.restrict_entry(item)
+                self._queue.add_entry(entry, self.generation, again=again)
 
     def dequeue_jobs(self, jobs: Iterable[str]) -> None:
         """Remove jobs that no longer wait."""
@@ -127,7 +135,7 @@ class LedgerCache:
             for job in jobs:
                 self._held.drop_migration(job)
                 if (key := self._queue.remove_job(job)) is not None:
-                    self._beneficiaries.remove_claim(key.gang or job)
+                    self._turns.remove_claim(key.gang or job)
             self.generation += 1
 
     def record_created_members(self, made: Iterable[str]) -> None:
@@ -167,7 +175,9 @@ class LedgerCache:
     def record_holders(self, held: Iterable[SeatHolder]) -> None:
         """Note jobs that hold seats from now on, or hold others than before."""
         with self.lock:
-            self._held.record_holders(held)
+            holders = list(held)
+            self._held.record_holders(holders)
+            self._turns.record_holders(holders)
             self.generation += 1
 
     def record_leaving_jobs(
@@ -185,10 +195,7 @@ class LedgerCache:
         with self.lock:
             leaving = self._held.mark_leaving(jobs, leaving_for)
             self.generation += 1
-            for job, claim in leaving_for.items():
-                # A job that migrates leaves for itself; its seats are a hold, not an eviction.
-                if job != claim:
-                    self._beneficiaries.add_eviction(job, claim)
+            self._turns.record_evictions(leaving_for)
             return [holder.tenant for holder in leaving]
 
     def record_runtime(self, job: str, seconds: int) -> None:
@@ -228,7 +235,7 @@ class LedgerCache:
                 if holder is not None:
                     self._statistics.record_release(holder.shape)
                 # Its seats are kept for its beneficiary for a while from now on.
-                self._beneficiaries.record_departure(job, self._clock())
+                self._turns.record_departure(job)
             self.generation += 1
 
     def record_tenant(self, row: Any) -> None:
@@ -249,7 +256,7 @@ class LedgerCache:
             waiting = self._queue.build_classes(self._list_jobs_with_holds())
             if extra is not None:
                 waiting.append(extra)
-            return Snapshot(
+            snapshot = Snapshot(
                 self.generation,
                 self._cards.copy_columns(self._held.list_card_owners()),
                 self._tenants.build_views(),
@@ -260,8 +267,11 @@ class LedgerCache:
                 self._statistics.expected_demand,
                 cohorts=self._tenants.cohorts,
                 migration_holds=tuple(self._held.build_migration_holds(self._find_waiting_shape)),
-                beneficiaries=self._beneficiaries.list_claims(self._clock()),
+                beneficiaries=self._turns.list_claims(),
+                idle_rules=self.idle_rules,
             )
+            suspended = self._held.list_suspended_jobs()
+            return replace_suspended(snapshot, suspended) if suspended else snapshot
 
     def _find_waiting_shape(self, job: str) -> Shape | None:
         key = self._queue.find_class_key(job)
@@ -269,17 +279,7 @@ class LedgerCache:
 
     def _list_jobs_with_holds(self) -> tuple[str, ...]:
         # They lead their classes: a job that waits for room must not leave held seats idle.
-        claims = self._beneficiaries.list_claims(self._clock())
-        return (*self._held.migrating_jobs, *claims)
-
-    def check_reservation(self, name: str, tenant: str) -> None:
-        """Raise NotFound unless the tenant has a reservation of that name that is not over."""
-        with self.lock:
-            known = {(held.name, held.tenant) for held in self._reservations}
-        if (name, tenant) not in known:
-            raise NotFound(
-                f"there is no reservation {name!r} of {tenant}", hint="gpupool reservation list"
-            )
+        return (*self._held.migrating_jobs, *self._turns.list_claims())
 
     def estimate_seconds(
         self, tenant: str, name: str, shape: Shape, limit: int | None
@@ -319,10 +319,10 @@ class LedgerCache:
         with self.lock:
             return self._queue.build_class(job, self._list_jobs_with_holds())
 
-    def find_class_key(self, job: str) -> ClassKey | None:
-        """Return the key of the class in which a job waits; None if it does not wait."""
+    def find_class_key(self, job: str, planned: int | None = None) -> ClassKey | None:
+        """Return the key of a job's class as `JobQueue.find_class_key` does."""
         with self.lock:
-            return self._queue.find_class_key(job)
+            return self._queue.find_class_key(job, planned)
 
     def find_claim_key(self, claim: str) -> ClassKey | None:
         """Return the key of the class in which a job or a gang waits; None if it does not wait."""

@@ -39,9 +39,13 @@ class LiveCards:
         self.node_index: Mapping[str, int] = {}
         self._node_generation: dict[str, int] = {}
 
-    def load_rows(self, rows: Sequence[Any]) -> None:
-        """Build the columns from rows of `card_columns.read_card_rows`."""
-        self.columns = build_card_columns(rows)
+    def load_rows(
+        self,
+        rows: Sequence[Any],
+        plane_labels: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
+        """Build the columns from rows of `card_columns.read_card_rows`, and labels of planes."""
+        self.columns = build_card_columns(rows, plane_labels)
         self._cuts = dict(self.columns.layouts)
         self._facts = {at: rows[at].facts for at in self._cuts}
         self.index = {uuid: n for n, uuid in enumerate(self.columns.uuids)}

@@ -20,7 +20,7 @@ from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang
 from gpupool.model.job import JobState
 from gpupool.scheduling import ClassKey
-from gpupool.tenancy.tables import tenants
+from gpupool.tenancy.tables import projects, tenants
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class QueueEntry:
     user_id: int = 0
     #: The members of an array without a row; `job` is then the array's id.
     rest: ArrayRest | None = None
+    #: Name of the project that pays for it.
+    project: str = ""
+    #: Generation of a plan that is about it although it was not in the queue; None: of no plan.
+    planned: int | None = None
 
 
 #: Estimates the seconds that a job of a tenant, a name and a shape runs, given its limit.
@@ -53,9 +57,11 @@ _PENDING = (
         jobs.c.gang_id,
         claims,
         tenants.c.name.label("tenant"),
+        projects.c.name.label("project"),
     )
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(tenants, tenants.c.id == jobs.c.tenant_id)
+    .join(projects, projects.c.id == jobs.c.project_id)
     # `IS_LIVE` says nothing new: it makes SQLite use the partial index on live jobs.
     .where(jobs.c.state == "pending", IS_LIVE)
     .order_by(jobs.c.claim_id, jobs.c.id)
@@ -69,9 +75,11 @@ _RESTS = (
         arrays.c.next_index,
         claims,
         tenants.c.name.label("tenant"),
+        projects.c.name.label("project"),
     )
     .join(claims, claims.c.id == arrays.c.claim_id)
     .join(tenants, tenants.c.id == arrays.c.tenant_id)
+    .join(projects, projects.c.id == arrays.c.project_id)
     .where(HAS_REST)
     .order_by(claims.c.id)
 )
@@ -134,7 +142,7 @@ def _build_entry(row: Any, gang: Gang | None, seconds: RuntimeEstimate) -> Queue
     key = ClassKey(
         row.tenant, row.priority, shape, length, name, row.reservation, row.preemptible, guessed
     )
-    return QueueEntry(row.job, key, row.submitted_ns, gang, row.user_id)
+    return QueueEntry(row.job, key, row.submitted_ns, gang, row.user_id, project=row.project)
 
 
 def read_queue(connection: sa.Connection, seconds: RuntimeEstimate = use_limit) -> list[QueueEntry]:
@@ -161,7 +169,9 @@ def _build_rest_entry(row: Any, rest: ArrayRest, seconds: RuntimeEstimate) -> Qu
     key = ClassKey(
         row.tenant, row.priority, shape, length, "", row.reservation, row.preemptible, guessed
     )
-    return QueueEntry(row.array, key, row.submitted_ns, None, row.user_id, rest)
+    return QueueEntry(
+        row.array, key, row.submitted_ns, None, row.user_id, rest, project=row.project
+    )
 
 
 def read_gangs(connection: sa.Connection, ids: Collection[int]) -> dict[int, Gang]:

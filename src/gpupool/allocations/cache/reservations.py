@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
@@ -40,6 +41,14 @@ _KEPT = reservations.c.state != ReservationState.ENDED
 def read_reservations(connection: sa.Connection) -> tuple[Reservation, ...]:
     """Read the reservations that were not ended, also those that are over by time."""
     return tuple(build_reservation(row) for row in connection.execute(_ROWS.where(_KEPT)))
+
+
+def require_reservation(known: Iterable[Reservation], name: str, tenant: str) -> None:
+    """Raise NotFound unless the tenant has a reservation of that name that is not over."""
+    if not any(held.name == name and held.tenant == tenant for held in known):
+        raise NotFound(
+            f"there is no reservation {name!r} of {tenant}", hint="gpupool reservation list"
+        )
 
 
 def build_reservation(row: Any) -> Reservation:

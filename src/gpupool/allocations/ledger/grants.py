@@ -32,6 +32,7 @@ from gpupool.model.job import JobState
 from gpupool.model.partition import PartitionSlot
 from gpupool.model.sharing_default import choose_sharing
 from gpupool.network.model import make_dns_name
+from gpupool.network.planes.node_gate import NodeGrant, refuse_closed_nodes
 from gpupool.network.ports import create_port
 from gpupool.scheduling import JobPlacement
 from gpupool.store.database import WriteTransaction
@@ -114,6 +115,8 @@ def write_grants(
     cards = take_cards(write, valid)
     hosts = take_hosts(write, valid, pending)
     places = read_nodes(write, {placement.node for placement in valid})
+    if any(place.has_planes for place in places.values()):
+        refuse_closed_nodes(write.connection, _list_node_grants(valid, pending))
     allocation_ids = _insert_allocations(write, valid, pending, places)
     _create_ports(write, zip(allocation_ids, valid, strict=True), pending)
     _insert_seats(write, metering, zip(allocation_ids, valid, strict=True), pending, cards)
@@ -147,6 +150,13 @@ def _split_placements(
         if placement.job in pending and placement.gang not in broken_gangs:
             valid.append(placement)
     return valid, tuple(gone)
+
+
+def _list_node_grants(
+    placements: Sequence[JobPlacement], pending: Mapping[str, Row]
+) -> set[NodeGrant]:
+    rows = ((pending[placement.job], placement.node) for placement in placements)
+    return {NodeGrant(row.tenant, node, row.network_id is not None) for row, node in rows}
 
 
 def _sum_by_tenant(
@@ -233,6 +243,7 @@ def _create_ports(
                 name,
                 job.security_groups or (),
                 address=job.network_address,
+                address6=job.network_address6,
                 mac=job.network_mac,
             )
 

@@ -24,6 +24,7 @@ from gpupool.model.numa import (
     read_numa_nodes,
     read_numa_parts,
 )
+from gpupool.network.planes.reading import HAS_PLANES
 from gpupool.scheduling import JobPlacement
 from gpupool.store.database import WriteTransaction
 
@@ -64,9 +65,9 @@ _HELD = (
     )
 )
 _USE = sa.select(*_COLUMNS)
-_BY_NAME = sa.select(nodes.c.id, nodes.c.name, nodes.c.agent, nodes.c.labels).where(
-    nodes.c.name.in_(sa.bindparam("nodes", expanding=True))
-)
+_BY_NAME = sa.select(
+    nodes.c.id, nodes.c.name, nodes.c.agent, nodes.c.labels, HAS_PLANES.label("has_planes")
+).where(nodes.c.name.in_(sa.bindparam("nodes", expanding=True)))
 
 
 @dataclass
@@ -166,7 +167,7 @@ def free_hosts(write: WriteTransaction, allocation_ids: Sequence[int]) -> tuple[
 
 
 def read_nodes(write: WriteTransaction, names: Iterable[str]) -> dict[str, Row]:
-    """Read id, agent and labels of nodes, by name.
+    """Read id, agent and labels of nodes, by name, and whether planes decide anything.
 
     Raises:
         StaleGeneration: A node has gone since the plan.

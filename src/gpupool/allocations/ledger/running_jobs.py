@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.allocations.store.gangs import read_least_members, read_shape
+from gpupool.allocations.store.suspension_tables import suspensions
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet.tables import devices, nodes
@@ -17,7 +18,8 @@ from gpupool.model.allocation import Seat
 from gpupool.model.claim import Shape
 from gpupool.model.numa import NumaPart, read_numa_parts
 from gpupool.model.partition import PartitionSlot
-from gpupool.scheduling import RunningJob
+from gpupool.model.suspension import SuspensionState
+from gpupool.scheduling import RunningJob, SuspendedJob
 from gpupool.tenancy.tables import tenants
 
 # The literal is the word of the partial index `ix_allocations_node_work`; a bound value would not
@@ -39,12 +41,18 @@ _HELD = (
         allocations.c.granted_ns,
         allocations.c.numa,
         nodes.c.name.label("node"),
+        suspensions.c.state.label("suspension"),
+        suspensions.c.gpu_milli.label("suspended_milli"),
+        suspensions.c.memory_bytes.label("suspended_bytes"),
+        suspensions.c.beneficiary,
+        suspensions.c.wanted_ns,
     )
     .join(allocations, allocations.c.job_id == jobs.c.id)
     .join(nodes, nodes.c.id == allocations.c.node_id)
     .join(claims, claims.c.id == jobs.c.claim_id)
     .join(tenants, tenants.c.id == jobs.c.tenant_id)
     .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
+    .outerjoin(suspensions, suspensions.c.allocation_id == allocations.c.id)
     .where(allocations.c.state != sa.literal_column("'released'"))
 )
 _SEATS = (
@@ -59,6 +67,19 @@ _SEATS = (
 def read_piece(seat: Any) -> PartitionSlot | None:
     """Return which piece of its card a row of `seats` is; None for a share."""
     return None if seat.profile is None else PartitionSlot(seat.start, seat.size, seat.profile)
+
+
+@dataclass(frozen=True)
+class IdleSuspension:
+    """How far a job is suspended because it was idle, and what its seats had before."""
+
+    state: SuspensionState
+    #: For which claim, or for which job that wanted to work again.
+    beneficiary: str
+    gpu_milli: int = 0
+    memory_bytes: int = 0
+    #: Since when a program of it waits to work again; 0: none does.
+    wanted_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,6 +111,36 @@ class SeatHolder:
     least: int | None = None
     #: The name of its node.
     node: str = ""
+    #: None for a job that was not suspended, or by hand.
+    idle_suspension: IdleSuspension | None = None
+
+    @property
+    def gives_way_to(self) -> str:
+        """The claim for which its seats are being emptied; empty if they are not."""
+        suspension = self.idle_suspension
+        if suspension is None or suspension.state is not SuspensionState.SUSPENDING:
+            return ""
+        return suspension.beneficiary
+
+    @property
+    def is_idle_suspended(self) -> bool:
+        """Whether its seats are empty because it was idle."""
+        suspension = self.idle_suspension
+        return suspension is not None and suspension.state is SuspensionState.SUSPENDED
+
+    def build_suspended_job(self, index: Mapping[str, int]) -> SuspendedJob | None:
+        """Build the suspended job as the snapshot has it; None while one of its cards is absent.
+
+        Args:
+            index: The row of each card in the snapshot, by uuid.
+        """
+        assert self.idle_suspension is not None
+        rows = tuple(index[seat.device] for seat in self.seats if seat.device in index)
+        if len(rows) < len(self.seats):
+            return None
+        before = self.idle_suspension
+        sizes = (before.memory_bytes,) * len(rows)
+        return SuspendedJob(self.job, rows, before.gpu_milli, sizes, before.wanted_ns)
 
     def build_running_job(
         self, index: Mapping[str, int], nodes: Mapping[str, int], seconds: int | None
@@ -105,6 +156,12 @@ class SeatHolder:
         node = None if self.seats else nodes.get(self.node)
         if None in rows or (not self.seats and node is None):
             return None
+        shape = self.shape
+        numa = self.numa
+        if self.gives_way_to:
+            # Its cards come free, and its processors and main memory do not.
+            shape = replace(shape, cpu_milli=0, host_bytes=0)
+            numa = ()
         return RunningJob(
             self.job,
             self.tenant,
@@ -112,17 +169,17 @@ class SeatHolder:
             tuple(row for row in rows if row is not None),
             tuple(seat.gpu_milli for seat in self.seats),
             tuple(seat.memory_bytes for seat in self.seats),
-            self.shape,
+            shape,
             self.granted_ns,
             ends_ns=None if seconds is None else self.granted_ns + seconds * NANOS_PER_SECOND,
             saved_ns=self.saved_ns,
-            preemptible=self.preemptible and not self.leaving and self._has_full_seats(),
+            preemptible=self.preemptible and self._can_be_evicted(),
             gang=self.gang,
             reservation=self.reservation,
             # A job that leaves without a beneficiary names itself: its seats count as coming free
             # for every claim, so that no plan evicts another job for them.
-            beneficiary=self.leaving_for or (self.job if self.leaving else ""),
-            numa=self.numa,
+            beneficiary=self.leaving_for or self.gives_way_to or (self.job if self.leaving else ""),
+            numa=numa,
             slots=tuple(seat.partition for seat in self.seats if seat.partition is not None),
             guessed=self.max_seconds is None and seconds is not None,
             role=self.role,
@@ -130,8 +187,10 @@ class SeatHolder:
             node=node,
         )
 
-    def _has_full_seats(self) -> bool:
-        """Whether it holds anything; a suspended job does not, so its end would free nothing."""
+    def _can_be_evicted(self) -> bool:
+        """Whether its end would free anything that does not come free anyway."""
+        if self.leaving or self.gives_way_to:
+            return False
         return any(seat.gpu_milli or seat.memory_bytes for seat in self.seats)
 
 
@@ -146,6 +205,18 @@ def read_shapes(rows: Iterable[Any]) -> dict[int, Shape]:
         if row.id not in found:
             found[row.id] = read_shape(row)
     return found
+
+
+def _read_idle_suspension(row: Any) -> IdleSuspension | None:
+    if row.suspension is None or row.beneficiary is None:
+        return None
+    return IdleSuspension(
+        SuspensionState(row.suspension),
+        row.beneficiary,
+        row.suspended_milli or 0,
+        row.suspended_bytes or 0,
+        row.wanted_ns or 0,
+    )
 
 
 def build_holder(
@@ -206,7 +277,6 @@ def read_holders(
     for row in rows:
         seats_of_job = tuple(found[row.allocation])
         numa = read_numa_parts(row.numa)
-        holders.append(
-            build_holder(row, shapes[row.id], seats_of_job, row.granted_ns, numa, row.node)
-        )
+        holder = build_holder(row, shapes[row.id], seats_of_job, row.granted_ns, numa, row.node)
+        holders.append(replace(holder, idle_suspension=_read_idle_suspension(row)))
     return holders

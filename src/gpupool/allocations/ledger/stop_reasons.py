@@ -22,10 +22,11 @@ STOP_REASONS = {
     "moved": "moved to other cards",
     "regrouped": "another member of its gang has to wait again",
     "shrunk": "preempted; its gang goes on without it",
+    "budget": "its budget is spent, and it is preemptible",
 }
 
 #: Reasons of a stop after which the job waits again.
-REQUEUE_REASONS = frozenset({"preempted", "recovered", "regrouped", "moved", "shrunk"})
+REQUEUE_REASONS = frozenset({"preempted", "recovered", "regrouped", "moved", "shrunk", "budget"})
 
 #: Reasons that are requested of all members of a gang at once, or of one that the others can do
 #: without. A move concerns one member alone, so the others have to be stopped for it.

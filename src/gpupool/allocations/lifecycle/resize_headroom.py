@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpupool.base.errors import WrongState
+from gpupool.base.units import format_share
 from gpupool.model.claim import Rejection
 from gpupool.model.quota import ResourceAmount
 from gpupool.scheduling import (
@@ -15,6 +16,7 @@ from gpupool.scheduling import (
     ResizeHeadroom,
     Snapshot,
     UnreservedCapacity,
+    measure_kept_before,
     measure_unheld_capacity,
 )
 
@@ -51,8 +53,17 @@ class JobResizeHeadroom:
         until_ns = self._spare.compute_end_in_place(job)
         milli, size = self._spare.sum_held_free(job, np.array([row]), until_ns)
         holder = self._spare.describe_hold(job, row, until_ns)
+        kept = measure_kept_before(self._snapshot, name)
+        kept_milli = int(kept.milli[row])
+        kept_bytes = int(kept.size[row])
+        if kept_milli or kept_bytes:
+            share = format_share(kept_milli, kept_bytes)
+            away = f"{share} of it are kept for jobs that are suspended while idle"
+            holder = f"{holder}; {away}" if holder else away
         return CardHolds(
-            int(self._moving_milli[row]) + milli, int(self._moving_bytes[row]) + size, holder
+            int(self._moving_milli[row]) + milli + kept_milli,
+            int(self._moving_bytes[row]) + size + kept_bytes,
+            holder,
         )
 
     def explain_quota_shortage(

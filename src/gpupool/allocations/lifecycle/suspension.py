@@ -10,12 +10,14 @@ without room it is refused (decision 0061).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.allocations.ledger.cache_updates import LedgerChange
 from gpupool.allocations.ledger.resizes import SeatResize, resize_allocation
+from gpupool.allocations.ledger.running_jobs import read_holders
 from gpupool.allocations.lifecycle.resize import READ_SEATS
 from gpupool.allocations.lifecycle.resize_headroom import JobResizeHeadroom
 from gpupool.allocations.lifecycle.suspension_checks import check_kind, check_lives, check_room
@@ -71,7 +73,9 @@ _TOUCH_JOB = (
 )
 
 
-def suspend_job(write: WriteTransaction, job_id: int, beneficiary: str | None = None) -> bool:
+def suspend_job(
+    write: WriteTransaction, job_id: int, beneficiary: str | None = None
+) -> LedgerChange | None:
     """Ask the job's node to move its memory to the host. Idempotent.
 
     Args:
@@ -81,7 +85,7 @@ def suspend_job(write: WriteTransaction, job_id: int, beneficiary: str | None = 
             itself then. None: by hand, also for a job that was suspended because it was idle.
 
     Returns:
-        Whether something changed; not for a job that is suspended or on the way there.
+        What the cache has to know; None for a job that is suspended or on the way there.
 
     Raises:
         WrongState: The job does not run, or is being resumed or resized.
@@ -92,7 +96,8 @@ def suspend_job(write: WriteTransaction, job_id: int, beneficiary: str | None = 
     if job.suspension in (SuspensionState.SUSPENDING, SuspensionState.SUSPENDED):
         if beneficiary is None and job.beneficiary is not None:
             write.execute(_SET.values(beneficiary=None), {"allocation": job.allocation_id})
-        return False
+            return _read_change(write, job.public_id)
+        return None
     if job.suspension == SuspensionState.RESUMING:
         raise WrongState(f"job {job.name} is being resumed", hint="try again in a moment")
     if job.applied_generation != job.generation:
@@ -114,7 +119,7 @@ def suspend_job(write: WriteTransaction, job_id: int, beneficiary: str | None = 
         wanted_ns=None,
     )
     _announce(write, job)
-    return True
+    return _read_change(write, job.public_id)
 
 
 def resume_job(
@@ -149,7 +154,8 @@ def resume_job(
     )
     _write_state(write, job.allocation_id, SuspensionState.RESUMING)
     _announce(write, job)
-    return granted
+    # With the state above: in the cache its seats are never full and kept for it as well.
+    return replace(granted, held=_read_change(write, job.public_id).held)
 
 
 def apply_suspension_report(
@@ -164,13 +170,12 @@ def apply_suspension_report(
         report: In state `suspended` or `resumed`.
 
     Returns:
-        What changed in the ledger: nothing, unless seats were emptied.
+        What changed in the ledger; at most one change.
     """
     if report.generation != row.generation:
         return []
     if report.state == "woken":
-        _note_wake(write, row)
-        return []
+        return [_read_change(write, row.job)] if _note_wake(write, row) else []
     applied = {"allocation": row.allocation_id, "applied_generation": report.generation}
     write.execute(_SET_ALLOCATION, applied)
     known = write.execute(_READ, {"allocation": row.allocation_id}).one_or_none()
@@ -189,11 +194,22 @@ def apply_suspension_report(
     _write_event(write, row, report, known)
     write.execute(_TOUCH_JOB, {"job": row.job_id})
     write.announce(("job", row.job))
-    return changes
+    # With the state above: a plan sees empty seats only with what is kept for the job.
+    held = _read_change(write, row.job).held
+    return [replace(change, held=held) for change in changes or [LedgerChange()]]
 
 
-def _note_wake(write: WriteTransaction, row: Row) -> None:
-    """Note since when a program of a suspended job waits to work again. Idempotent."""
+def _read_change(write: WriteTransaction, job: str) -> LedgerChange:
+    """Read how far a job is suspended, for the cache."""
+    return LedgerChange(held=tuple(read_holders(write.connection, [job])))
+
+
+def _note_wake(write: WriteTransaction, row: Row) -> bool:
+    """Note since when a program of a suspended job waits to work again. Idempotent.
+
+    Returns:
+        Whether it was noted now.
+    """
     asleep = sa.and_(
         suspensions.c.state == SuspensionState.SUSPENDED, suspensions.c.wanted_ns.is_(None)
     )
@@ -204,6 +220,7 @@ def _note_wake(write: WriteTransaction, row: Row) -> None:
         write.event("job.woken", row.job, tenant_id=row.tenant_id, data={"name": row.name})
         write.execute(_TOUCH_JOB, {"job": row.job_id})
         write.announce("idle", ("job", row.job))
+    return bool(noted.rowcount)
 
 
 def _find_state(known: SuspensionState, report: ReportIn) -> SuspensionState | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Hashable
 
+import sqlalchemy as sa
+
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.ledger.cards import read_all_cards, read_cards
 from gpupool.allocations.ledger.hosts import read_all_hosts
@@ -19,8 +21,10 @@ class CacheRefresh:
         self._cache = cache
         self._lock = threading.Lock()
         self._cards = False
+        self._planes = False
         self._tenants = False
         self._reservations = False
+        self._queue = False
         #: Whether cards may have become unhealthy since jobs were last moved away from them.
         self.has_new_cards = True
 
@@ -29,8 +33,12 @@ class CacheRefresh:
         # Without the lock: this runs in the thread of every commit, and must not wait for a
         # reading.
         self._cards |= "fleet" in topics
+        # Peerings, gateways and subnets decide whether the management plane is in force.
+        self._planes |= self._cache.planes.is_used and any(map(_is_network, topics))
+        self._planes |= self._cache.planes.has_guests
         self._tenants |= "quota" in topics
         self._reservations |= "reservations" in topics
+        self._queue |= "budget-holds" in topics
 
     def refresh(self) -> None:
         """Read the marked parts. What fails stays marked.
@@ -41,28 +49,49 @@ class CacheRefresh:
             # Each mark is cleared before its part is read: a commit meanwhile sets it again.
             cards = self._cards
             self._cards = False
+            planes = self._planes
+            self._planes = False
             tenants = self._tenants
             self._tenants = False
             reservations = self._reservations
             self._reservations = False
+            queue = self._queue
+            self._queue = False
             self.has_new_cards |= cards
-            if not (cards or tenants or reservations):
+            if not (cards or planes or tenants or reservations or queue):
                 return
             try:
-                self._read_parts(cards=cards, tenants=tenants, reservations=reservations)
+                self._read_parts(
+                    cards=cards, planes=planes, tenants=tenants, reservations=reservations
+                )
+                if queue:
+                    self._read_queue()
             except BaseException:
                 self._cards |= cards
+                self._planes |= planes
                 self._tenants |= tenants
                 self._reservations |= reservations
+                self._queue |= queue
                 raise
 
-    def _read_parts(self, *, cards: bool, tenants: bool, reservations: bool) -> None:
+    def _read_queue(self) -> None:
+        with self._store.read() as connection, self._cache.lock:
+            self._cache.load_queue(connection)
+
+    def _read_cards(self, connection: sa.Connection) -> None:
+        needs = self._cache.planes.needs
+        self._cache.load_cards(connection)
+        if self._cache.planes.needs != needs:
+            # The claims that wait need other labels than before.
+            self._cache.load_queue(connection)
+
+    def _read_parts(self, *, cards: bool, planes: bool, tenants: bool, reservations: bool) -> None:
         # The cache is locked while it is read: an older view must not replace a newer update.
         with self._store.read() as connection, self._cache.lock:
             if reservations:
                 self._cache.load_reservations(connection)
-            if cards:
-                self._cache.load_cards(connection)
+            if cards or (planes and self._cache.planes.has_changed(connection)):
+                self._read_cards(connection)
             if tenants:
                 self._cache.load_tenants(connection)
 
@@ -83,3 +112,7 @@ class CacheRefresh:
         """Read what is allocated of these cards."""
         with self._store.read() as connection:
             self._cache.record_cards(read_cards(connection, uuids))
+
+
+def _is_network(topic: Hashable) -> bool:
+    return topic == "network-engine" or (isinstance(topic, tuple) and topic[0] == "network")

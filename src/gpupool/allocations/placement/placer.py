@@ -7,14 +7,19 @@ quota changes. A stale plan is an ordinary outcome: the cache is read anew and p
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gpupool.allocations.cache.ledger_cache import LedgerCache
-from gpupool.allocations.cache.pending_jobs import QueueEntry
 from gpupool.allocations.ledger import evictions
+from gpupool.allocations.placement.arrival import (
+    Arrival,
+    count_placed_jobs,
+    is_placed_whole,
+    refuse_hold,
+)
 from gpupool.allocations.placement.cache_refresh import CacheRefresh
 from gpupool.allocations.placement.debounce import PlacementDebounce
 from gpupool.allocations.placement.plan_writer import PlanWriter
@@ -33,7 +38,7 @@ from gpupool.scheduling import (
     WaitingClass,
 )
 from gpupool.store import counters
-from gpupool.store.database import Store, WriteTransaction
+from gpupool.store.database import Store
 
 #: Plans for one arrival that may turn out stale before it is written without a grant.
 TRIES = 5
@@ -47,24 +52,6 @@ class CycleOutcome:
     placed: int
     #: Whether another cycle may place more at once: the plan was full, or it was stale.
     more: bool
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """A submission: how it waits, what writes it, and what writes its answer.
-
-    `insert` runs first in the transaction, `tell` last, with the sentence why the job waits.
-    """
-
-    waiting: WaitingClass
-    queued: Sequence[QueueEntry]
-    insert: Callable[[WriteTransaction], None]
-    tell: Callable[[WriteTransaction, str], None]
-
-
-def _count_placed_jobs(arrival: Arrival, plan: Plan) -> int:
-    mine = set(arrival.waiting.job_ids)
-    return sum(placement.job in mine for placement in plan.placements)
 
 
 class Placer:
@@ -218,24 +205,28 @@ class Placer:
             )
             return CycleOutcome(len(done.granted.jobs), more=full or bool(done.gone))
 
-    def place_arrival(self, arrival: Arrival, *, wait: bool) -> None:
+    def place_arrival(self, submitted: Arrival, *, wait: bool) -> None:
         """Write a job and, if there is room, its grant in one transaction.
 
-        Args:
-            arrival: The job.
-            wait: Whether it may wait if there is no room.
-
         Raises:
-            NoRoomNow: There is no room, and it may not wait; nothing is written.
+            NoRoomNow: There is no room, and without `wait` it may not wait; nothing is written.
+            BudgetSpent: Its budget is spent, and without `wait` it may not wait.
         """
         with self._cycle_lock:
+            hold = self._cache.budgets.find_hold(submitted.queued[0])
+            if hold is not None:
+                refuse_hold(hold.sentence, wait=wait)
+                self.enqueue_arrival(submitted, hold.sentence)
+                return
             looked_again = False
             for _attempt in range(TRIES):
                 self.refresh_cache()
+                waiting = self._cache.planes.restrict_class(submitted.waiting)
+                arrival = replace(submitted, waiting=waiting)
                 plan = self.planner.make_plan(self.planner.build_snapshot(arrival.waiting))
                 if self.planner.fault != self._reported_fault:
                     self._pace.wake_now()
-                is_placed = _count_placed_jobs(arrival, plan) >= len(arrival.waiting.job_ids)
+                is_placed = count_placed_jobs(arrival, plan) >= len(arrival.waiting.job_ids)
                 if not wait and not is_placed:
                     if looked_again:
                         raise self._build_no_room(arrival.waiting)
@@ -245,7 +236,7 @@ class Placer:
                     self._refresh.read_allocated_amounts()
                     continue
                 try:
-                    self._write_arrival(arrival, plan)
+                    self._write_arrival(arrival, plan, wait=wait)
                     return
                 except StaleGeneration:
                     self._read_stale_cards(plan)
@@ -254,19 +245,29 @@ class Placer:
                     "the pool changed faster than this claim could be placed", hint="try again"
                 )
             # An empty plan cannot be stale: the job waits, and the thread places it.
-            self._write_arrival(arrival, Plan(plan.generation, (), {}), kept=False)
+            self._write_arrival(submitted, Plan(plan.generation, (), {}), kept=False)
             self._pace.wake_now()
 
-    def _write_arrival(self, arrival: Arrival, plan: Plan, *, kept: bool = True) -> None:
+    def _write_arrival(
+        self, arrival: Arrival, plan: Plan, *, kept: bool = True, wait: bool = True
+    ) -> None:
         # `kept`: whether the plan replaces the last one, also in what it says of other jobs.
         rejection = plan.rejections.get(arrival.waiting.key)
         with self._store.write() as write:
             arrival.insert(write)
             done = self._writer.write_plan(write, plan)
-            arrival.tell(write, rejection.sentence if rejection else "not looked at yet")
             placed = done.granted.jobs
-            queued = [entry for entry in arrival.queued if entry.job not in placed]
-            # Before the plan's own update: a promise or a beneficiary may name the new job.
+            why = rejection.sentence if rejection else "not looked at yet"
+            if done.holds and not is_placed_whole(arrival, placed):
+                why = done.holds[0].sentence
+                refuse_hold(why, wait=wait)
+            arrival.tell(write, why)
+            planned = plan.generation if kept else None
+            left = (entry for entry in arrival.queued if entry.job not in placed)
+            queued = [replace(entry, planned=planned) for entry in left]
+            # Holds first: what they cover goes beside the queue. Then the new job, before the plan's
+            # own update: a promise or a beneficiary may name the new job.
+            write.note(lambda: self._writer.record_holds(done))
             write.note(lambda: self._cache.enqueue_jobs(queued))
             write.note(lambda: self._writer.update_cache(done))
         self._stale_plans = 0
@@ -274,7 +275,7 @@ class Placer:
             self.planner.keep_plan(plan)
         if self.planner.start_records.is_urgent:
             self._pace.wake_now()
-        if len(placed) > _count_placed_jobs(arrival, plan):
+        if len(placed) > count_placed_jobs(arrival, plan):
             # The plan placed other jobs as well, so the next one may place more of them.
             self._pace.wake_now()
 
@@ -284,11 +285,11 @@ class Placer:
             with self._store.write() as write:
                 self.planner.start_records.save_changes(write)
 
-    def enqueue_arrival(self, arrival: Arrival) -> None:
+    def enqueue_arrival(self, arrival: Arrival, why: str = "submitted a moment ago") -> None:
         """Write a job that is placed with others submitted at the same time."""
         with self._store.write() as write:
             arrival.insert(write)
-            arrival.tell(write, "submitted a moment ago")
+            arrival.tell(write, why)
             write.note(lambda: self._cache.enqueue_jobs(arrival.queued))
         self._pace.wake_after_burst()
 

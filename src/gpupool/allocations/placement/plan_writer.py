@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpupool.allocations.arrays.members import create_members, replace_members_in_evictions
+from gpupool.allocations.budgeting.admission import HOLDS_CHANGED, admit_plan
+from gpupool.allocations.budgeting.holds import BudgetHold
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.cache.pending_jobs import QueueEntry, read_waiting_jobs
 from gpupool.allocations.ledger import evictions
@@ -30,6 +32,8 @@ class WrittenPlan:
     made: tuple[str, ...]
     #: The queue entries of `made`.
     waiting: tuple[QueueEntry, ...]
+    #: Budgets that are spent, for which jobs of the plan were left out.
+    holds: tuple[BudgetHold, ...] = ()
 
 
 class PlanWriter:
@@ -53,6 +57,8 @@ class PlanWriter:
         Raises:
             StaleGeneration: The pool has changed since the plan; the caller rolls back.
         """
+        admission = admit_plan(write, plan)
+        plan = admission.plan
         # Grants before evictions: a stale plan fails before any victim is asked to leave.
         granted, gone = write_grants(write, self._metering, plan.placements)
         seated = {*granted.jobs, *granted.made}
@@ -72,7 +78,7 @@ class PlanWriter:
         if made:
             estimate = self._cache.estimate_seconds
             waiting = read_waiting_jobs(write.connection, made.values(), estimate)
-        return WrittenPlan(granted, gone, leaving, tuple(made), tuple(waiting))
+        return WrittenPlan(granted, gone, leaving, tuple(made), tuple(waiting), admission.holds)
 
     def update_cache(self, written: WrittenPlan) -> None:
         """Apply a committed plan to the cache, and its evictions to the planner's rules."""
@@ -84,3 +90,11 @@ class PlanWriter:
         tenants = self._cache.record_leaving_jobs(written.leaving, written.leaving)
         self._planner.record_evictions((now_ns, tenant) for tenant in tenants)
         self._cache.dequeue_jobs([*written.granted.jobs, *written.gone])
+        self.record_holds(written)
+
+    def record_holds(self, written: WrittenPlan) -> None:
+        """Hold the owners whose budget a committed plan found spent. Idempotent."""
+        if written.holds:
+            with self._cache.lock:
+                self._cache.budgets.add_holds(written.holds)
+            self._store.notifier.publish_topics(HOLDS_CHANGED)

@@ -11,6 +11,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -52,6 +54,13 @@ SHORTEST_WAIT_SECONDS = 0.01
 log = logging.getLogger(__name__)
 
 
+class _Judgement(NamedTuple):
+    """The rejections of a plan and the generation that it was made from, replaced as a whole."""
+
+    generation: int = 0
+    rejections: Mapping[ClassKey, Rejection] = MappingProxyType({})
+
+
 class Planner:
     """Plans and answers. Readers need no lock: each plan replaces the answers as a whole."""
 
@@ -62,7 +71,7 @@ class Planner:
         self._cycles = FaultTolerantCycles(_count_fault)
         #: Instant and tenant of the evictions of the last hour, oldest first.
         self._evicted: deque[tuple[int, str]] = deque()
-        self._rejections: Mapping[ClassKey, Rejection] = {}
+        self._judgement = _Judgement()
         self._starts: Mapping[ClassKey, PlannedStart] = {}
         self.start_records = StartRecords()
         self._loaded = False
@@ -99,7 +108,7 @@ class Planner:
         """Run one cycle of the scheduler on the snapshot. Writes nothing."""
         started = time.perf_counter()
         now_ns = self._clock.now_ns()
-        plan = self._cycles.make_plan(snapshot, now_ns, BATCH, self._rules_at(now_ns))
+        plan = self._cycles.make_plan(snapshot, now_ns, BATCH, self.list_rules(now_ns))
         shared = SharedRejections(plan.rejections)
         counters.decisions.count_cycle(
             seconds=time.perf_counter() - started,
@@ -125,7 +134,7 @@ class Planner:
             if start.firm and start.claim in placed:
                 starts[key] = start
         starts.update(plan.starts)
-        self._rejections = plan.rejections
+        self._judgement = _Judgement(plan.generation, plan.rejections)
         self._starts = starts
         self.start_records.record_plan(plan, self._clock.now_ns(), self._waits)
 
@@ -143,7 +152,7 @@ class Planner:
 
     def forget_plan(self) -> None:
         """Drop starts and rejections, because no job waits."""
-        self._rejections = {}
+        self._judgement = _Judgement()
         self._starts = {}
 
     def record_evictions(self, evicted: Iterable[tuple[int, str]], *, anew: bool = False) -> None:
@@ -151,16 +160,20 @@ class Planner:
         if anew:
             self._evicted.clear()
         self._evicted.extend(evicted)
+        # What is older than the window counts no more: the list stays short.
+        oldest_ns = self._clock.now_ns() - HOUR_NS
+        while self._evicted and self._evicted[0][0] <= oldest_ns:
+            self._evicted.popleft()
 
     def _planning_state(self, snapshot: Snapshot) -> PlanningState:
         # Carried on from plan to plan, so that a plan costs what has changed since the last one.
         return self._cycles.get_state(snapshot)
 
-    def _rules_at(self, now_ns: int) -> PreemptionRules:
-        """The rules, with what each tenant has lost within the last hour."""
-        while self._evicted and self._evicted[0][0] <= now_ns - HOUR_NS:
-            self._evicted.popleft()
-        return replace(self.rules, evicted=Counter(tenant for _, tenant in self._evicted))
+    def list_rules(self, now_ns: int) -> PreemptionRules:
+        """Return the rules, with what each tenant has lost within the last hour."""
+        # A copy: the placer's thread adds to it while another one previews.
+        recent = [tenant for at_ns, tenant in self._evicted.copy() if at_ns > now_ns - HOUR_NS]
+        return replace(self.rules, evicted=Counter(recent))
 
     # --- answers -------------------------------------------------------------------------
 
@@ -183,7 +196,7 @@ class Planner:
         snapshot = self.build_snapshot()
         now_ns = self._clock.now_ns()
         board = self._planning_state(snapshot)
-        rules = self._rules_at(now_ns)
+        rules = self.list_rules(now_ns)
         return explain_claim(
             snapshot, waiting, now_ns, board, rules, job=job, book=self.start_records.book
         )
@@ -204,12 +217,17 @@ class Planner:
 
     def find_rejection(self, key: ClassKey) -> Rejection | None:
         """Return why a class waited in the last plan."""
-        return self._rejections.get(key)
+        return self._judgement.rejections.get(key)
 
     def describe_wait(self, job: str) -> str:
-        """Return why a job waited in the last plan, in one sentence."""
-        key = self._cache.find_class_key(job)
-        rejection = None if key is None else self.find_rejection(key)
+        """Return why a job waits: for its budget, or as the last plan says, in one sentence."""
+        spent = self._cache.budgets.find_sentence(job)
+        if spent is not None:
+            return spent
+        judgement = self._judgement
+        # A job that came later has no answer, though the class in which it waits may have one.
+        key = self._cache.find_class_key(job, judgement.generation)
+        rejection = None if key is None else judgement.rejections.get(key)
         return rejection.sentence if rejection else "not looked at yet"
 
     def compute_next_wake(self) -> float | None:

@@ -15,7 +15,7 @@ from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Principal
 from gpupool.scheduling import Snapshot, WaitingClass
 from gpupool.tenancy.tables import users
-from gpupool.wire.jobs import QueuedOut
+from gpupool.wire.views.job_pages import QueuedOut
 
 _NAMED = (
     sa.select(jobs.c.public_id, jobs.c.name, jobs.c.array_name, users.c.name.label("user"))
@@ -143,6 +143,11 @@ def _build_row(
         gang=waiting.gang is not None,
         waited_seconds=max(0, now_ns - since) // NANOS_PER_SECOND,
         reason=rejection and str(rejection.dominant),
+        sentence=rejection and rejection.sentence,
+        gpu_milli=waiting.shape.gpu_milli,
+        cards=waiting.shape.count,
+        seconds=waiting.seconds,
+        seconds_estimated=waiting.guessed,
         **build_start_fields(*(start or (None, None))),
     )
 

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from gpupool.allocations.service import Allocations
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
-from gpupool.tenancy.turns import give_turn_aside
+from gpupool.tenancy.turns import wait_idle
 
 T = TypeVar("T")
 #: Seconds that an answer waits at most; proxies between client and server close silent connections.
@@ -65,7 +65,7 @@ async def read_until(
             left = deadline - time.monotonic()
             if done(found) or left <= 0:
                 return found
-            async with give_turn_aside(request):
+            async with wait_idle(request):
                 has_news = await ticket.wait_for_commit(left)
             if not has_news:
                 return found

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from gpupool.allocations.routes import streaming
 from gpupool.allocations.routes.dependencies import Cursor, Limit, Reader, Service
-from gpupool.allocations.views.event_feed import EventFeed
+from gpupool.allocations.views.event_feed import (
+    EventFeed,
+    EventFormat,
+    format_frame,
+    format_line,
+)
 from gpupool.base.errors import NoPermission, NotLoggedIn
 from gpupool.model.tenant import Permission
 from gpupool.tenancy.access import recheck_caller
@@ -18,7 +24,7 @@ from gpupool.wire.common import Event
 
 router = APIRouter(tags=["jobs"])
 #: Seconds between two blank lines of a silent stream, so that proxies keep it open.
-HEARTBEAT_SECONDS = 15.0
+HEARTBEAT_SECONDS = streaming.HEARTBEAT_SECONDS
 #: A header, not a field of each event: clients of earlier versions refuse fields that they do not
 #: know.
 EPOCH_HEADER = "Gpupool-Event-Epoch"
@@ -49,22 +55,69 @@ def list_events(
     return found
 
 
-@router.get("/watch", tags=["events"], response_class=StreamingResponse)
+LastEvent = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        max_length=20,
+        description="`id` of the last event that a browser had; goes before `after`",
+    ),
+]
+
+
+@router.get(
+    "/watch",
+    tags=["events"],
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "content": {
+                "application/x-ndjson": streaming.SCHEMA,
+                streaming.MEDIA_TYPE: streaming.SCHEMA,
+            }
+        }
+    },
+)
 async def watch(
-    request: Request, allocations: Service, caller: Reader, after: Cursor = 0, epoch: Epoch = None
+    request: Request,
+    allocations: Service,
+    caller: Reader,
+    after: Cursor = 0,
+    epoch: Epoch = None,
+    last_event: LastEvent = None,
 ) -> StreamingResponse:
     """Events as they come, one JSON object a line, a blank line every 15 s.
 
-    Resume with the last `seq` as `after` and the header `Gpupool-Event-Epoch` as `epoch`.
+    Resume with the last `seq` as `after` and the header `Gpupool-Event-Epoch` as `epoch`. With
+    `Accept: text/event-stream` they come as a browser's EventSource reads them.
     """
+    is_browser = streaming.accepts_events(request)
+    if is_browser:
+        after = streaming.read_position(last_event, after)
     # Before the stream begins, so that a position of another log is answered with an error status.
     await run_in_threadpool(allocations.events.read_events, caller, after, 1, epoch)
-    headers = {EPOCH_HEADER: await run_in_threadpool(allocations.events.read_event_epoch)}
-    lines = _stream_lines(request, allocations.event_feed, after)
+    found_epoch = await run_in_threadpool(allocations.events.read_event_epoch)
+    headers = {EPOCH_HEADER: found_epoch}
+    if is_browser:
+        facts = {"epoch": found_epoch, "after": after}
+        frames = _stream_frames(request, allocations.event_feed, after, facts)
+        return streaming.respond(frames, headers)
+    lines = _stream_events(request, allocations.event_feed, after, format_line, "\n")
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
-async def _stream_lines(request: Request, feed: EventFeed, after: int) -> AsyncIterator[str]:
+async def _stream_frames(
+    request: Request, feed: EventFeed, after: int, facts: dict[str, object]
+) -> AsyncIterator[str]:
+    # EventSource shows no header to its page, so the epoch comes as the first event.
+    yield streaming.format_event("log", facts)
+    async for frames in _stream_events(request, feed, after, format_frame, streaming.HEARTBEAT):
+        yield frames
+
+
+async def _stream_events(
+    request: Request, feed: EventFeed, after: int, form: EventFormat, heartbeat: str
+) -> AsyncIterator[str]:
     while not await request.is_disconnected():
         try:
             caller = await recheck_caller(request, Permission.READ)
@@ -72,9 +125,9 @@ async def _stream_lines(request: Request, feed: EventFeed, after: int) -> AsyncI
             # Its token was revoked or its user disabled. The next request gets the error: this
             # one has its status already.
             return
-        batch = await feed.read_batch(after, caller)
+        batch = await feed.read_batch(after, caller, form)
         after = batch.after
         if batch.lines:
             yield "".join(batch.lines)
         if not batch.behind and not await feed.wait_for_events(HEARTBEAT_SECONDS):
-            yield "\n"
+            yield heartbeat

@@ -25,11 +25,11 @@ from gpupool.allocations.services.suspensions import is_answered
 from gpupool.allocations.submission.user_queue import UserQueue
 from gpupool.allocations.submission.validate import apply_job_limits, check_container
 from gpupool.allocations.views.job_pages import JobFilter
+from gpupool.allocations.views.job_search import DEFAULT_ORDER, JobSearch, check_order
 from gpupool.model.job import ENDED, JobState
 from gpupool.tenancy.access import peer_of
 from gpupool.tenancy.peer_limits import read_peer_limits
 from gpupool.wire.capacity import CapacityOut
-from gpupool.wire.common import Page
 from gpupool.wire.jobs import (
     ArrayOut,
     ExplainOut,
@@ -42,6 +42,7 @@ from gpupool.wire.jobs import (
 )
 from gpupool.wire.people import QuotaTreeOut
 from gpupool.wire.submissions import JobIn
+from gpupool.wire.views.job_pages import JobPage, JobUseOut
 
 router = APIRouter(tags=["jobs"])
 #: A gang is checked and written in many steps: several of one user at once would have most turns of
@@ -115,21 +116,46 @@ def list_jobs(
     allocations: Service,
     caller: Reader,
     after: Annotated[
-        str | None, Query(max_length=80, description="`next` of the page before")
+        str | None, Query(max_length=200, description="`next` of the page before")
     ] = None,
     limit: Limit = 100,
     state: Annotated[list[JobState] | None, Query()] = None,
     name: Annotated[str | None, Query(max_length=80)] = None,
     tenant: Annotated[str | None, Query(max_length=63)] = None,
+    project: Annotated[str | None, Query(max_length=63)] = None,
     user: Annotated[str | None, Query(max_length=63)] = None,
+    q: Annotated[
+        str | None,
+        Query(max_length=80, description="part of a name, user or image; or how an id begins"),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        Query(
+            max_length=40,
+            description="submitted, started, ended, name or gpu; with - the largest first. The list "
+            "then has every job, the waiting rests of arrays first",
+        ),
+    ] = None,
+    cursor: Annotated[
+        str | None,
+        Query(max_length=200, description="the same as `after`, of a list with an order"),
+    ] = None,
     live: bool = False,
     everything: Annotated[
         bool, Query(alias="all", description="also what ended more than an hour ago")
     ] = False,
-) -> Page[JobOut]:
-    """Live jobs, newest first, then those that ended within the last hour."""
-    wanted = JobFilter(frozenset(state or ()), name, tenant, user, everything, live)
-    return allocations.jobs.list_jobs(caller, wanted, after, limit)
+) -> JobPage:
+    """Live jobs, newest first, then those that ended within the last hour.
+
+    With `sort`, `q` or `cursor` it is a search: all jobs in the order asked for, `-submitted` if
+    none is named. A page of it may be short before the last one: go on while `next` is not null.
+    """
+    text = (q or "").strip() or None
+    wanted = JobFilter(frozenset(state or ()), name, tenant, user, everything, live, project, text)
+    if text is None and sort is None and cursor is None:
+        return allocations.jobs.list_jobs(caller, wanted, after, limit)
+    search = JobSearch(wanted, check_order(sort or DEFAULT_ORDER))
+    return allocations.jobs.search_jobs(caller, search, cursor or after, limit)
 
 
 @router.get("/jobs/{job}")
@@ -268,6 +294,12 @@ def quotas(allocations: Service, caller: Reader) -> QuotaTreeOut:
     """The quota tree: what every node may hold, holds, borrows and lends. Callers other than admins
     get the node of their tenant."""
     return allocations.quotas.describe_quotas(caller)
+
+
+@router.get("/jobs/{job}/use")
+def list_use(job: str, allocations: Service, caller: Reader) -> JobUseOut:
+    """What a running job used of its share since it started, in at most 120 points."""
+    return allocations.jobs.list_use(job, caller)
 
 
 @router.get("/jobs/{job}/explain")

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.arrays.references import build_topic
+from gpupool.allocations.routes import streaming
 from gpupool.allocations.routes.dependencies import Reader, Service, Wait
-from gpupool.base.errors import NotFound
+from gpupool.allocations.service import Allocations
+from gpupool.base.errors import NoPermission, NotFound, NotLoggedIn
 from gpupool.model.job import ENDED
-from gpupool.tenancy.turns import give_turn_aside
+from gpupool.model.tenant import Permission, Principal
+from gpupool.tenancy.access import recheck_caller
+from gpupool.tenancy.turns import wait_idle
 from gpupool.wire.jobs import JobOut, LogOut
 
 router = APIRouter(tags=["jobs"])
@@ -45,7 +49,11 @@ class JobLogs(Protocol):
         """Wait until the log grows, or the time is over."""
 
 
-@router.get("/jobs/{job}/logs")
+@router.get(
+    "/jobs/{job}/logs",
+    response_model=LogOut,
+    responses={200: {"content": {streaming.MEDIA_TYPE: streaming.SCHEMA}}},
+)
 async def logs(
     request: Request,
     job: str,
@@ -56,27 +64,75 @@ async def logs(
     ] = 0,
     limit: Annotated[int, Query(ge=1, le=1 << 20)] = 1 << 16,
     wait_seconds: Wait = 0,
-) -> LogOut:
+    last_event: Annotated[
+        str | None,
+        Header(
+            alias="Last-Event-ID",
+            max_length=20,
+            description="`id` of the last event that a browser had; goes before `offset`",
+        ),
+    ] = None,
+) -> LogOut | Response:
     """A piece of a job's output, from a byte offset on: for its user, its tenant's admins and pool
-    admins."""
-    source: JobLogs = request.app.state.logs
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        now = await run_in_threadpool(allocations.jobs.get_job_with_output, job, caller)
-        chunk = await run_in_threadpool(source.read, now.id, offset, limit)
-        ended = now.state in ENDED
-        left = deadline - time.monotonic()
-        if ended or left <= 0 or (chunk is not None and chunk.data):
-            return _build_answer(now, chunk, offset, limit)
-        with request.app.state.store.notifier.subscribe(build_topic(now.id)) as ticket:
-            # Read again after the subscription: a job that has ended in between announces nothing
-            # more, and its log does not grow.
-            again = await run_in_threadpool(allocations.jobs.get_job_with_output, now.id, caller)
-            if again.generation == now.generation:
-                async with give_turn_aside(request):
-                    await _wait_for_first(
-                        source.wait_for_change(now.id, left), ticket.wait_for_commit(left)
-                    )
+    admins.
+
+    With `Accept: text/event-stream` pieces come as they are written, then an event `end`.
+    """
+    reader = LogReader(request, allocations, limit)
+    if not streaming.accepts_events(request):
+        return await reader.read(job, caller, offset, wait_seconds)
+    offset = streaming.read_position(last_event, offset)
+    # Before the stream begins, so that a job that is not found is answered with an error status.
+    first = await reader.read(job, caller, offset, 0)
+    return streaming.respond(_stream_pieces(reader, job, first))
+
+
+async def _stream_pieces(reader: LogReader, job: str, piece: LogOut) -> AsyncIterator[str]:
+    # With its number also where it is empty: a browser that resumes goes on from there.
+    yield streaming.format_event("message", piece.model_dump(), piece.next_offset)
+    while not piece.ended and not await reader.request.is_disconnected():
+        try:
+            caller = await recheck_caller(reader.request, Permission.READ)
+            piece = await reader.read(job, caller, piece.next_offset, streaming.HEARTBEAT_SECONDS)
+        except (NotLoggedIn, NoPermission, NotFound):
+            return  # the next request gets the error: this one has its status already
+        if piece.data or piece.ended:
+            yield streaming.format_event("message", piece.model_dump(), piece.next_offset)
+        else:
+            yield streaming.HEARTBEAT
+    if piece.ended:
+        yield streaming.format_event("end", {})
+
+
+class LogReader:
+    """Reads pieces of a job's output for one request, and waits for more of it."""
+
+    def __init__(self, request: Request, allocations: Allocations, limit: int) -> None:
+        self.request = request
+        self._allocations = allocations
+        self._limit = limit
+        self._source: JobLogs = request.app.state.logs
+
+    async def read(self, job: str, caller: Principal, offset: int, seconds: float) -> LogOut:
+        """Read a piece, waiting for it at most so long."""
+        deadline = time.monotonic() + seconds
+        jobs = self._allocations.jobs
+        while True:
+            now = await run_in_threadpool(jobs.get_job_with_output, job, caller)
+            chunk = await run_in_threadpool(self._source.read, now.id, offset, self._limit)
+            left = deadline - time.monotonic()
+            if now.state in ENDED or left <= 0 or (chunk is not None and chunk.data):
+                return _build_answer(now, chunk, offset, self._limit)
+            notifier = self.request.app.state.store.notifier
+            with notifier.subscribe(build_topic(now.id)) as ticket:
+                # Read again after the subscription: a job that has ended in between announces
+                # nothing more, and its log does not grow.
+                again = await run_in_threadpool(jobs.get_job_with_output, now.id, caller)
+                if again.generation == now.generation:
+                    async with wait_idle(self.request):
+                        await _wait_for_first(
+                            self._source.wait_for_change(now.id, left), ticket.wait_for_commit(left)
+                        )
 
 
 async def _wait_for_first(*waits: Awaitable[Any]) -> None:

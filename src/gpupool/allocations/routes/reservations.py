@@ -11,8 +11,8 @@ from gpupool.allocations.routes.unknown_cards import judge_with_cards
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import Page
-from gpupool.wire.jobs import QueuedOut
 from gpupool.wire.reservations import ReservationIn, ReservationOut
+from gpupool.wire.views.job_pages import QueuedOut
 
 router = APIRouter()
 Manager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_TENANT))]

@@ -6,6 +6,8 @@ holds no state of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sqlalchemy as sa
 
 from gpupool.allocations.arrays import view
@@ -24,18 +26,20 @@ from gpupool.allocations.views import job as job_view
 from gpupool.allocations.views import list as job_lookup
 from gpupool.allocations.views.explain import explain_job
 from gpupool.allocations.views.job_pages import JobFilter, read_page
+from gpupool.allocations.views.job_search import JobSearch, search_jobs
 from gpupool.allocations.views.mechanism_plan import plan_mechanism
 from gpupool.base.errors import NotOneJob, OutputIsPrivate, WrongState
 from gpupool.metering.service import MeteringService
+from gpupool.metering.use import compute_use_columns
 from gpupool.model.claim import SharingKind
 from gpupool.model.job import ENDED, JobState
 from gpupool.model.tenant import Principal
 from gpupool.store.database import Store
 from gpupool.tenancy.service import TenancyService
-from gpupool.wire.common import Page
 from gpupool.wire.fleet import RunAs
 from gpupool.wire.jobs import ArrayOut, ExplainOut, JobOut, PlannedOut, SubmittedOut
 from gpupool.wire.submissions import JobIn
+from gpupool.wire.views.job_pages import JobPage, JobUseOut
 
 
 class JobService:
@@ -166,9 +170,18 @@ class JobService:
             return array
         return array.model_copy(update={"command": [], "private": True})
 
+    def search_jobs(
+        self, principal: Principal, search: JobSearch, cursor: str | None, limit: int
+    ) -> JobPage:
+        """Return one page of a search, as `views.job_search.search_jobs` describes it."""
+        why = self._placer.planner.describe_wait
+        with self._store.read() as connection:
+            found = search_jobs(connection, principal, search, cursor, limit, why)
+        return found.model_copy(update={"items": self._complete_items(principal, found.items)})
+
     def list_jobs(
         self, principal: Principal, wanted: JobFilter, after: str | None, limit: int
-    ) -> Page[JobOut]:
+    ) -> JobPage:
         """Return one page of the jobs that the caller may see.
 
         Args:
@@ -187,10 +200,13 @@ class JobService:
                 limit,
                 self._placer.planner.describe_wait,
             )
+        return JobPage(items=self._complete_items(principal, found.items), next=found.next)
+
+    def _complete_items(self, principal: Principal, jobs: Iterable[JobOut]) -> list[JobOut]:
         items = list[JobOut]()
-        for job in found.items:
+        for job in jobs:
             items.append(job_lookup.hide_content(principal, self._add_current_state(job)))
-        return found.model_copy(update={"items": items})
+        return items
 
     def _add_current_state(self, job: JobOut) -> JobOut:
         if job.state != "pending":
@@ -217,6 +233,28 @@ class JobService:
         held_bytes = sum(seat.memory_bytes for seat in job.seats)
         use = self._metering.compute_use(job.id, held_milli, held_bytes, processes=processes)
         return job if use is None else job.model_copy(update={"use": use})
+
+    def list_use(self, named: str, principal: Principal) -> JobUseOut:
+        """List what a running job used of its share since it started.
+
+        Raises:
+            NotFound: The caller's scope has no such job.
+            NotOneJob: The name is that of an array.
+        """
+        with self._store.read() as connection:
+            job = self.describe_job(connection, named, principal)
+        held_milli = 0
+        if SharingKind(job.sharing).promises_compute:
+            held_milli = sum(seat.gpu_milli for seat in job.seats)
+        # What is known of a job that has ended says nothing of its share.
+        points = self._metering.samples.list_points(job.id) if job.state == "running" else []
+        return JobUseOut(
+            job=job.id,
+            name=job.name,
+            held_milli=held_milli,
+            held_bytes=sum(seat.memory_bytes for seat in job.seats),
+            **compute_use_columns(points, held_milli),
+        )
 
     def explain_job(self, named: str, principal: Principal) -> ExplainOut:
         """Explain why a job waits, or why it runs where it runs.

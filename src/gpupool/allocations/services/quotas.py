@@ -12,8 +12,8 @@ from gpupool.model.suspension import UNIT_FACTOR
 from gpupool.model.tenant import Principal
 from gpupool.store.database import Store
 from gpupool.wire.capacity import CapacityOut
-from gpupool.wire.jobs import QueuedOut
 from gpupool.wire.people import QuotaTreeOut
+from gpupool.wire.views.job_pages import QueuedOut
 
 
 class QuotaService:

@@ -38,7 +38,9 @@ class SuspensionService:
         """
         job = self._find_job(named, principal, "suspend")
         with self._store.write() as write:
-            suspend_job(write, job)
+            asked = suspend_job(write, job)
+            if asked is not None:
+                write.note(lambda: self._cache.apply_change(asked))
             return job_view.read_job(write.connection, job, self._placer.planner.describe_wait)
 
     def resume_job(self, named: str, principal: Principal) -> JobOut:

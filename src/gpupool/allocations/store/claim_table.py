@@ -103,4 +103,11 @@ claims = sa.Table(
         nullable=True,
         comment="of its port, which a VM keeps; null: made of the port's id",
     ),
+    sa.Column(
+        "network_address6",
+        sa.String(39),
+        nullable=True,
+        comment="IPv6 address that its job asked for; null: any",
+    ),
+    sa.Column("image", sa.String(512), nullable=True, comment="container image; null: none"),
 )

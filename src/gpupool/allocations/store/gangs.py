@@ -221,6 +221,7 @@ class GangRendezvous:
             "GPUPOOL_GANG": gang.name,
             "GPUPOOL_GANG_SIZE": str(len(workers)),
             "GPUPOOL_GANG_HOSTS": ",".join(hosts),
+            "GPUPOOL_GANG_SLOTS": ",".join(str(worker.cards) for worker in workers),
             "MASTER_ADDR": hosts[0] if hosts else "127.0.0.1",
             "MASTER_PORT": str(MASTER_PORTS[gang.id % len(MASTER_PORTS)]),
         }

@@ -162,6 +162,13 @@ jobs = sa.Table(
         server_default="0",
         comment="times it was sent back to wait",
     ),
+    sa.Column(
+        "total_milli",
+        sa.BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="compute that it asks for, of all its cards",
+    ),
     sa.Index("ix_jobs_tenant_id_name", "tenant_id", "name"),
     sa.Index("ix_jobs_tenant_id_array_name", "tenant_id", "array_name"),
     sa.Index(
@@ -185,6 +192,15 @@ jobs = sa.Table(
     ),
     sa.Index("ix_jobs_ended_ns", "ended_ns"),
     sa.Index("ix_jobs_tenant_id_ended_ns", "tenant_id", "ended_ns"),
+    # The orders of `views.job_search`, of the pool and of a tenant.
+    sa.Index("ix_jobs_submitted_ns", "submitted_ns", "id"),
+    sa.Index("ix_jobs_tenant_id_submitted_ns", "tenant_id", "submitted_ns", "id"),
+    sa.Index("ix_jobs_user_id_submitted_ns", "user_id", "submitted_ns", "id"),
+    sa.Index("ix_jobs_started_ns", "started_ns", "id"),
+    sa.Index("ix_jobs_tenant_id_started_ns", "tenant_id", "started_ns", "id"),
+    sa.Index("ix_jobs_name", "name", "id"),
+    sa.Index("ix_jobs_total_milli", "total_milli", "id"),
+    sa.Index("ix_jobs_tenant_id_total_milli", "tenant_id", "total_milli", "id"),
     sa.Index("ix_jobs_live", "id", sqlite_where=_LIVE, postgresql_where=_LIVE),
     sa.Index("ix_jobs_tenant_live", "tenant_id", "id", sqlite_where=_LIVE, postgresql_where=_LIVE),
 )

@@ -11,7 +11,8 @@ from functools import partial
 
 import sqlalchemy as sa
 
-from gpupool.allocations.placement.placer import Arrival, Placer
+from gpupool.allocations.placement.arrival import Arrival
+from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.submission import gang_parts
 from gpupool.allocations.submission import store as submission_rows
 from gpupool.allocations.submission.queue_limits import PendingGate

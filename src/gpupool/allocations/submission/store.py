@@ -26,6 +26,8 @@ from gpupool.store.database import WriteTransaction
 
 #: Characters of a command in a row of `jobs`, for lists. The launch has the whole command.
 SHOWN_CHARACTERS = 4096
+#: Characters of an image's name in a row of `claims`: the width of its column.
+_IMAGE_CHARACTERS = 512
 
 _NEW_JOBS = jobs.insert().returning(jobs.c.id, sort_by_parameter_order=True)
 _NEW_LAUNCH = launches.insert()
@@ -36,7 +38,10 @@ _WAITING_ARRAY = sa.select(arrays.c.public_id, arrays.c.size).where(
     arrays.c.tenant_id == sa.bindparam("tenant"), arrays.c.name == sa.bindparam("wanted"), HAS_REST
 )
 _TAKEN = sa.union_all(
-    *(_LIVE_JOB.where(name == sa.bindparam("wanted")) for name in (jobs.c.name, jobs.c.array_name))
+    *(_LIVE_JOB.where(name == sa.bindparam("wanted")) for name in (jobs.c.name, jobs.c.array_name)),
+    _WAITING_ARRAY.with_only_columns(
+        arrays.c.public_id, sa.literal(str(JobState.PENDING)).label("state")
+    ),
 )
 
 
@@ -187,7 +192,9 @@ def _insert_array_row(
         "submitted_ns": write.now_ns,
     }
     key = write.insert(arrays, **row)
-    return build_member_row({**row, "id": key}, 0, submission.public_ids[0])
+    total_milli = part.shape.gpu_milli * part.shape.count
+    known = {**row, "id": key, "total_milli": total_milli}
+    return build_member_row(known, 0, submission.public_ids[0])
 
 
 def shorten_command(argv: Sequence[str]) -> list[str]:
@@ -260,6 +267,8 @@ def _build_claim_row(
         "requeue": submission.requeue,
         "idle_seconds": submission.idle_seconds,
         "reservation": submission.reservation,
+        # The launch, which names it too, is deleted with the end of the job.
+        "image": _describe_image(submission).get("image", "")[:_IMAGE_CHARACTERS] or None,
     }
 
 
@@ -279,32 +288,48 @@ def _build_job_row(
         "gang_rank": None if role is None else number,
         "gang_role": None if role is None else role.name,
         "launcher": role is not None and role.launcher,
+        "total_milli": part.shape.gpu_milli * part.shape.count,
     }
 
 
 def _choose_free_name(write: WriteTransaction, submission: Submission) -> Submission:
     """Return the submission under a name that no live job of the tenant has."""
-    name = submission.array or submission.names[0]
-    taken = _find_name_holder(write, submission.tenant_id, name)
-    if taken is None:
+    if submission.spare_name is None:
+        refuse_taken_name(write.connection, submission)
         return submission
+    name = submission.array or submission.names[0]
     # A generated name is replaced by a longer one, which no other job can have: a user is never
     # refused for a name that the pool has chosen.
-    if submission.spare_name is not None:
+    if _find_name_holder(write.connection, submission.tenant_id, name) is not None:
         return submission.rename(submission.spare_name)
+    return submission
+
+
+def refuse_taken_name(connection: sa.Connection, submission: Submission) -> None:
+    """Raise NameTaken if a live job of the tenant has the name that the user has chosen."""
+    if submission.spare_name is not None:
+        return
+    name = submission.array or submission.names[0]
+    taken = _find_name_holder(connection, submission.tenant_id, name)
+    if taken is None:
+        return
     raise NameTaken(
         f"a job named {name} is {taken[1]} already ({taken[0]})",
         hint=f"choose another --name, or end it with  gpupool stop {name}",
     )
 
 
-def _find_name_holder(write: WriteTransaction, tenant_id: int, name: str) -> tuple[str, str] | None:
+def _find_name_holder(
+    connection: sa.Connection, tenant_id: int, name: str
+) -> tuple[str, str] | None:
     """Find the id and state of the live job, array or member without a row that has the name."""
-    taken = write.execute(_TAKEN, {"tenant": tenant_id, "wanted": name}).first()
+    taken = connection.execute(_TAKEN, {"tenant": tenant_id, "wanted": name}).first()
     if taken is not None:
         return taken.public_id, taken.state
-    found = write.execute(_WAITING_ARRAY, {"tenant": tenant_id, "wanted": name}).first()
-    if found is None and (member := split_name(name)) is not None:
-        array = write.execute(_WAITING_ARRAY, {"tenant": tenant_id, "wanted": member[0]}).first()
-        found = array if array is not None and member[1] < array.size else None
-    return None if found is None else (found.public_id, JobState.PENDING)
+    member = split_name(name)
+    if member is None:
+        return None
+    array = connection.execute(_WAITING_ARRAY, {"tenant": tenant_id, "wanted": member[0]}).first()
+    if array is None or member[1] >= array.size:
+        return None
+    return array.public_id, JobState.PENDING

@@ -109,8 +109,14 @@ class Submission:
     def build_queue_entries(self, now_ns: int) -> list[QueueEntry]:
         """Build the queue entries: the jobs, and the rest of an array as one."""
         key = self.class_key
-        found = [QueueEntry(job, key, now_ns, self.gang, self.user_id) for job in self.public_ids]
+        found = list[QueueEntry]()
+        for job in self.public_ids:
+            entry = QueueEntry(job, key, now_ns, self.gang, self.user_id, project=self.project)
+            found.append(entry)
         if self.array_id is not None and (left := self.size - len(self.public_ids)):
             rest = ArrayRest(self.array_id, self.size, self.size - left)
-            found.append(QueueEntry(self.array_id, key, now_ns, None, self.user_id, rest))
+            entry = QueueEntry(
+                self.array_id, key, now_ns, None, self.user_id, rest, project=self.project
+            )
+            found.append(entry)
         return found

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpupool.allocations.arrays.references import KIND as ARRAY
 from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.cache.reservations import require_reservation
 from gpupool.allocations.store import gangs as gang_rows
 from gpupool.allocations.submission.shapes import check_cards, check_level
 from gpupool.allocations.submission.sharing_choice import check_sharing, make_part_check
@@ -20,6 +21,7 @@ from gpupool.base.errors import (
     BeyondQuota,
     ContainerNotAllowed,
     GangTooLarge,
+    GpupoolError,
     GuaranteedToOthers,
     IsolationNotOffered,
     LargerThanAnyCard,
@@ -60,6 +62,9 @@ _REFUSALS: Mapping[RejectionReason, type[BadInput] | type[RequestRejection]] = {
     RejectionReason.GANG: GangTooLarge,
     RejectionReason.TOPOLOGY: GangTooLarge,
 }
+
+#: Refusals of what this pool can never place, whatever ends: others are about how it is asked for.
+IMPOSSIBLE: tuple[type[GpupoolError], ...] = (*set(_REFUSALS.values()), GuaranteedToOthers)
 
 #: Letters of a job's id in a generated name: few enough to read and to type.
 SHORT = 4
@@ -112,14 +117,14 @@ def check_submission(
     gang = None if group is None else Gang(new_id("g"), group, public_ids)
     refuse_if_impossible(_judge_claim(body, shape, gang, tenant.name, view))
     if body.reservation is not None:
-        cache.check_reservation(body.reservation, tenant.name)
+        require_reservation(cache.list_reservations(), body.reservation, tenant.name)
     made = None if body.name else partial(_build_name, parts[0].command[0], public_ids[0])
     name = made(SHORT) if made else check_name(body.name or "", "job name")
     many = body.array is not None or group is not None
     checked = Submission(
         tenant_id=tenant.id,
         tenant=tenant.name,
-        project=check_name(body.project, "project") if body.project else DEFAULT_PROJECT,
+        project=_choose_project(body.project, principal, tenant.name),
         user_id=principal.user_id,
         parts=parts,
         priority=check_priority(body.priority, principal),
@@ -214,6 +219,14 @@ def _check_vm(body: JobIn, shape: Shape) -> None:
         "for itself, so no share of it can be enforced",
         hint="gpupool vm run --gpu 1, or a job in a share: gpupool submit --gpu 0.3",
     )
+
+
+def _choose_project(named: str | None, principal: Principal, tenant: str) -> str:
+    """Return the project named, else the caller's own one in its tenant, else the usual one."""
+    if named:
+        return check_name(named, "project")
+    mine = principal.project if tenant == principal.tenant else None
+    return mine or DEFAULT_PROJECT
 
 
 def _build_parts(
@@ -314,12 +327,15 @@ def refuse_rejection(rejection: Rejection | None) -> None:
     """Raise the error of a rejection; None passes."""
     if rejection is None:
         return
-    numbers = {str(reason): count for reason, count in rejection.cards.items()}
+    details: dict[str, Any] = {
+        "cards": {str(reason): count for reason, count in rejection.cards.items()}
+    }
     hint = rejection.hint
     if rejection.nearest is not None:
+        details["nearest"] = str(rejection.nearest)
         hint = (hint + "; " if hint else "") + f"fits now: {rejection.nearest}"
     error = _REFUSALS.get(rejection.dominant, RequestRejection)
-    raise error("\n".join(rejection.lines) or rejection.sentence, hint=hint, cards=numbers)
+    raise error("\n".join(rejection.lines) or rejection.sentence, hint=hint, **details)
 
 
 def _build_name(command: str, public_id: str, letters: int) -> str:

@@ -108,6 +108,12 @@ class TooManyRequests(
     """`details` has `open`, `most` and `retry_after_seconds`."""
 
 
+class TooManyLogins(
+    ServiceUnavailable, code="GP-3062", title="Too many failed logins from one address"
+):
+    """`details` has `failures` and `retry_after_seconds`."""
+
+
 class BackupUnusable(ServiceUnavailable, code="GP-5024", title="Not a backup that can be restored"):
     """Not a backup that can be restored."""
 

@@ -20,15 +20,33 @@ def register(parser: CommandParser) -> None:
     parser.about = """
     Exchanges a token for a session and keeps it in ~/.config/gpupool/login.json (mode 0600); every command then
     goes to that pool, unless --state-dir or GPUPOOL_URL say otherwise. The token is asked for on the terminal,
-    or read from stdin or a file; it is never an argument, which other users could see.
+    or read from stdin or a file; it is never an argument, which other users could see. With --sso a code is
+    entered in a browser at the pool's identity provider; with --user a password is asked for.
     """
     parser.examples = [
         "gpupool login https://gpu.example.org:8443",
         "gpupool login https://gpu.example.org:8443 --token-file ~/token",
+        "gpupool login https://gpu.example.org:8443 --sso",
+        "gpupool login https://gpu.example.org:8443 --user alice",
         "gpupool login --forget",
     ]
     parser.add_argument("url", nargs="?", metavar="URL", help="where the pool listens")
     parser.add_argument("--token-file", metavar="FILE", help="read the token from there")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument(
+        "--sso",
+        nargs="?",
+        const="",
+        metavar="PROVIDER",
+        help="log in at the identity provider (of that name, where there are several)",
+    )
+    ways.add_argument("--user", metavar="USER", help="log in with a password")
+    parser.add_argument(
+        "--provider", metavar="NAME", help="with --user: an LDAP directory (default: local account)"
+    )
+    parser.add_argument(
+        "--password-file", metavar="FILE", help="with --user: read the password from there"
+    )
     parser.add_argument(
         "--ca-file", metavar="FILE", help="certificate that the pool's was signed with"
     )
@@ -47,7 +65,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     if api.local:
         raise BadOption("a pool on this machine knows you without a login", hint="gpupool whoami")
     # The session is saved, never the token: it ends after 12 hours by itself.
-    session = api.request("POST", "/login", {"token": read_token(options.token_file)})
+    session = _open_session(options, api)
     save_login(
         file,
         {
@@ -62,6 +80,19 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         f"logged in at {api.endpoint} as {session['user']} of {session['tenant']} until {until}\n"
     )
     return 0
+
+
+def _open_session(options: argparse.Namespace, api: Api) -> dict[str, Any]:
+    from gpupool.cli.signon.login_ways import login_by_password, login_by_provider
+
+    if options.sso is not None:
+        return login_by_provider(api, options.sso or None)
+    if options.user is not None:
+        return login_by_password(api, options.user, options.provider, options.password_file)
+    session: dict[str, Any] = api.request(
+        "POST", "/login", {"token": read_token(options.token_file)}
+    )
+    return session
 
 
 def read_token(file: str | None) -> str:

@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import Any
 
+from gpupool.base.errors import BadOption
+from gpupool.cli.accounts.month import DOCUMENTS, MONTH_VERBS, add_month, run_month
 from gpupool.cli.accounts.promises import (
     EXPLANATION,
     PROMISE_FIELDS,
@@ -22,11 +24,13 @@ from gpupool.terminal.output import (
     print_data,
     write_csv,
 )
-from gpupool.terminal.parser import CommandParser, add_output, one_of
+from gpupool.terminal.parser import LIST_FORMATS, CommandParser, add_output, one_of
 
 #: What rows are of, and which of compute and memory is charged; the words of the API.
 BY = ("tenant", "project", "user", "job", "card")
 RULES = ("max", "compute-only", "memory-only")
+#: Of a row: processors and main memory held, where they have a price.
+HOST_FIELDS = ("host_cpu_milli_seconds", "host_memory_mib_seconds")
 
 
 def register(parser: CommandParser) -> None:
@@ -41,6 +45,9 @@ def register(parser: CommandParser) -> None:
         "gpupool report --since 7d --by card",
         "gpupool report --since 24h --by job --promises",
         "gpupool report --since 2026-11 --price H200:3.50 --price '*:1.20' --currency EUR",
+        "gpupool report --month 2026-11 --tenant nlp -o pdf",
+        "gpupool report seal 2026-11",
+        "gpupool report --since 2026-11 --price '*:1.20' --cpu-price 0.04 --memory-price 0.005",
     ]
     parser.add_argument(
         "--since",
@@ -62,6 +69,12 @@ def register(parser: CommandParser) -> None:
         help="per card and hour; * is every other model",
     )
     parser.add_argument(
+        "--cpu-price", metavar="PRICE", help="per processor and hour, as jobs hold it"
+    )
+    parser.add_argument(
+        "--memory-price", metavar="PRICE", help="per GiB of main memory and hour, as jobs hold it"
+    )
+    parser.add_argument(
         "--rule",
         default="max",
         type=one_of("--rule", *RULES),
@@ -74,10 +87,17 @@ def register(parser: CommandParser) -> None:
         action="store_true",
         help="GPU time promised, delivered, borrowed and denied (json and csv always have it)",
     )
-    add_output(parser)
+    add_month(parser)
+    add_output(parser, (*LIST_FORMATS, *DOCUMENTS))
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
+    if options.verb in MONTH_VERBS:
+        return int(MONTH_VERBS[options.verb](options, context))
+    if options.month is not None:
+        return run_month(options, context)
+    if options.output in DOCUMENTS:
+        raise BadOption(f"-o {options.output} is of a month", hint="add --month 2026-11")
     by = [one_of("--by", *BY)(word) for word in options.by.split(",") if word]
     query = {
         "since": options.since,
@@ -85,6 +105,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         "by": by,
         "tenant": options.tenant,
         "price": options.price,
+        "cpu_price": options.cpu_price,
+        "memory_price": options.memory_price,
         "rule": options.rule,
         "currency": options.currency,
     }
@@ -118,8 +140,9 @@ def _write_rows(report: dict[str, Any]) -> None:
         card_hours = f"{row['card_milliseconds'] / 3_600_000:.3f}"
         rows.append({**row, "card_hours": card_hours, **beside})
     # What came later stands last: programs may read the columns by their numbers.
-    first = [name for name in ReportRow.model_fields if name not in PROMISE_FIELDS]
-    write_csv(rows, [*first, "card_hours", *beside, *PROMISE_FIELDS])
+    later = (*PROMISE_FIELDS, *HOST_FIELDS)
+    first = [name for name in ReportRow.model_fields if name not in later]
+    write_csv(rows, [*first, "card_hours", *beside, *later])
 
 
 def _capacity_row(report: dict[str, Any]) -> Row:
@@ -153,6 +176,11 @@ def format_report(report: dict[str, Any], *, wide: bool = False, color: bool = F
             wide=True,
         ),
     ]
+    if any(row.get(HOST_FIELDS[0]) is not None for row in report["rows"]):
+        columns += [
+            TableColumn("CPU-HOURS", _describe_cpu_hours, right=True),
+            TableColumn("RAM GiB-HOURS", _describe_host_memory, right=True),
+        ]
     if report["total_cost"] is not None:
         cost = f"COST {report['currency'] or ''}".strip()
         columns.append(TableColumn(cost, lambda row: row.get("cost"), right=True))
@@ -245,6 +273,17 @@ def format_gib_hours(memory_mib_seconds: int) -> str:
 
 def _hours_or_none(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else f"{milliseconds / 3_600_000:.4f} h"
+
+
+def _describe_cpu_hours(row: Row) -> str | None:
+    held = row.get(HOST_FIELDS[0])
+    # Thousandths times seconds are milliseconds of one.
+    return None if held is None else format_hours(held)
+
+
+def _describe_host_memory(row: Row) -> str | None:
+    held = row.get(HOST_FIELDS[1])
+    return None if held is None else format_gib_hours(held)
 
 
 def _describe_part(row: Row, report: dict[str, Any]) -> str | None:

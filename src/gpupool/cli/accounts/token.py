@@ -42,6 +42,12 @@ def register(parser: CommandParser) -> None:
     create.add_argument(
         "--may-mint", action="store_true", help="it may create tokens for its user; those cannot"
     )
+    create.add_argument(
+        "--scope",
+        action="append",
+        metavar="RIGHT",
+        help="only this of what the role may: read, run … (several times)",
+    )
     add_output(create, OBJECT_FORMATS)
     listing = parser.add_verb("list", "tokens that are not revoked")
     listing.add_argument("--user", metavar="USER", help="only this user's")
@@ -60,6 +66,8 @@ def _create_token(options: argparse.Namespace, context: CommandContext) -> int:
     if options.may_mint:
         # Sent only when asked for: an older server refuses a field that it does not know.
         body["may_mint"] = True
+    if options.scope:
+        body["scopes"] = options.scope
     made = context.api.request("POST", "tokens", body, query={"once": options.once or None})
     if options.output != "table":
         print_data(made, options.output)
@@ -110,6 +118,9 @@ COLUMNS = (
     TableColumn("CREATED", lambda row: describe_instant(row["created_ns"])),
     TableColumn("EXPIRES", lambda row: describe_instant(row["expires_ns"]) or "never"),
     TableColumn("LAST USED", lambda row: describe_instant(row["last_used_ns"])),
+    TableColumn(
+        "SCOPES", lambda row: " ".join(row.get("scopes") or ()) or "all of the role", wide=True
+    ),
     TableColumn("MADE BY", lambda row: row["parent"], wide=True),
     TableColumn("MAY MINT", lambda row: "yes" if row["may_mint"] else "no", wide=True),
 )

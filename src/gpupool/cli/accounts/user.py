@@ -8,6 +8,7 @@ from typing import Any
 
 from gpupool.base.errors import BadOption
 from gpupool.base.ids import check_name
+from gpupool.cli.signon.user_logins import register_logins, run_password, run_totp
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.listing import add_limit, describe_instant, show_list
@@ -16,7 +17,17 @@ from gpupool.terminal.parser import CommandParser, add_output, add_yes, one_of
 from gpupool.terminal.references import quote_segment
 
 #: The roles of `model.tenant.Role`; not imported, which would load enum before every command.
-ROLES = ("admin", "tenant-admin", "user", "viewer", "agent", "scrape", "meter")
+ROLES = (
+    "admin",
+    "operator",
+    "auditor",
+    "tenant-admin",
+    "user",
+    "viewer",
+    "agent",
+    "scrape",
+    "meter",
+)
 NOBODY = "none"
 
 
@@ -32,11 +43,16 @@ def register(parser: CommandParser) -> None:
         "gpupool user add ci --role user --run-as builder --unix-user none",
         "gpupool user set alice --role tenant-admin",
         "gpupool user set alice --disable",
+        "gpupool user add nightly --tenant team-nlp --service",
+        "gpupool user password alice",
     ]
     parser.add_verbs()
     add = parser.add_verb("add", "add a user")
     add.add_argument("user", metavar="USER", help="the name")
     _add_properties(add)
+    add.add_argument(
+        "--service", action="store_true", help="a program: tokens of at most 365 days, no account"
+    )
     listing = parser.add_verb("list", "every user you may see")
     add_limit(listing)
     add_output(listing)
@@ -59,6 +75,7 @@ def register(parser: CommandParser) -> None:
     )
     remove.add_argument("user", metavar="USER", help="which")
     add_yes(remove)
+    register_logins(parser)
 
 
 def _add_properties(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +99,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
 
 def _add_user(options: argparse.Namespace, context: CommandContext) -> int:
     body = {"name": check_name(options.user, "user"), **_read_properties(options)}
+    if options.service:
+        body["kind"] = "service"
     return _print_user(context.api.request("POST", "users", body))
 
 
@@ -155,6 +174,14 @@ COLUMNS = (
     TableColumn("UNIX USER", lambda row: row["unix_user"]),
     TableColumn("RUN AS", lambda row: row["run_as"]),
     TableColumn("STATE", lambda row: "disabled" if row["disabled"] else "active"),
+    TableColumn("KIND", lambda row: row["kind"], wide=True),
     TableColumn("CREATED", lambda row: describe_instant(row["created_ns"]), wide=True),
 )
-_VERBS = {"add": _add_user, "list": _list_users, "set": _change_user, "remove": _remove_user}
+_VERBS = {
+    "add": _add_user,
+    "list": _list_users,
+    "set": _change_user,
+    "remove": _remove_user,
+    "password": run_password,
+    "totp": run_totp,
+}

@@ -320,6 +320,7 @@ def format_welcome(
         f"  gpupool{chosen} gpus",
         f"  gpupool{chosen} run --gpu 0.3 --memory 8GiB -- python -c \"print('hi')\"",
         f"  gpupool{chosen} ps",
+        f"  gpupool{chosen} console               a link to the web console",
         "",
     ]
     if detached:

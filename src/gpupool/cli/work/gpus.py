@@ -162,6 +162,14 @@ def _print_idle(rooms: Sequence[Row], cards: set[str]) -> None:
         print_list(found, IDLE, "table")
 
 
+def describe_kept(room: Row) -> str | None:
+    """Format what is free of a card and kept for suspended jobs: compute only where it is kept."""
+    # A server from before the fields says nothing of it.
+    size = describe_memory(room.get("kept_bytes"))
+    milli = room.get("kept_milli")
+    return f"{describe_compute(milli)} + {size}" if milli else size
+
+
 def describe_fits(row: Row) -> str:
     """Format what still fits by profile, each for itself: `7 x 1g.18gb, 3g.71gb`."""
     words = []
@@ -300,6 +308,7 @@ IDLE = (
     TableColumn("WANT TO WORK", lambda room: room["wanted"], right=True),
     TableColumn("SUSPENDED", lambda room: describe_memory(room["suspended_bytes"]), right=True),
     TableColumn("RUNNING", lambda room: describe_memory(room["running_bytes"]), right=True),
+    TableColumn("KEPT FREE", describe_kept, right=True),
     TableColumn("TOGETHER AT MOST", lambda room: describe_memory(room["limit_bytes"]), right=True),
 )
 PROCESSES = (

@@ -23,6 +23,8 @@ _COLORS = {
     "lost": "red",
 }
 _LIVE = STATES[:3]
+#: Words of the API's `sort`.
+ORDERS = ("submitted", "started", "ended", "name", "gpu")
 
 
 def register(parser: CommandParser) -> None:
@@ -36,6 +38,7 @@ def register(parser: CommandParser) -> None:
         "gpupool ps",
         "gpupool ps --state pending -o wide",
         "gpupool ps --all -o csv > jobs.csv",
+        "gpupool ps --search llama --state failed --sort=-ended",
     ]
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="only jobs of this name, array or gang"
@@ -50,8 +53,22 @@ def register(parser: CommandParser) -> None:
         help=", ".join(STATES),
     )
     parser.add_argument("--tenant", metavar="TENANT", help="only this tenant's (admins)")
+    parser.add_argument("--project", metavar="PROJECT", help="only this project's")
     parser.add_argument("--user", metavar="USER", help="only this user's")
     parser.add_argument("--mine", action="store_true", help="only your own")
+    parser.add_argument(
+        "-q",
+        "--search",
+        dest="text",
+        metavar="TEXT",
+        help="all jobs with this in their name, user or image, or at the beginning of their id",
+    )
+    parser.add_argument(
+        "--sort",
+        type=one_of("--sort", *ORDERS, *(f"-{word}" for word in ORDERS)),
+        metavar="ORDER",
+        help=f"all jobs by {', '.join(ORDERS)}; --sort=-gpu: the largest first",
+    )
     add_limit(parser)
     add_output(parser)
 
@@ -64,7 +81,10 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         "state": options.state,
         "name": options.name,
         "tenant": options.tenant,
+        "project": options.project,
         "user": user,
+        "q": options.text,
+        "sort": options.sort,
     }
     return show_list(
         context,

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _wire_model() -> Any:
-    from gpupool.wire.jobs import QueuedOut
+    from gpupool.wire.views.job_pages import QueuedOut
 
     return QueuedOut
 

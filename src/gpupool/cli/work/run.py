@@ -53,6 +53,10 @@ def run(options: ShareOptions, context: CommandContext) -> int:
     from gpupool.terminal.share_options import make_job_body
 
     api = context.api
+    if options.preview:
+        from gpupool.terminal.preview_lines import print_preview
+
+        return print_preview(context, make_job_body(options, attached=api.local, local=api.local))
     words = _RunNotices(options)
     # Terminal and signals are handed over the Unix socket; no network carries them.
     if not api.local:

@@ -163,8 +163,10 @@ def array_facts(array: dict[str, Any]) -> list[tuple[str, object]]:
 def _asked_besides(job: dict[str, Any]) -> list[tuple[str, str | None]]:
     """List what few jobs ask for; None where this one does not."""
     member = f"{job['array']} ({job['gang']}), member {job['gang_rank']}, role {job['gang_role']}"
+    joined = (job["network"], job["address"] or "no address now", job["address6"])
     return [
-        ("network", job["network"] and f"{job['network']}, {job['address'] or 'no address now'}"),
+        ("network", job["network"] and ", ".join(filter(None, joined))),
+        ("floating IP", job["floating_ip"]),
         ("gang", member if job["gang"] else None),
         ("of its node", _describe_node_part(job)),
         ("near together", _describe_near(job["within"])),

@@ -47,6 +47,10 @@ def run(options: ShareOptions, context: CommandContext) -> int:
         one_of("-o", "text", "json")(options.output)
     api = context.api
     asked = make_job_body(options, attached=False, local=api.local)
+    if options.preview:
+        from gpupool.terminal.preview_lines import print_preview
+
+        return print_preview(context, asked, options.output)
     if options.dry_run:
         return _print_plan(context, asked, options.output)
     # The key makes a repetition after a lost answer harmless: one job is submitted.

@@ -19,7 +19,8 @@ from gpupool.vm.files import VmFiles, VmRecord
 
 _COLORS = {"running": "green", "waiting": "yellow", "failed": "red", "lost": "red"}
 _FIELDS = (
-    *("id", "name", "state", "reason", "cards", "devices", "simulated", "network", "address"),
+    *("id", "name", "state", "reason", "cards", "devices", "simulated", "network"),
+    *("address", "address6"),
     *("accelerator", "emulated", "emulated_why", "cpus", "ram_bytes", "image", "disk", "user"),
 )
 
@@ -78,6 +79,7 @@ def _build_row(
         "simulated": job["simulated"],
         "network": job["network"],
         "address": job["address"] or (None if live is None else live.address_text),
+        "address6": job["address6"],
         "accelerator": None if record is None else record.accelerator,
         "emulated": None if record is None else record.accelerator != "kvm",
         "emulated_why": None if record is None else record.emulated_why,

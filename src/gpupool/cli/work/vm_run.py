@@ -90,7 +90,9 @@ def register(parser: CommandParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="name of the VM and of its host")
     _add_network(parser)
     parser.add_argument(
-        "--address", metavar="ADDRESS", help="have that address of the network (default: any)"
+        "--address",
+        metavar="ADDRESS",
+        help="have that address of the network: IPv4, IPv6, or both with a comma (default: any)",
     )
     parser.add_argument(
         "--security-group",

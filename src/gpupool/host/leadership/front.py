@@ -28,6 +28,11 @@ class ListenerFront:
         self._bound: Sequence[BoundSocket] = ()
 
     @property
+    def sockets(self) -> Sequence[BoundSocket]:
+        """The sockets, once they are bound."""
+        return self._bound
+
+    @property
     def listening(self) -> bool:
         """Whether the sockets are bound."""
         return bool(self._bound)

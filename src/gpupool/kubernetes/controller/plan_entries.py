@@ -14,7 +14,8 @@ from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.kubernetes.resources.node import NodeFacts
 from gpupool.kubernetes.resources.pod import Pod
 from gpupool.model.allocation import Seat
-from gpupool.model.claim import SharingKind
+from gpupool.model.claim import Shape, SharingKind
+from gpupool.model.isolation.claim_needs import IsolationKind
 from gpupool.model.sharing_default import choose_sharing
 from gpupool.scheduling import JobPlacement
 
@@ -34,8 +35,10 @@ def entries_by_node(
         if pod is not None and (pod.is_waiting or ledger_restore.is_released(pod)):
             entry = _build_entry(pod, uid, container, placement.seats, cluster.tenant_of(pod))
             # The default of the node at this moment: an entry keeps what it was written with.
-            sharing = _choose_sharing(pod, container, cluster.hosts.get(placement.node))
-            found[placement.node].append(replace(entry, sharing=sharing))
+            shape = _find_shape(pod, container)
+            sharing = _choose_sharing(shape, cluster.hosts.get(placement.node))
+            isolation = shape.needs.isolation or IsolationKind.NONE
+            found[placement.node].append(replace(entry, sharing=sharing, isolation=isolation))
     return dict(found)
 
 
@@ -60,11 +63,14 @@ def _build_entry(pod: Pod, uid: str, container: str, seats: Sequence[Seat], tena
     )
 
 
-def _choose_sharing(pod: Pod, container: str, host: NodeFacts | None) -> SharingKind:
-    """Return what the container names, or the default that its node has now."""
+def _find_shape(pod: Pod, container: str) -> Shape:
     by_container = {one.container: one for one in pod.asks}
-    ask = by_container.get(container, pod.asks[0])
-    return choose_sharing(ask.shape, {} if host is None else host.labels)
+    return by_container.get(container, pod.asks[0]).shape
+
+
+def _choose_sharing(shape: Shape, host: NodeFacts | None) -> SharingKind:
+    """Return what the claim names, or the default that its node has now."""
+    return choose_sharing(shape, {} if host is None else host.labels)
 
 
 def placement_annotation(node: str, entries: Sequence[Entry]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from gpupool.kubernetes.resources.gpu_node_status import MOST_PIECES
 from gpupool.kubernetes.resources.gpu_time import MOST_MS
 from gpupool.model.device import DeviceHealth
 from gpupool.model.enforcement import FenceLevel
+from gpupool.model.isolation.claim_needs import IsolationKind
 from gpupool.model.sharing_default import DEFAULTS, SHARING_LABEL
 
 _ALONE = "gpupool's controller alone writes it"
@@ -130,6 +131,7 @@ def entry_schema() -> Schema:
             "leavingFor": text(320),
             "leavingAt": text(64),
             "reservation": text(63),
+            "isolation": words(IsolationKind),
             "state": words(EntryState),
             "generation": {**whole(), "minimum": 1},
         },
@@ -167,6 +169,13 @@ def _card() -> Schema:
             "foreign": {
                 **array_of(_foreign(), MOST_PIECES),
                 "description": "what other tools have made of the card, such as MIG instances",
+            },
+            "share": {
+                **record(
+                    {"fence": words(FenceLevel), "noMemoryLimit": text(200)}, required=("fence",)
+                ),
+                "description": "the level of the fence in a share of the card, and why its driver "
+                "does not limit the memory of containers; absent: shares isolate nothing",
             },
         },
         required=("uuid", "index", "model", "memoryBytes"),

@@ -36,6 +36,7 @@ _KUBE_OVN_RESOURCES = [
     "vpc-nat-gateways",
     "iptables-eips",
     "iptables-snat-rules",
+    "iptables-fip-rules",
     "iptables-dnat-rules",
     "switch-lb-rules",
 ]

@@ -95,6 +95,7 @@ class NodeAgent:
             slots,
             find_pieces=find_pieces,
             is_limited=preparing.is_limited,
+            describe_share=preparing.describe_share,
         )
         #: By entry the slot that its container was started with.
         self._slots: dict[tuple[str, str], str] = {}
@@ -237,10 +238,10 @@ class NodeAgent:
             )
         return cdi.build_device(booking.device, self._preparing.prepare(entry))
 
-    def _limit_container(self, report: ContainerReport) -> None:
-        """Put a container that the runtime has made under the driver's memory limit."""
+    def _limit_container(self, report: ContainerReport) -> str:
+        """Put a container under the driver's memory limit; return why it is not in force."""
         with self._preparation, supervised_step("agent-limits"):
-            self._preparing.limit_container(self._ledger.entries, report)
+            return self._preparing.limit_container(self._ledger.entries, report)
 
     def list_pods(self) -> list[dict[str, Any]]:
         """The node's pods as the API server has them. May be called from any thread."""

@@ -23,7 +23,8 @@ class PluginServer:
     """The server of one agent.
 
     `prepare_slot` makes a slot's container ready and returns why it has to wait, or nothing;
-    `limit_container` sets limits on a container that was prepared. Both are called in a thread.
+    `limit_container` sets limits on a container that was prepared, and returns why they are not in
+    force. Both are called in a thread.
     `wake` is called after each answer.
     """
 
@@ -31,7 +32,7 @@ class PluginServer:
         self,
         place: Path,
         prepare_slot: Callable[[str], str],
-        limit_container: Callable[[ContainerReport], None],
+        limit_container: Callable[[ContainerReport], str],
         wake: Callable[[], None],
     ) -> None:
         self._place = place
@@ -72,6 +73,7 @@ class PluginServer:
 
     async def _answer(self, question: Mapping[str, Any]) -> dict[str, str]:
         if "container" in question:
-            await asyncio.to_thread(self._limit_container, ContainerReport.from_json(question))
-            return {}
+            report = ContainerReport.from_json(question)
+            problem = await asyncio.to_thread(self._limit_container, report)
+            return {"unlimited": problem} if problem else {}
         return {"refused": await asyncio.to_thread(self._prepare_slot, str(question["slot"]))}

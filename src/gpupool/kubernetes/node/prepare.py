@@ -12,6 +12,7 @@ from gpupool.base.errors import CardNotReady, DamagedRecord, NotFound
 from gpupool.base.units import NANOS_PER_MILLISECOND, WHOLE
 from gpupool.kubernetes.node.container_limits import ContainerLimits, ContainerReport
 from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.kubernetes.resources.gpu_node_status import ShareIsolation
 from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.mechanisms import registry
 from gpupool.mechanisms.arbiter import ArbiterProcess
@@ -26,10 +27,13 @@ from gpupool.mechanisms.contract import (
 )
 from gpupool.mechanisms.driver.container_files import list_control_nodes
 from gpupool.mechanisms.fence import FenceMechanism
+from gpupool.mechanisms.fence_survey import find_container_level
 from gpupool.mechanisms.fenced_files import locate_directories, read_allocation_usage
 from gpupool.mechanisms.notes import NoteBook, PreparationNote
 from gpupool.mechanisms.preparation import prepare_allocation, unprepare_allocation
 from gpupool.mechanisms.regions import DamagedRegion, FenceDeviceUsage, FenceUsage
+from gpupool.model.allocation import Seat
+from gpupool.model.device import Device
 from gpupool.probes.contract import Machine
 from gpupool.probes.simulated import SimulatedProbe
 
@@ -101,7 +105,7 @@ class EntryPreparer:
             )
         self._add_to_arbiter(view.allocation)
         if self._limits is not None:
-            prepared = self._limits.add_report(view, prepared)
+            prepared = self._limits.add_report(view, prepared, entry.isolation)
         # "void" keeps the vendor's runtime hook from adding devices and libraries of its own.
         nodes = (*prepared.allow_nodes, *(list_control_nodes() if prepared.allow_nodes else ()))
         return replace(
@@ -132,15 +136,28 @@ class EntryPreparer:
                     hint="the container starts when they have ended",
                 )
 
-    def limit_container(self, entries: Iterable[Entry], report: ContainerReport) -> None:
+    def limit_container(self, entries: Iterable[Entry], report: ContainerReport) -> str:
         """Put a container, which exists now, under the driver's limits. Blocks.
 
         Args:
             entries: the node's; without one the container is not under any limit.
+
+        Returns:
+            Why the limits are not in force; empty when they are.
         """
         for entry in entries:
             if self._limits is not None and allocation_of(*entry.key) == report.allocation:
-                self._limits.limit_container(self._build_view(entry), report)
+                return self._limits.limit_container(self._build_view(entry), report)
+        return "the ledger has no entry of it"
+
+    def describe_share(self, device: Device) -> ShareIsolation | None:
+        """Describe what is enforced in a share of a card; None if it serves none. Blocks."""
+        if self._limits is None or device.vendor != "nvidia" or device.partitioned:
+            return None
+        half = Seat(device.uuid, WHOLE // 2, device.memory_bytes // 2)
+        view = self._build_view(Entry("", "", "", "", (half,), ""))
+        fence = find_container_level(device, self._seat)
+        return ShareIsolation(fence, self._limits.explain_absence(view))
 
     def is_limited(self, uid: str, container: str) -> bool:
         """Whether the driver holds the memory of the container."""

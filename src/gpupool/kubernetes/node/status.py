@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from gpupool import __version__
-from gpupool.kubernetes.resources.gpu_node_status import MOST_PIECES, ReportedCard, SlotUse
+from gpupool.kubernetes.resources.gpu_node_status import (
+    MOST_PIECES,
+    ReportedCard,
+    ShareIsolation,
+    SlotUse,
+)
 from gpupool.kubernetes.resources.pod_requests import sum_foreign_usage
 from gpupool.mechanisms.foreign_pieces import ForeignPieces
 from gpupool.mechanisms.registry import MECHANISMS
@@ -30,12 +36,14 @@ def build_status(
     *,
     labels: Mapping[str, str],
     foreign: ForeignPieces = _NONE,
+    shares: Mapping[str, ShareIsolation] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The status to report.
 
     Args:
         labels: of the Node.
         foreign: what other tools have made of the cards.
+        shares: by card, what is enforced in a share of it.
         observed: the version of the ledger that the agent has acted upon.
     """
     ready = {
@@ -44,12 +52,16 @@ def build_status(
         "reason": "AgentRuns",
         "message": f"gpupool {__version__}",
     }
+    reports = []
+    for device in cards:
+        card = _report_card(device, foreign.get(device.uuid, ()))
+        reports.append(replace(card, share=shares.get(device.uuid)).to_json())
     return {
         "observedGeneration": observed,
         "slotCount": slot_count,
         "agent": __version__,
         "readsText": True,
-        "cards": [_report_card(device, foreign.get(device.uuid, ())).to_json() for device in cards],
+        "cards": reports,
         "topology": write_topology(topology),
         "slots": [one.to_json() for one in used],
         "others": sum_foreign_usage(pods).to_json(),

@@ -10,7 +10,7 @@ from gpupool.kubernetes.metering.gpu_time import GpuTimeRecord
 from gpupool.kubernetes.node.card_health import CardHealth
 from gpupool.kubernetes.node.status import build_status
 from gpupool.kubernetes.resources.gpu_node import Entry
-from gpupool.kubernetes.resources.gpu_node_status import SlotUse
+from gpupool.kubernetes.resources.gpu_node_status import ShareIsolation, SlotUse
 from gpupool.mechanisms.contract import FenceLevel
 from gpupool.mechanisms.foreign_pieces import ForeignPieces
 from gpupool.model.device import Device
@@ -28,6 +28,7 @@ class StatusSource:
         slot_count: slots that the node's device plugin has.
         find_pieces: what other tools have made of cards.
         is_limited: whether the driver holds the memory of a container.
+        describe_share: what is enforced in a share of a card. Blocks for the driver; asked once.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class StatusSource:
         *,
         find_pieces: PieceFinder,
         is_limited: Callable[[str, str], bool],
+        describe_share: Callable[[Device], ShareIsolation | None],
     ) -> None:
         self._health = health
         self._spending = spending
@@ -46,6 +48,9 @@ class StatusSource:
         self._slot_count = slot_count
         self._find_pieces = find_pieces
         self._is_limited = is_limited
+        self._describe_share = describe_share
+        #: By card. Another driver or cgroup version needs another agent, too.
+        self._shares: dict[str, ShareIsolation] = {}
         self._labels: Mapping[str, str] = {}
         self._foreign: ForeignPieces = {}
 
@@ -86,8 +91,9 @@ class StatusSource:
             pods: the pods of the node.
             observed: the version of the ledger that `uses` belongs to.
         """
+        cards = self._health.current_cards()
         return build_status(
-            self._health.current_cards(),
+            cards,
             self._topology,
             uses,
             pods,
@@ -95,4 +101,17 @@ class StatusSource:
             observed,
             labels=self._labels,
             foreign=self._foreign,
+            shares=self._find_shares(cards),
         )
+
+    def _find_shares(self, cards: Iterable[Device]) -> Mapping[str, ShareIsolation]:
+        found = dict[str, ShareIsolation]()
+        for card in cards:
+            share = self._shares.get(card.uuid)
+            # A card may enter or leave partition mode.
+            if share is None or card.partitioned:
+                share = self._describe_share(card)
+            if share is not None:
+                found[card.uuid] = share
+        self._shares = found
+        return found

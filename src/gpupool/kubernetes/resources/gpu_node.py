@@ -26,6 +26,7 @@ from gpupool.kubernetes.resources.gpu_node_status import ForeignUsage, ReportedC
 from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
+from gpupool.model.isolation.claim_needs import IsolationKind
 from gpupool.model.partition import PartitionSlot
 from gpupool.model.topology import Topology, read_topology
 
@@ -96,6 +97,8 @@ class Entry:
     reservation: str = ""
     #: The version of its pod that the eviction names: a pod that was patched since then stays.
     leaving_at: str = ""
+    #: What its pod demands of the way the card is shared.
+    isolation: IsolationKind = IsolationKind.NONE
 
     @property
     def key(self) -> tuple[str, str]:
@@ -138,6 +141,7 @@ class Entry:
             "leavingAt": self.leaving_at,
             "priority": self.priority,
             "sharing": "" if self.sharing is SharingKind.FIXED else self.sharing.value,
+            "isolation": "" if self.isolation is IsolationKind.NONE else self.isolation.value,
         }
         for name, value in optional.items():
             if value:
@@ -161,6 +165,7 @@ class Entry:
             leaving_for=read.get("leavingFor", ""),
             leaving_at=read.get("leavingAt", ""),
             reservation=read.get("reservation", ""),
+            isolation=IsolationKind(read.get("isolation", IsolationKind.NONE)),
             state=EntryState(read["state"]),
             generation=read["generation"],
             account=read.get("account", ""),

@@ -26,6 +26,29 @@ MOST_PIECES = 64
 
 
 @dataclass(frozen=True)
+class ShareIsolation:
+    """What a node enforces in a share of a card.
+
+    Attributes:
+        fence: the level of the fence.
+        absence: why the card's driver does not limit the memory of containers; empty if it does.
+    """
+
+    fence: FenceLevel
+    absence: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """Return it as a card has it."""
+        found = {"fence": self.fence.value}
+        # Texts of a GpuNode's status hold 200 characters (its schema).
+        return {**found, "noMemoryLimit": self.absence[:200]} if self.absence else found
+
+    @classmethod
+    def from_json(cls, read: Json) -> ShareIsolation:
+        return cls(FenceLevel(read["fence"]), read.get("noMemoryLimit", ""))
+
+
+@dataclass(frozen=True)
 class ReportedCard:
     """A card as its node's agent sees it."""
 
@@ -42,6 +65,8 @@ class ReportedCard:
     profiles: tuple[PartitionProfile, ...] | None = None
     #: What other tools have made of it.
     foreign: tuple[ForeignPiece, ...] = ()
+    #: None for a card in partition mode, of another vendor, or of an agent that does not report it.
+    share: ShareIsolation | None = None
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -58,6 +83,8 @@ class ReportedCard:
             found["profiles"] = [_profile_to_json(one) for one in self.profiles]
         if self.foreign:
             found["foreign"] = [_piece_to_json(one) for one in self.foreign]
+        if self.share is not None:
+            found["share"] = self.share.to_json()
         return {**found, "healthReason": self.health_reason} if self.health_reason else found
 
     @classmethod
@@ -76,6 +103,7 @@ class ReportedCard:
             vendor=read.get("vendor") or vendor_of(read["model"]) or NVIDIA,
             profiles=_read_profiles(read.get("profiles")),
             foreign=tuple(_read_piece(one) for one in read.get("foreign") or ()),
+            share=ShareIsolation.from_json(read["share"]) if read.get("share") else None,
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpupool.base import quantities
 from gpupool.kubernetes.resources import node_capacity
+from gpupool.kubernetes.resources.card_offers import build_card_offers
 from gpupool.kubernetes.resources.gpu_node import GpuNode, Mode
 from gpupool.kubernetes.resources.gpu_node_status import ReportedCard
 from gpupool.kubernetes.resources.node_affinity import UNSCHEDULABLE
@@ -119,7 +120,8 @@ class NodeState:
         """What the columns are laid out by; what else changes is a number in them."""
         facts = []
         for card in self.ledger.cards:
-            facts.append((card.uuid, card.model, card.vendor, card.memory_bytes, card.profiles))
+            size = card.memory_bytes
+            facts.append((card.uuid, card.model, card.vendor, size, card.profiles, card.share))
         cards = tuple(facts)
         statuses = tuple(self.status(card) for card in self.ledger.cards)
         return (
@@ -170,6 +172,10 @@ def build_columns(sites: Sequence[NodeState]) -> CardTable:
     for n, site in enumerate(sites):
         if site.ledger.topology.devices:
             links[n] = site.ledger.topology
+    offers = {}
+    for row, (_, card) in enumerate(flat):
+        if card.share is not None:
+            offers[row] = build_card_offers(card.share, simulated=card.simulated)
     cards = CardTable(
         uuids=tuple(card.uuid for _, card in flat),
         models=tuple(model for model, _ in kinds),
@@ -187,6 +193,7 @@ def build_columns(sites: Sequence[NodeState]) -> CardTable:
         levels=build_levels([_standard(site.host.labels) for site in sites]),
         links=links,
         layouts={},
+        offers=offers,
     )
     for number, site in enumerate(sites):
         fill_columns(cards, number, site)

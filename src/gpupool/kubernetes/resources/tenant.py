@@ -10,7 +10,7 @@ else to the one of its own name. No requests are made here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpupool.base import quantities
@@ -216,6 +216,7 @@ class TenantObject:
     problem: GpupoolError | None = None
     namespaces: tuple[str, ...] = ()
     network: Json | None = None
+    uid: str = ""
 
     @classmethod
     def from_json(cls, found: Json) -> TenantObject:
@@ -233,6 +234,7 @@ class TenantObject:
             problem,
             tuple(sorted(spec.get("namespaces") or ())),
             spec.get("network"),
+            found["metadata"].get("uid", ""),
         )
 
     @property
@@ -263,6 +265,17 @@ class TenantRegistry:
             self.known[name] = now
         self._stale |= _usable_specs(before) != _usable_specs(now)
         return before != now
+
+    def note_status(self, name: str, answer: Json) -> None:
+        """Note the status that a write of it has left.
+
+        The answer has the spec of that moment, too, of which the watch has perhaps yet to tell.
+        Taken from here, it would be no change any more when the watch reports it.
+        """
+        known = self.known.get(name)
+        # Meanwhile it may have been deleted, and another made of the same name.
+        if known is not None and known.uid == answer["metadata"].get("uid", ""):
+            self.known[name] = replace(known, status=answer.get("status") or {})
 
     def mark_listed(self) -> None:
         """All Tenants have been noted; the tree may be judged from now on."""

@@ -101,7 +101,7 @@ class ReservationStatus:
                         written = await self._api.patch(
                             f"{RESERVATIONS}/{name}/status", patch, JSON_PATCH
                         )
-                    self._reservations.note_reservation(written, False)
+                    self._reservations.note_status(name, written)
                     backoff.reset()
                 except ApiServerRejection as error:
                     if not error.is_not_found:

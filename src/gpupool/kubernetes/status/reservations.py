@@ -8,7 +8,7 @@ object's status. A refused one is judged again from time to time, because the po
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -50,17 +50,18 @@ class ReservationObject:
     problem: GpupoolError | None = None
     #: It names no start, so one that has passed is none of its faults.
     at_once: bool = False
+    uid: str = ""
 
     @classmethod
     def from_json(cls, found: Json) -> ReservationObject:
         generation = found["metadata"].get("generation", 0)
         status = found.get("status") or {}
+        uid = found["metadata"].get("uid", "")
         try:
-            return cls(
-                generation, status, reservation_of(found), at_once="start" not in found["spec"]
-            )
+            asked = reservation_of(found)
         except GpupoolError as error:
-            return cls(generation, status, problem=error)
+            return cls(generation, status, problem=error, uid=uid)
+        return cls(generation, status, asked, at_once="start" not in found["spec"], uid=uid)
 
     @property
     def accepted_before(self) -> bool:
@@ -135,6 +136,13 @@ class ReservationRegistry:
             if now.asked is not None and now.accepted_before:
                 self._accepted[name] = now.asked
         return before != now
+
+    def note_status(self, name: str, answer: Json) -> None:
+        """Note the status that a write of it has left; the watch reports the spec."""
+        known = self.known.get(name)
+        # Meanwhile it may have been deleted, and another made of the same name.
+        if known is not None and known.uid == answer["metadata"].get("uid", ""):
+            self.known[name] = replace(known, status=answer.get("status") or {})
 
     def judge_reservations(self, cluster: ClusterCache, now_ns: int) -> None:
         """Judge new reservations, the earliest first; the cluster cache then keeps the accepted

@@ -131,9 +131,8 @@ class TenantStatus:
         self._counts.tenant_writes += 1
         try:
             patch = [{"op": "add", "path": "/status", "value": status}]
-            self._tenants.note_tenant(
-                await self._api.patch(f"{TENANTS}/{name}/status", patch, JSON_PATCH), False
-            )
+            answer = await self._api.patch(f"{TENANTS}/{name}/status", patch, JSON_PATCH)
+            self._tenants.note_status(name, answer)
             self._backoff.reset()
         except ApiServerRejection as error:
             log.warning("the status of tenant %s is refused: %s", name, error)

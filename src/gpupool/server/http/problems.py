@@ -48,6 +48,7 @@ STATUS: Mapping[type[GpupoolError], int] = {
     errors.DiskFull: 507,
     errors.TooManyConnections: 429,
     errors.TooManyRequests: 429,
+    errors.TooManyLogins: 429,
 }
 _HEADERS: Mapping[int, Mapping[str, str]] = {
     401: {"WWW-Authenticate": "Bearer"},

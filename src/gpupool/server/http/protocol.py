@@ -19,7 +19,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gpupool.server.http.connections import OpenConnections
 from gpupool.server.http.refusal import RefusedConnection
+from gpupool.server.http.switching import SwitchableConnection
 from gpupool.tenancy.access import PEER_EXTENSION, PeerProcess
+from gpupool.workspaces.upgrade import UPGRADE_EXTENSION
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +69,9 @@ class PeerProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._stop_timer()
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
-        extensions: dict[str, Any] = {} if self._peer is None else {PEER_EXTENSION: self._peer}
+        extensions: dict[str, Any] = {UPGRADE_EXTENSION: SwitchableConnection(self)}
+        if self._peer is not None:
+            extensions[PEER_EXTENSION] = self._peer
         self.scope["extensions"] = extensions
 
     def on_url(self, url: bytes) -> None:
@@ -81,6 +85,9 @@ class PeerProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._stop_timer()
         super().on_headers_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: the application answers the request, and may take the connection over."""
 
     def _count_head_bytes(self, size: int) -> None:
         self._head_bytes += size

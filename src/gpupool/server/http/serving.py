@@ -1,8 +1,8 @@
 """Serve: a Unix socket whose callers the kernel names, and TCP where it is asked for.
 
 uvicorn's protocol parses HTTP; its server is not used, because that one wakes ten times a
-second. Here nothing runs without a request. Stopping waits a moment for answers that are
-under way, then cancels what only waits (long polls, streams) and returns.
+second. Here nothing runs without a request. Stopping cancels long polls that only wait, gives
+answers that are under way a moment, then cancels the rest (streams) and returns.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gpupool.server.http.listeners import BACKLOG, BoundSocket, Listener, bind_l
 from gpupool.server.http.problems import problem_response
 from gpupool.server.http.protocol import PeerProtocol
 from gpupool.server.http.tls import TlsDoor
+from gpupool.tenancy.turns import IDLE_KEY, IdleMark
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +111,12 @@ class StoppingMiddleware:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._marks: dict[asyncio.Task[Any], IdleMark] = {}
         self.stopping = False
+
+    def list_idle(self) -> list[asyncio.Task[Any]]:
+        """List the tasks whose requests only wait for news."""
+        return [task for task, mark in self._marks.items() if mark.is_idle]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
@@ -120,6 +126,9 @@ class StoppingMiddleware:
             started = True
             await send(message)
 
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        scope[IDLE_KEY] = self._marks[task] = IdleMark()
         try:
             await self._app(scope, receive, send_and_note)
         except asyncio.CancelledError:
@@ -129,6 +138,8 @@ class StoppingMiddleware:
                 "the pool is stopping", hint="ask again when it runs: gpupool up"
             )
             await problem_response(stopped, {"Connection": "close"})(scope, receive, send)
+        finally:
+            del self._marks[task]
 
 
 async def _shut_down(
@@ -144,6 +155,8 @@ async def _shut_down(
         one.remove()
     for connection in list(state.connections):
         connection.shutdown()
+    for task in stopping.list_idle():
+        task.cancel()
     await _await_tasks(set(state.tasks), GRACE_SECONDS)
     for task in set(state.tasks):
         task.cancel()

@@ -1,7 +1,8 @@
 """The layer that authenticates the caller, before any route is looked for.
 
-Over the Unix socket through SO_PEERCRED; a bearer token wins where one is given. Without
-either, every path but the open ones answers 401, also one that does not exist: a stranger
+Over the Unix socket through SO_PEERCRED; a bearer token wins where one is given. Over TCP a
+browser's session counts too, by its cookie and from the console's own pages alone. Without
+any of them, every path but the open ones answers 401, also one that does not exist: a stranger
 learns nothing of the routes. WebSockets are authenticated as requests are and closed before
 they open; a connection of any other kind is refused. Roles are not checked here but by each
 route (`require_caller`).
@@ -16,17 +17,36 @@ from collections.abc import Callable
 from functools import partial
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpupool.base.errors import GpupoolError, NotLoggedIn
+from gpupool.base.errors import GpupoolError, NotLoggedIn, TooManyLogins, TwoCredentials
 from gpupool.model.tenant import Principal
 from gpupool.tenancy.access import PRINCIPAL_KEY, RECHECK_KEY, PeerProcess, scope_peer
 from gpupool.tenancy.service import TenancyService
+from gpupool.tenancy.sessions.cookies import SessionCookie, check_page, is_loopback, read_cookie
 
-OPEN_PATHS = frozenset({"/login", "/openapi.json", "/healthz"})
+OPEN_PATHS = frozenset(
+    {
+        "/login",
+        "/logout",
+        "/login/local",
+        "/sso",
+        "/sso/callback",
+        "/sso/logout",
+        "/api/v1/sso/ways",
+        "/api/v1/sso/device",
+        "/api/v1/sso/device/poll",
+        "/openapi.json",
+        "/healthz",
+    }
+)
+#: Methods that change nothing, so that any page may have a browser send them.
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Sources whose failures are remembered, and answers that are held back at a time.
 SOURCES_KNOWN = 1024
 WAITING_AT_MOST = 64
+_LOGIN = "login from {}"
 #: RFC 6455, 7.4.1: the caller's message or right violates the endpoint's policy.
 POLICY_VIOLATION = 1008
 
@@ -41,6 +61,9 @@ class LoginBrake:
     FREE = 5
     FORGET_SECONDS = 60.0
     LONGEST_SECONDS = 2.0
+    #: Failures after which a source's logins are refused unread, and for how long.
+    LOCK_AFTER = 50
+    LOCK_SECONDS = 300.0
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -51,7 +74,8 @@ class LoginBrake:
         """Note a failure; return for how many seconds its answer is held back."""
         count, last = self._failures.pop(source, (0, 0.0))
         now = self._clock()
-        count = count + 1 if now - last < self.FORGET_SECONDS else 1
+        remembered = self.LOCK_SECONDS if count >= self.LOCK_AFTER else self.FORGET_SECONDS
+        count = count + 1 if now - last < remembered else 1
         self._failures[source] = (count, now)
         if len(self._failures) > SOURCES_KNOWN:
             self._failures.popitem(last=False)
@@ -60,6 +84,31 @@ class LoginBrake:
             if count <= self.FREE
             else min(self.LONGEST_SECONDS, 0.1 * 2.0 ** min(count - self.FREE, 8))
         )
+
+    def check_lock(self, source: str) -> None:
+        """Raise TooManyLogins for a source that has failed so often that its logins wait.
+
+        In memory: a restart or a new leader forgets it, which a caller cannot bring about. Callers
+        that are logged in already go on, also from the same address. Loopback is only slowed down:
+        every account of the machine and every proxy on it has that address.
+        """
+        if is_loopback(source):
+            return
+        count, last = self._failures.get(_LOGIN.format(source), (0, 0.0))
+        left = self.LOCK_SECONDS - (self._clock() - last)
+        if count < self.LOCK_AFTER or left <= 0:
+            return
+        seconds = max(1, round(left))
+        raise TooManyLogins(
+            f"{count} logins from {source} failed: no more are looked at for {seconds} s",
+            hint="wait, then log in with a new link or token:  gpupool console",
+            failures=count,
+            retry_after_seconds=seconds,
+        )
+
+    async def hold_login(self, source: str) -> None:
+        """As `hold`, for a login. Requests with an ended session or token lock no logins."""
+        await self.hold(_LOGIN.format(source))
 
     async def hold(self, source: str) -> None:
         """Note a failure and wait as long as it deserves, unless many wait already."""
@@ -79,6 +128,7 @@ class AuthenticationMiddleware:
     def __init__(self, app: ASGIApp, tenancy: TenancyService, brake: LoginBrake) -> None:
         self._app = app
         self._identity = tenancy.identity
+        self._sessions = tenancy.session_identity
         self._brake = brake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,6 +138,8 @@ class AuthenticationMiddleware:
         if scope["type"] == "websocket":
             try:
                 scope[PRINCIPAL_KEY] = await self._authenticate(scope)
+                # What stays open for hours asks again whether its caller still may.
+                scope[RECHECK_KEY] = partial(self._identify_caller, scope, is_new=False)
             except GpupoolError as error:
                 await _refuse_websocket(error, receive, send)
                 return
@@ -102,8 +154,9 @@ class AuthenticationMiddleware:
         An answer to a caller that has lost the right meanwhile is withheld.
         """
         epoch = self._identity.epoch
-        scope[PRINCIPAL_KEY] = await self._authenticate(scope)
-        scope[RECHECK_KEY] = partial(self._identify_caller, scope)
+        scope[PRINCIPAL_KEY] = principal = await self._authenticate(scope)
+        session = principal.session
+        scope[RECHECK_KEY] = partial(self._identify_caller, scope, is_new=False)
         if scope["method"] not in ("GET", "HEAD"):
             # What was changed was changed by right, and its answer says so.
             await self._app(scope, receive, send)
@@ -115,10 +168,13 @@ class AuthenticationMiddleware:
             # The epoch grows with every change of rights: while it stands, nothing is asked again.
             if message["type"] == "http.response.start" and self._identity.epoch != epoch:
                 try:
-                    await self._identify_caller(scope)
+                    await self._identify_caller(scope, is_new=False)
                 except GpupoolError as error:
                     lost = error
             if lost is None:
+                if message["type"] == "http.response.start" and session is not None:
+                    # A page that is shown again after a logout must ask.
+                    MutableHeaders(scope=message).setdefault("Cache-Control", "private, no-cache")
                 await send(message)
 
         await self._app(scope, receive, send_answer)
@@ -129,16 +185,29 @@ class AuthenticationMiddleware:
         try:
             return await self._identify_caller(scope)
         except NotLoggedIn:
-            if _read_authorization(scope):
+            if _read_authorization(scope) or _read_session(scope) is not None:
                 await self._brake.hold(source_of(scope))
             raise
 
-    async def _identify_caller(self, scope: Scope) -> Principal:
-        """Return the caller as it is now. Raises NotLoggedIn, NoPermission."""
+    async def _identify_caller(self, scope: Scope, *, is_new: bool = True) -> Principal:
+        """Return the caller as it is now. Raises NotLoggedIn, NoPermission, TwoCredentials.
+
+        Args:
+            scope: The request or WebSocket handshake.
+            is_new: False for a second look at a caller that was authenticated before.
+        """
         peer = scope_peer(scope)
         given = _read_authorization(scope)
+        cookie = _read_session(scope)
+        if given and cookie is not None:
+            raise TwoCredentials(
+                "the request has the cookie of a session and an Authorization header",
+                hint="send one of them",
+            )
         if given:
             return await self._check_bearer(given, peer)
+        if cookie is not None:
+            return await self._check_session(scope, cookie, is_new)
         if peer is None:
             raise NotLoggedIn("this needs a login", hint="gpupool login, or set GPUPOOL_TOKEN")
         # From memory on the event loop; a thread only where the database has to be read.
@@ -148,6 +217,15 @@ class AuthenticationMiddleware:
             if known is not None
             else await run_in_threadpool(self._identity.principal_for_peer, peer)
         )
+
+    async def _check_session(self, scope: Scope, cookie: SessionCookie, is_new: bool) -> Principal:
+        known = self._sessions.peek(cookie, note_use=is_new)
+        if known is None:
+            known = await run_in_threadpool(self._sessions.identify, cookie, note_use=is_new)
+        # Every WebSocket, also one that only reads: a page of any origin may open it.
+        if scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS:
+            check_page(scope, cookie)
+        return known
 
     async def _check_bearer(self, given: list[bytes], peer: PeerProcess | None) -> Principal:
         scheme, _, token = given[0].decode("latin-1").partition(" ")
@@ -161,6 +239,11 @@ class AuthenticationMiddleware:
 
 def _read_authorization(scope: Scope) -> list[bytes]:
     return [value for name, value in scope["headers"] if name == b"authorization"]
+
+
+def _read_session(scope: Scope) -> SessionCookie | None:
+    # Over the Unix socket the kernel names the caller, and a cookie means nothing.
+    return None if scope_peer(scope) is not None else read_cookie(scope)
 
 
 async def _refuse_websocket(error: GpupoolError, receive: Receive, send: Send) -> None:

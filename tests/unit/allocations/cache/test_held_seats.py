@@ -31,7 +31,7 @@ def holder(job: str, card: str, *, preemptible: bool = False, requeue: bool = Fa
 
 
 def make_held_seats(known: LiveCards, *holders: SeatHolder) -> HeldSeats:
-    made = HeldSeats(known, lambda _holder: None)
+    made = HeldSeats(known, lambda _holder: None, lambda job: job)
     made.record_holders(holders)
     return made
 

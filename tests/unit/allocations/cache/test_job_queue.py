@@ -106,3 +106,37 @@ def test_every_change_of_a_class_is_in_the_next_snapshot() -> None:
     assert [one.count for one in seen] == [5, 4, 3, 1]
     queue.clear()
     assert queue.build_classes(()) == []
+
+
+def test_a_plan_is_about_the_jobs_that_waited_when_it_was_made() -> None:
+    queue = queue_of()
+    queue.add_entry(QueueEntry("a", NORMAL, 0), 4)
+    queue.add_entry(QueueEntry("b", NORMAL, 1), 6)
+    queue.add_entry(QueueEntry("c", NORMAL, 2, planned=5), 7)
+    found = {job: queue.find_class_key(job, planned=5) for job in ("a", "b", "c")}
+    assert found == {"a": NORMAL, "b": None, "c": NORMAL}
+    assert queue.find_class_key("b") == NORMAL
+    assert queue.find_class_key("b", planned=6) == NORMAL
+
+
+def test_a_member_of_a_rest_is_as_old_as_its_array() -> None:
+    queue = queue_of()
+    queue.add_entry(QueueEntry(ARRAY, NORMAL, 2, rest=ArrayRest(ARRAY, 3, 0)), 6)
+    member = str(MemberReference(ARRAY, 1))
+    assert queue.find_class_key(member, planned=5) is None
+    assert queue.find_class_key(member, planned=6) == NORMAL
+
+
+def test_a_queue_that_is_read_again_still_knows_which_jobs_were_planned() -> None:
+    queue = queue_of()
+    queue.add_entry(QueueEntry("a", NORMAL, 0), 4)
+    queue.clear()
+    queue.add_entry(QueueEntry("a", NORMAL, 0), 9)
+    queue.add_entry(QueueEntry("b", NORMAL, 1), 9)
+    assert queue.find_class_key("a", planned=5) == NORMAL
+    assert queue.find_class_key("b", planned=5) is None
+    # A job that left and comes back later is another one.
+    queue.build_classes(())
+    queue.remove_job("a")
+    queue.add_entry(QueueEntry("a", NORMAL, 0), 10)
+    assert queue.find_class_key("a", planned=9) is None

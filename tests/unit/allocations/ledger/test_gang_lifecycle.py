@@ -57,6 +57,7 @@ def test_members_are_jobs_with_ranks_and_find_each_other(house: House) -> None:
         "GPUPOOL_GANG_RANK": "1",
         "GPUPOOL_GANG_ROLE": "worker",
         "GPUPOOL_GANG_HOSTS": "127.0.0.1,127.0.0.1,127.0.0.1",
+        "GPUPOOL_GANG_SLOTS": "1,1,1",
     }
     assert (told["MASTER_ADDR"], told["RANK"], told["WORLD_SIZE"], told["LOCAL_RANK"]) == (
         "127.0.0.1",

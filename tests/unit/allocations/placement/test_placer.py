@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from gpupool.allocations.cache.pending_jobs import QueueEntry
 from gpupool.allocations.ledger.cache_updates import CardUpdate
 from gpupool.allocations.lifecycle import job_reports
 from gpupool.base.errors import (
@@ -26,6 +27,23 @@ def test_what_does_not_fit_now_waits_with_numbers_and_starts_when_room_comes(hou
     house.finish("whole-1")
     house.allocations.placer.run_cycle()
     assert house.job("later").device == "node-1:1"
+
+
+def test_a_job_has_no_answer_of_a_plan_that_was_made_before_it_came(house: House) -> None:
+    for n in range(2):
+        house.submit(1000, None, name=f"whole-{n}")
+    first = house.submit(500, 8, name="first")
+    house.allocations.placer.run_cycle()
+    key = house.allocations.cache.find_class_key(first.id)
+    assert key is not None
+    entry = QueueEntry("j-0000000000", key, 0)
+    describe = house.allocations.placer.planner.describe_wait
+    # It waits in the class that the last plan refused, and room may have come since.
+    house.allocations.cache.enqueue_jobs([entry])
+    assert describe(entry.job) == "not looked at yet"
+    assert "0.50 GPU" in describe(first.id)
+    house.allocations.placer.run_cycle()
+    assert describe(entry.job) == describe(first.id)
 
 
 def test_no_wait_is_refused_with_numbers_and_leaves_no_trace(house: House) -> None:

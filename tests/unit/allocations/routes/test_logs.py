@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from gpupool.allocations.routes import streaming
 from gpupool.allocations.routes.logs import LogChunk, logs
 from gpupool.base.errors import NotFound, OutputIsPrivate
 from gpupool.model.tenant import Principal
+from gpupool.tenancy.access import RECHECK_KEY
 from gpupool.wire.jobs import LogOut
 from tests.support.house import House
 from tests.support.route_requests import make_request
@@ -49,7 +51,9 @@ def read(
     request.app.state.logs = log
     who = caller or house.admin
     asking = logs(request, "a", house.allocations, who, offset, limit, wait_seconds)
-    return asyncio.run(asyncio.wait_for(asking, LONG))
+    answer = asyncio.run(asyncio.wait_for(asking, LONG))
+    assert isinstance(answer, LogOut)
+    return answer
 
 
 def test_the_last_piece_of_an_ended_job_says_so_and_a_full_one_does_not(house: House) -> None:
@@ -90,3 +94,77 @@ def test_the_output_of_a_colleague_is_not_shown(house: House) -> None:
     colleague = house.member("bob", "default")
     with pytest.raises(OutputIsPrivate, match="belongs to"):
         read(house, GrowingLog(b"secret"), caller=colleague)
+
+
+@dataclass
+class EndingLog(GrowingLog):
+    """A log whose job ends with its last piece."""
+
+    house: House | None = None
+
+    async def wait_for_change(self, job: str, seconds: float) -> None:
+        if not self.later:
+            assert self.house is not None
+            self.house.finish("a")
+            return
+        await super().wait_for_change(job, seconds)
+
+
+def stream(
+    house: House, log: GrowingLog, position: str | None = None, most: int = 100
+) -> list[dict[str, str]]:
+    """The frames of a stream, at most so many: its browser goes away then."""
+
+    async def caller() -> Principal:
+        return house.admin
+
+    async def read_frames() -> list[dict[str, str]]:
+        scope = {RECHECK_KEY: caller, "headers": [(b"accept", b"text/event-stream")]}
+        request = make_request(house, **scope)
+        request.app.state.logs = log
+        answer = await logs(request, "a", house.allocations, house.admin, 0, 4, 0, position)
+        found: list[dict[str, str]] = []
+        async for text in answer.body_iterator:  # type: ignore[union-attr]
+            pairs = (line.partition(": ") for line in str(text).strip().splitlines())
+            found.append({name: value for name, _, value in pairs})
+            if len(found) == most:
+                break
+        return found
+
+    return asyncio.run(asyncio.wait_for(read_frames(), LONG))
+
+
+def decode(frame: dict[str, str]) -> bytes:
+    return base64.b64decode(LogOut.model_validate_json(frame["data"]).data)
+
+
+def test_a_stream_gives_the_output_as_it_grows_and_says_that_it_ended(house: House) -> None:
+    house.submit(name="a")
+    frames = stream(house, EndingLog(b"abcdef", [b"gh\n"], house))
+    pieces = [frame for frame in frames if frame.get("event") == "message"]
+    assert b"".join(map(decode, pieces)) == b"abcdefgh\n"
+    assert [frame["id"] for frame in pieces][:3] == ["4", "6", "9"]
+    assert frames[-1] == {"event": "end", "data": "{}"}
+
+
+def test_a_stream_goes_on_at_the_byte_that_its_browser_had(house: House) -> None:
+    house.submit(name="a")
+    [frame] = stream(house, GrowingLog(b"abcdef"), position="4", most=1)
+    assert (decode(frame), frame["id"]) == (b"ef", "6")
+
+
+def test_a_silent_stream_has_comments(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "HEARTBEAT_SECONDS", 0.01)
+    house.submit(name="a")
+    first, second = stream(house, GrowingLog(b""), most=2)
+    assert (first["event"], first["id"]) == ("message", "0")
+    assert second == {":": ""}
+
+
+def test_a_stream_of_a_colleagues_output_does_not_begin(house: House) -> None:
+    house.submit(name="a")
+    colleague = house.member("bob", "default")
+    request = make_request(house, headers=[(b"accept", b"text/event-stream")])
+    request.app.state.logs = GrowingLog(b"secret")
+    with pytest.raises(OutputIsPrivate):
+        asyncio.run(logs(request, "a", house.allocations, colleague))

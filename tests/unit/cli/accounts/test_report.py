@@ -56,6 +56,17 @@ def test_report_resolution_above_a_second_is_said_below_the_rows() -> None:
     assert "are kept by" not in report.format_report(sample_report())
 
 
+def test_report_shows_processors_and_memory_where_they_have_a_price() -> None:
+    priced = sample_report()
+    held = {"host_cpu_milli_seconds": 7_200_000, "host_memory_mib_seconds": 3600 * 1536}
+    priced["rows"][0] |= held
+    lines = report.format_report(priced).splitlines()
+    assert "CPU-HOURS  RAM GiB-HOURS" in lines[2]
+    assert [word for word in lines[3].split() if word in ("2.0000", "1.50")] == ["2.0000", "1.50"]
+    assert lines[4].split().count("--") == 2
+    assert "CPU-HOURS" not in report.format_report(sample_report())
+
+
 def test_report_of_a_pool_without_cards_divides_by_no_capacity() -> None:
     empty = {**sample_report(), "rows": [], "capacity_card_milliseconds": 0, "total_cost": None}
     lines = report.format_report(empty).splitlines()

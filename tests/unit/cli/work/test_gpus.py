@@ -10,6 +10,7 @@ from gpupool.cli.work.gpus import (
     describe_fits,
     describe_fragments,
     describe_health,
+    describe_kept,
     describe_largest,
     describe_mps_room,
     format_title,
@@ -28,6 +29,21 @@ from tests.unit.client.scripted_pool import ScriptedPool
 )
 def test_gpus_prints_the_recorded_output(name: str, line: str, golden_line: GoldenLine) -> None:
     golden_line(name, line)
+
+
+@pytest.mark.parametrize(
+    ("room", "kept"),
+    [
+        ({"kept_milli": 500, "kept_bytes": 8 << 30}, "0.50 GPU (50 %) + 8192 MiB"),
+        ({"kept_milli": 0, "kept_bytes": 8 << 30}, "8192 MiB"),
+        ({"kept_milli": 0, "kept_bytes": 0}, "0 MiB"),
+        ({}, None),
+    ],
+)
+def test_what_a_card_keeps_names_compute_only_where_it_is_kept(
+    room: dict[str, int], kept: str | None
+) -> None:
+    assert describe_kept(room) == kept
 
 
 @pytest.mark.parametrize(

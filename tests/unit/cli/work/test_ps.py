@@ -79,3 +79,18 @@ def test_ps_mine_asks_who_the_caller_is(pool: ScriptedPool, type_line: TypedLine
     ]
     assert "state=pending&state=running&" in pool.requests[-1].target
     assert "user=alice" in pool.requests[-1].target
+
+
+def test_a_search_goes_to_the_pool_with_its_order(pool: ScriptedPool, type_line: TypedLine) -> None:
+    assert type_line("ps -q llama --project llm --state failed --sort=-gpu")[0] == 0
+    asked = pool.requests[-1].target
+    for part in ("q=llama", "project=llm", "state=failed", "sort=-gpu"):
+        assert part in asked
+
+
+def test_an_unknown_order_is_refused_before_the_pool_is_asked(
+    pool: ScriptedPool, type_line: TypedLine
+) -> None:
+    code, _, err = type_line("ps --sort colour")
+    assert (code, err.splitlines()[0]) == (2, "gpupool: GP-1005: --sort 'colour' is not known")
+    assert pool.requests == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpupool.cli.work.queue import COLUMNS
-from gpupool.wire.jobs import QueuedOut
+from gpupool.wire.views.job_pages import QueuedOut
 from tests.unit.cli.golden import AnswerWith, GoldenLine, TypedLine
 from tests.unit.cli.sample import queued
 

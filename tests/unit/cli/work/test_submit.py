@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from gpupool.wire.views.previews import PreviewOut
 from tests.unit.cli.golden import AnswerWith, GoldenLine, TypedLine
 from tests.unit.cli.sample import job
 from tests.unit.client.scripted_pool import ScriptedPool
@@ -116,3 +117,16 @@ def test_an_unknown_isolation_is_refused_before_the_pool_is_asked(
     code, _, err = type_line("submit --isolation firm -- true")
     assert (code, err.splitlines()[0]) == (2, "gpupool: GP-1005: --isolation 'firm' is not known")
     assert pool.requests == []
+
+
+@pytest.mark.parametrize("command", ["submit", "run"])
+def test_a_preview_asks_and_submits_nothing(
+    command: str, pool: ScriptedPool, answer_with: AnswerWith, type_line: TypedLine
+) -> None:
+    found = PreviewOut(outcome="never", code="GP-2001", share="x", manifest="", reason="too large")
+    answer_with("POST", "jobs/preview", found.model_dump())
+    code, out, _ = type_line(f"{command} --preview --gpu 0.3 -- true")
+    assert (code, out) == (3, "never: x (GP-2001)\ntoo large\n")
+    assert [asked.target for asked in pool.requests] == ["/api/v1/jobs/preview"]
+    if command == "submit":
+        assert json.loads(type_line("submit --preview -o json -- true")[1])["code"] == "GP-2001"

@@ -21,7 +21,7 @@ from tests.unit.vm.test_files import make_record
 JOB = {
     "id": "j-1", "name": "dev", "state": "running", "reason": "", "simulated": True, "user": "ann",
     "seats": [{"device": "sim-0:0"}, {"device": "sim-0:1"}], "command": [VM_COMMAND, "/i"],
-    "network": None, "address": None,
+    "network": None, "address": None, "address6": None,
 }  # fmt: skip
 
 

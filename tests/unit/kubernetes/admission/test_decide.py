@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,13 @@ from gpupool.kubernetes.admission import decide as admission
 from gpupool.kubernetes.admission.decide import ClusterFacts, decide_admission, review_pod
 from gpupool.kubernetes.cache.cluster import ClusterCache
 from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.resources.card_offers import build_card_offers
 from gpupool.kubernetes.resources.gpu_node import GpuNode
+from gpupool.kubernetes.resources.gpu_node_status import ShareIsolation
 from gpupool.kubernetes.resources.node import NodeFacts
 from gpupool.kubernetes.resources.pod import read_pod
 from gpupool.kubernetes.resources.tenant import TenantTree
+from gpupool.model.enforcement import FenceLevel
 from gpupool.model.quota import Quota, QuotaBranch
 from gpupool.scheduling.admission.claim import judge_claim
 from tests.support.kube_builders import CREATED, gpu_node, node
@@ -177,6 +181,31 @@ def test_isolation_that_no_node_says_it_reaches_is_refused(isolation: str) -> No
     asked = {"request": {"uid": "u", "object": demanding(isolation=isolation)}}
     answer = review_pod(asked, cluster())["response"]
     assert answer["status"]["message"].startswith("GP-1023: container main: no card gives")
+
+
+def with_shares(share: ShareIsolation) -> ClusterFacts:
+    """The cluster whose agents report this of each of their cards."""
+    facts = cluster()
+    assert facts.cards is not None
+    offers = dict.fromkeys(range(len(facts.cards)), build_card_offers(share, simulated=False))
+    return replace(facts, cards=replace(facts.cards, offers=offers))
+
+
+@pytest.mark.parametrize("isolation", ["soft", "hard"])
+def test_isolation_that_a_node_reports_is_admitted(isolation: str) -> None:
+    facts = with_shares(ShareIsolation(FenceLevel.SOFT))
+    assert decide_admission(demanding(isolation=isolation), "team", facts).warnings == ()
+
+
+def test_hard_isolation_without_the_limit_is_refused_with_the_reason() -> None:
+    facts = with_shares(ShareIsolation(FenceLevel.SOFT, "the driver is older than R615"))
+    decide_admission(demanding(isolation="soft"), "team", facts)
+    with pytest.raises(IsolationNotOffered) as refused:
+        decide_admission(demanding(isolation="hard"), "team", facts)
+    assert (
+        "fence: memory is soft, hard is asked; memgroup would make memory hard, but: the driver is "
+        "older than R615"
+    ) in refused.value.message
 
 
 def test_what_demands_nothing_of_a_card_is_admitted_and_read_by_the_controller() -> None:

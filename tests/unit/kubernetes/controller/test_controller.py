@@ -4,6 +4,7 @@ move."""
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import Counter
 from typing import Any
 
@@ -13,6 +14,7 @@ from gpupool.kubernetes.controller.controller import APART_SECONDS, PoolControll
 from gpupool.kubernetes.controller.reconcile_trigger import SOON_SECONDS
 from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.resources.gpu_node import Entry
+from gpupool.kubernetes.resources.tenant import TENANTS
 from tests.support import kube_builders
 from tests.support.kube_memory import MemoryApi
 from tests.support.virtual_time import end_task, loop_time, on_virtual_time
@@ -172,6 +174,45 @@ def test_what_an_agent_reports_while_its_ledger_is_written_is_known_after_the_an
         await asyncio.sleep(LONG)
         known = controller.cluster.ledgers["n0"]
         assert (known.observed, known.version, len(known.entries)) == (2, 2, 1)
+        await end_task(life)
+
+    on_virtual_time(run())
+
+
+class LateWatchApi(MemoryApi):
+    """The user changes a Tenant while its status is written, and a list reports both together."""
+
+    change: dict[str, Any] | None = None
+
+    async def request(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        if not path.endswith("/status") or self.change is None:
+            return await super().request(method, path, body, **more)
+        path = path.removesuffix("/status")
+        meta = {**self.objects[path]["metadata"], "generation": 2}
+        self.objects[path]["metadata"] = meta
+        self.objects[path]["spec"] |= self.change
+        self.change = None
+        watches = self._watches.pop(TENANTS)
+        answer = await super().request(method, f"{path}/status", body, **more)
+        self._watches[TENANTS] = watches
+        asyncio.get_running_loop().call_later(1, self._report, path)
+        return answer
+
+    def _report(self, path: str) -> None:
+        for watch in self._watches[TENANTS]:
+            watch.put_nowait(("MODIFIED", copy.deepcopy(self.objects[path])))
+
+
+def test_a_change_that_the_answer_to_a_status_shows_first_is_put_in_force() -> None:
+    async def run() -> None:
+        api = LateWatchApi()
+        made = kube_builders.tenant("vision", namespaces=["a"])
+        made["metadata"]["generation"] = 1
+        api.put(f"{TENANTS}/vision", made)
+        api.change = {"namespaces": ["a", "b"]}
+        _, life = await led(api)
+        status = api.objects[f"{TENANTS}/vision"]["status"]
+        assert (status["observedGeneration"], status["inForce"]["namespaces"]) == (2, ["a", "b"])
         await end_task(life)
 
     on_virtual_time(run())

@@ -17,6 +17,7 @@ from gpupool.kubernetes.resources import names
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.model.allocation import Seat
 from gpupool.model.claim import SharingKind
+from gpupool.model.isolation.claim_needs import IsolationKind
 from gpupool.model.partition import PartitionSlot
 from gpupool.model.sharing_default import SHARING_LABEL
 from gpupool.scheduling.snapshot.plan import JobPlacement
@@ -48,6 +49,14 @@ def test_entries_name_pod_container_and_what_it_asked(pool: ClusterCache) -> Non
     main, side = found["n0"]
     assert (main.sharing, side.sharing) == (SharingKind.FIXED, SharingKind.BURST)
     assert (main.priority, main.seats, main.uid) == (7, (SEAT,), "uid-a")
+
+
+def test_entries_name_the_isolation_that_the_pod_demands(pool: ClusterCache) -> None:
+    note(pool, pod("a", needs={"isolation": "hard"}), pod("b"))
+    found = entries_by_node([place("uid-a/main"), place("uid-b/main", "n1")], pool)
+    assert found["n0"][0].isolation is IsolationKind.HARD
+    assert found["n0"][0].to_json()["isolation"] == "hard"
+    assert "isolation" not in found["n1"][0].to_json()
 
 
 def test_pod_that_left_meanwhile_gets_no_entry(pool: ClusterCache) -> None:

@@ -42,6 +42,9 @@ class Nothing:
     def is_limited(self, _uid: str, _container: str) -> bool:
         return False
 
+    def describe_share(self, _device: Any) -> None:
+        return None
+
     def measure_gpu_time(self, _uid: str, _container: str) -> None:
         return None
 

@@ -26,8 +26,9 @@ class Agent:
         self.prepared.append(slot)
         return "GP-2033: wait" if slot == "s2" else ""
 
-    def limit(self, report: ContainerReport) -> None:
+    def limit(self, report: ContainerReport) -> str:
         self.limited.append(report)
+        return "the driver says no" if report.allocation == "u.bad" else ""
 
 
 @pytest.fixture
@@ -92,11 +93,12 @@ def test_socket_of_a_killed_agent_is_replaced(place: Path) -> None:
 def test_report_of_a_container_is_answered_once_it_is_limited(place: Path) -> None:
     report = {"container": "u.main", "groups": "0::/a\n", "own_namespace": False}
     half = {"container": "u.main"}
+    refused = {**report, "container": "u.bad"}
     agent, answers = ask_all(
-        place, json.dumps(report).encode() + b"\n", json.dumps(half).encode() + b"\n"
+        place, *[json.dumps(one).encode() + b"\n" for one in (report, half, refused)]
     )
-    assert answers == [b"{}\n", b""]
-    assert agent.limited == [ContainerReport("u.main", "0::/a\n", own_namespace=False)]
+    assert answers == [b"{}\n", b"", b'{"unlimited": "the driver says no"}\n']
+    assert agent.limited[0] == ContainerReport("u.main", "0::/a\n", own_namespace=False)
 
 
 def test_offer_of_slots_is_a_file_beside_the_socket(place: Path) -> None:

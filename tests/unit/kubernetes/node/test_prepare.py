@@ -12,6 +12,7 @@ import pytest
 
 from gpupool.base.errors import CardNotReady
 from gpupool.base.units import GIB, WHOLE
+from gpupool.kubernetes.node.container_limits import ContainerLimits
 from gpupool.kubernetes.node.prepare import (
     SHOWN,
     EntryPreparer,
@@ -21,7 +22,7 @@ from gpupool.kubernetes.node.prepare import (
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.mechanisms.arbiter import ArbiterProcess
-from gpupool.mechanisms.contract import JobSeat
+from gpupool.mechanisms.contract import FenceLevel, JobSeat
 from gpupool.mechanisms.notes import NoteBook
 from gpupool.mechanisms.regions import FenceDeviceUsage, FenceUsage, PromiseSums
 from gpupool.model.allocation import Seat
@@ -37,6 +38,22 @@ def preparing(tmp_path: Path) -> EntryPreparer:
     return EntryPreparer(
         tmp_path, machine, SimulatedProbe(machine, tmp_path), arbiter, JobSeat(SHOWN)
     )
+
+
+def test_what_a_share_of_a_card_enforces_is_described(tmp_path: Path) -> None:
+    (machine,) = parse_sim("1xL40S", "n0")
+    probe = SimulatedProbe(machine, tmp_path)
+    arbiter = ArbiterProcess(None, lambda: 0.5)
+    (card,) = machine.devices
+    bare = EntryPreparer(tmp_path, machine, probe, arbiter, JobSeat(SHOWN))
+    assert bare.describe_share(card) is None
+    limits = ContainerLimits(tmp_path, tmp_path, tmp_path / "s")
+    preparing = EntryPreparer(tmp_path, machine, probe, arbiter, JobSeat(SHOWN), limits=limits)
+    found = preparing.describe_share(card)
+    assert found is not None
+    assert (found.fence, "R615 has" in found.absence) == (FenceLevel.SOFT, True)
+    assert preparing.describe_share(replace(card, partitioned=True)) is None
+    assert preparing.describe_share(replace(card, vendor="amd")) is None
 
 
 @pytest.fixture

@@ -11,10 +11,13 @@ from gpupool.kubernetes.metering.gpu_time import GpuTimeRecord
 from gpupool.kubernetes.node.card_health import CardHealth
 from gpupool.kubernetes.node.status_source import StatusSource
 from gpupool.kubernetes.resources.gpu_node import GpuNode
+from gpupool.kubernetes.resources.gpu_node_status import ShareIsolation
 from gpupool.kubernetes.resources.node import NodeFacts
 from gpupool.mechanisms.foreign_pieces import ForeignPieceFinder
 from gpupool.mechanisms.mig.mechanism import MigMechanism
 from gpupool.mechanisms.mps.daemon import DaemonProcesses
+from gpupool.model.device import Device
+from gpupool.model.enforcement import FenceLevel
 from gpupool.model.partition import PartitionSlot
 from gpupool.model.sharing_default import SHARING_LABEL
 from gpupool.model.topology import Topology
@@ -31,6 +34,10 @@ def is_never_limited(_uid: str, _container: str) -> bool:
     return False
 
 
+def describe_soft_share(device: Device) -> ShareIsolation | None:
+    return None if device.partitioned else ShareIsolation(FenceLevel.SOFT, "no limits")
+
+
 @pytest.fixture
 def source(tmp_path: Path) -> StatusSource:
     (machine,) = parse_sim("2xL40S", "n0")
@@ -43,6 +50,7 @@ def source(tmp_path: Path) -> StatusSource:
         8,
         find_pieces=lambda cards: {},
         is_limited=is_never_limited,
+        describe_share=describe_soft_share,
     )
 
 
@@ -53,6 +61,29 @@ def test_default_is_that_of_the_node_as_it_is_now(source: StatusSource) -> None:
         source.note_node(seen, gone)
         found.append(source.build_status((), (), 1)["sharingDefault"])
     assert found == ["burst", "fixed", "burst", "fixed"]
+
+
+def test_the_driver_is_asked_once_what_it_enforces_in_a_share(tmp_path: Path) -> None:
+    asked = list[str]()
+
+    def describe(device: Device) -> ShareIsolation:
+        asked.append(device.uuid)
+        return ShareIsolation(FenceLevel.SOFT)
+
+    (machine,) = parse_sim("2xL40S", "n0")
+    source = StatusSource(
+        CardHealth(SimulatedProbe(machine, tmp_path), machine, lambda: None),
+        GpuTimeRecord(tmp_path / "spent.json", lambda uid, container: None),
+        machine.topology,
+        8,
+        find_pieces=lambda cards: {},
+        is_limited=is_never_limited,
+        describe_share=describe,
+    )
+    for _ in range(2):
+        cards = source.build_status((), (), 1)["cards"]
+        assert [card["share"] for card in cards] == [{"fence": "soft"}] * 2
+    assert asked == [device.uuid for device in machine.devices]
 
 
 def test_uses_have_slot_and_generation_of_their_container(source: StatusSource) -> None:
@@ -78,6 +109,7 @@ def test_instance_of_another_tool_is_reported_and_its_slot_not_given_out(
         8,
         find_pieces=finder.find,
         is_limited=is_never_limited,
+        describe_share=describe_soft_share,
     )
     assert not source.look_for_pieces()
     host.make_foreign("3g.71gb", 4)

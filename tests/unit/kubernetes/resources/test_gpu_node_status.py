@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gpupool.kubernetes.resources.gpu_node_status import ForeignUsage, ReportedCard, SlotUse
+from gpupool.kubernetes.resources.gpu_node_status import (
+    ForeignUsage,
+    ReportedCard,
+    ShareIsolation,
+    SlotUse,
+)
 from gpupool.kubernetes.resources.gpu_time import GpuTime
 from gpupool.kubernetes.resources.pod_constraints import HostPort
 from gpupool.model.device import DeviceHealth
+from gpupool.model.enforcement import FenceLevel
 
 
 @pytest.mark.parametrize(
@@ -34,6 +40,16 @@ def test_reason_of_a_card_is_written_where_there_is_one() -> None:
     assert failed.to_json()["healthReason"] == "XID 79"
     for card in (well, failed):
         assert ReportedCard.from_json(card.to_json()) == card
+
+
+def test_isolation_of_shares_is_read_back_and_its_reason_fits_the_definition() -> None:
+    plain = ReportedCard("GPU-0", 0, "L40S", 1, share=ShareIsolation(FenceLevel.SOFT))
+    assert plain.to_json()["share"] == {"fence": "soft"}
+    without = ReportedCard("GPU-0", 0, "L40S", 1, share=ShareIsolation(FenceLevel.SOFT, "older"))
+    assert without.to_json()["share"] == {"fence": "soft", "noMemoryLimit": "older"}
+    for card in (plain, without, ReportedCard("GPU-0", 0, "L40S", 1)):
+        assert ReportedCard.from_json(card.to_json()) == card
+    assert len(ShareIsolation(FenceLevel.SOFT, "x" * 300).to_json()["noMemoryLimit"]) == 200
 
 
 def test_slot_use_writes_what_is_known_alone() -> None:

@@ -179,3 +179,25 @@ def test_a_refusal_says_what_to_write_instead() -> None:
     with pytest.raises(BadOption) as refused:
         TenantSpec.from_json({"limits": {"cards": {}}})
     assert "gpu:H200" in refused.value.hint
+
+
+def test_a_spec_that_the_answer_to_a_status_has_is_news_when_the_watch_reports_it() -> None:
+    tenants = listed(tenant("vision", limits=gpu("2")))
+    changed = tenant("vision", limits=gpu("4"))
+    changed["status"] = {"waiting": 1}
+    tenants.note_status("vision", changed)
+    assert tenants.known["vision"].status == {"waiting": 1}
+    assert tenants.note_tenant(changed, False)
+
+
+def test_the_answer_to_a_status_brings_back_no_tenant_that_is_gone() -> None:
+    tenants = listed(tenant("vision"))
+    answer = tenant("vision")
+    tenants.note_tenant(answer, True)
+    tenants.note_status("vision", answer)
+    assert tenants.known == {}
+    new = tenant("vision")
+    new["metadata"]["uid"] = "another"
+    tenants.note_tenant(new, False)
+    tenants.note_status("vision", {**answer, "status": {"waiting": 1}})
+    assert tenants.known["vision"].status == {}

@@ -109,3 +109,16 @@ def test_every_definition_has_columns_and_conditions() -> None:
             "conditions"
             in version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
         )
+
+
+def test_a_spec_that_the_answer_to_a_status_has_is_news_when_the_watch_reports_it() -> None:
+    known = ReservationRegistry(Clock())
+    known.note_reservation(made("lab", gpus=2), False)
+    changed = made("lab", gpus=3)
+    changed["status"] = {"observedGeneration": 1}
+    known.note_status("lab", changed)
+    assert known.known["lab"].status == {"observedGeneration": 1}
+    assert known.note_reservation(changed, False)
+    known.note_reservation(changed, True)
+    known.note_status("lab", changed)
+    assert known.known == {}

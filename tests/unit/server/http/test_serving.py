@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import HTTPConnection
 
 from gpupool.base.errors import PoolAlreadyRunning, PortTaken, StateUnusable
 from gpupool.server.http import protocol, refusal, serving, tls
@@ -25,15 +26,20 @@ from gpupool.server.http.connections import ConnectionLimits, OpenConnections
 from gpupool.server.http.listeners import BoundSocket, Listener, TcpListener, UnixListener
 from gpupool.server.http.serving import serve_listeners
 from gpupool.tenancy.access import scope_peer
+from gpupool.tenancy.turns import wait_idle
 from tests.support.supervised import until
 
 ROOT = Path(__file__).parents[4]
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with what it knows of the caller; `/wait` never does, `/stream` goes on for ever."""
+    """Answers with what it knows of the caller; `/wait` and `/idle` never do, `/stream` goes on for
+    ever."""
     if scope["path"] == "/wait":
         await asyncio.Event().wait()
+    if scope["path"] == "/idle":
+        async with wait_idle(HTTPConnection({**scope})):
+            await asyncio.Event().wait()
     if scope["path"] == "/slow":
         await asyncio.sleep(0.3)
     peer = scope_peer(scope)
@@ -386,6 +392,20 @@ def test_a_stop_lets_a_short_answer_finish_and_then_waits_no_longer(
         server.stop()
         caller.join()
     assert found == [200]
+
+
+def test_a_stop_ends_a_poll_that_only_waits_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "GRACE_SECONDS", 3600)
+    with running(UnixListener(path)) as server:
+        poll = connect(path)
+        poll.sendall(b"GET /idle HTTP/1.1\r\nHost: pool\r\n\r\n")
+        while under_way(server) < 1:
+            time.sleep(0.01)
+        server.stop()
+    answer = b"".join(iter(lambda: poll.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 503 ")
 
 
 def under_way(server: Running) -> int:

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import pytest
 from fastapi import Depends, WebSocket
 
+from gpupool.base.errors import TooManyLogins
 from gpupool.model.tenant import Permission, Principal
 from gpupool.server.middleware.auth import SOURCES_KNOWN, WAITING_AT_MOST, LoginBrake
 from gpupool.tenancy.access import PEER_EXTENSION, PeerProcess, require_caller
 from tests.support.api import Answer, running_app
+from tests.support.browsers import Browser
 
 
 class Clock:
@@ -52,6 +54,39 @@ def test_the_brake_remembers_a_bounded_number_of_sources() -> None:
     for n in range(10 * SOURCES_KNOWN):
         brake.note_failure(f"192.0.2.{n}")
     assert len(brake._failures) == SOURCES_KNOWN
+
+
+def test_a_source_that_fails_on_is_locked_for_a_while_and_loopback_never() -> None:
+    clock = Clock()
+    brake = LoginBrake(clock)
+    for source in ("192.0.2.1", "127.0.0.1", "::1"):
+        for _ in range(LoginBrake.LOCK_AFTER - 1):
+            brake.note_failure(f"login from {source}")
+        brake.check_lock(source)
+        brake.note_failure(f"login from {source}")
+    for source in ("127.0.0.1", "::1", "192.0.2.2"):
+        brake.check_lock(source)
+    with pytest.raises(TooManyLogins) as refusal:
+        brake.check_lock("192.0.2.1")
+    assert refusal.value.details == {"failures": 50, "retry_after_seconds": 300}
+    clock.now = LoginBrake.LOCK_SECONDS - 1
+    with pytest.raises(TooManyLogins):
+        brake.check_lock("192.0.2.1")
+    clock.now = LoginBrake.LOCK_SECONDS
+    brake.check_lock("192.0.2.1")
+    assert brake.note_failure("login from 192.0.2.1") == 0.0
+
+
+def test_requests_of_an_ended_session_lock_no_logins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LoginBrake, "LONGEST_SECONDS", 0.0)
+    with running_app(tmp_path) as pool:
+        ended = Browser(pool, cookies={"gpupool-8470": "gps_x"})
+        for _ in range(LoginBrake.LOCK_AFTER + 1):
+            assert ended.get("whoami").status == 401
+            assert pool.client(None, token="gpp_x").get("whoami").status == 401
+        assert ended.log_in(pool.token("root")).status == 204
 
 
 def test_no_more_than_a_few_are_kept_waiting() -> None:
@@ -216,6 +251,22 @@ def test_a_websocket_knows_its_caller_and_its_route_asks_for_the_permission(tmp_
     assert outcomes["runner"] == [("websocket.accept", ""), ("websocket.close", "runner")]
     assert outcomes["root"] == [("websocket.accept", ""), ("websocket.close", "root")]
     assert "websocket.accept" not in [kind for kind, _ in outcomes["looker"]]
+
+
+def test_a_websocket_of_a_session_needs_the_origin_of_the_console(tmp_path: Path) -> None:
+    with running_app(tmp_path) as pool:
+        pool.app.add_api_websocket_route("/opens", _opens)
+        browser = Browser(pool)
+        browser.log_in(pool.token("root"))
+        outcomes = {}
+        for origin in (browser.origin, "https://evil.example.org", None):
+            sent = browser.headers("GET") | ({} if origin is None else {"origin": origin})
+            scope = websocket("/opens")
+            scope["headers"] = [(name.encode(), text.encode()) for name, text in sent.items()]
+            done = asyncio.run_coroutine_threadsafe(_handshake(pool.app, scope), pool.loop)
+            outcomes[origin] = [(one["type"], one.get("reason", "")[:7]) for one in done.result(30)]
+    assert outcomes.pop(browser.origin) == [("websocket.accept", ""), ("websocket.close", "root")]
+    assert set(map(tuple, outcomes.values())) == {(("websocket.close", "GP-3060"),)}
 
 
 def test_a_connection_of_an_unknown_kind_is_not_let_through(tmp_path: Path) -> None:

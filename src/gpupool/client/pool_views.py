@@ -1,0 +1,63 @@
+"""What the SDK says of the pool as a whole: cards, map, overview, and previews of submissions."""
+
+from __future__ import annotations
+
+from gpupool.client.messages import path_segment
+from gpupool.client.paging import iterate_items
+from gpupool.client.transport import Api
+from gpupool.wire.answers import read_answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from gpupool.wire.fleet import DeviceOut
+    from gpupool.wire.views.job_pages import JobUseOut
+    from gpupool.wire.views.overviews import OverviewOut
+    from gpupool.wire.views.pool_map import CardShareOut, MapOut
+    from gpupool.wire.views.previews import PreviewOut
+
+
+class PoolViews:
+    """Questions about the whole pool; `Pool` answers them."""
+
+    api: Api
+
+    def overview(self) -> OverviewOut:
+        """The pool at one look."""
+        from gpupool.wire.views.overviews import OverviewOut
+
+        return read_answer(OverviewOut, self.api.request("GET", "overview"))
+
+    def gpus(self, **filters: Any) -> Iterator[DeviceOut]:
+        """Cards. `filters` are model, node, state, health."""
+        from gpupool.wire.fleet import DeviceOut
+
+        for item in iterate_items(self.api, "devices", filters):
+            yield read_answer(DeviceOut, item)
+
+    def job_use(self, job: str) -> JobUseOut:
+        """What a running job used of its share since it started."""
+        from gpupool.wire.views.job_pages import JobUseOut
+
+        return read_answer(JobUseOut, self.api.request("GET", f"jobs/{path_segment(job)}/use"))
+
+    def map(self) -> MapOut:
+        """Every card and every share, in columns."""
+        from gpupool.wire.views.pool_map import MapOut
+
+        return read_answer(MapOut, self.api.request("GET", "map"))
+
+    def card_shares(self, card: str) -> list[CardShareOut]:
+        """The shares of one card, named by uuid or `node:index`."""
+        from gpupool.wire.views.pool_map import CardShareOut
+
+        shares = self.api.request("GET", f"devices/{path_segment(card)}/shares")
+        return [read_answer(CardShareOut, share) for share in shares]
+
+    def preview_body(self, body: Mapping[str, Any]) -> PreviewOut:
+        """What would become of a body of POST /jobs. Submits nothing."""
+        from gpupool.wire.views.previews import PreviewOut
+
+        return read_answer(PreviewOut, self.api.request("POST", "jobs/preview", dict(body)))

@@ -1,0 +1,1 @@
+"""Connections of bytes through the server, and programs that run at their other end."""

@@ -1,0 +1,26 @@
+"""What a session takes over from the command of its job."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from gpupool.agent.relay.entering import EntryFailure, check_start, read_limits
+
+
+def test_read_limits_returns_what_the_kernel_answers_for_each_resource() -> None:
+    limits = read_limits(Path("/proc/self/limits").read_text())
+    assert limits == [resource.getrlimit(number) for number in range(len(limits))]
+    assert len(limits) == 16
+
+
+def test_check_start_refuses_another_process_of_the_same_number() -> None:
+    own = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    check_start(os.getpid(), own)
+    with pytest.raises(EntryFailure, match="has ended"):
+        check_start(os.getpid(), own + 1)
+    with pytest.raises(EntryFailure, match="has ended"):
+        check_start(2**22 + 1, own)
