@@ -125,21 +125,27 @@ class NotificationSender:
         """Deliver what is due to one subscription; after a failure the rest of it waits as well."""
         first = rows[0]
         joined = first.digest_s > 0 or len(rows) > _MOST_SINGLE
-        for part in [rows] if joined else [[row] for row in rows]:
-            if self._closing.is_set() or not self._deliver(first, part):
+        size = len(rows) if joined else 1
+        for start in range(0, len(rows), size):
+            if self._closing.is_set():
+                return
+            if not self._deliver(first, rows[start : start + size], rows[start + size :]):
                 return
 
-    def _deliver(self, receiver: Any, rows: Sequence[Any]) -> bool:
+    def _deliver(self, receiver: Any, rows: Sequence[Any], rest: Sequence[Any]) -> bool:
+        """Deliver one message; return whether its receiver can be tried with the rest."""
         message = build_message(receiver.language, rows)
         try:
             send_message(self._store, receiver, message)
         except DeliveryFailure as failure:
-            self._note_failure(rows, failure)
-            return False
+            self._note_failure(rows, failure, rest)
+            return failure.is_final
         self._update(rows, lambda _row: {"state": "sent", "error": ""})
         return True
 
-    def _note_failure(self, rows: Sequence[Any], failure: DeliveryFailure) -> None:
+    def _note_failure(
+        self, rows: Sequence[Any], failure: DeliveryFailure, rest: Sequence[Any]
+    ) -> None:
         now_ns = self._store.clock.now_ns()
 
         def judge(row: Any) -> dict[str, Any]:
@@ -147,10 +153,20 @@ class NotificationSender:
             state = {"state": "dead"} if retry is None else {"due_ns": retry}
             return {"error": str(failure), **state}
 
-        self._update(rows, judge)
+        # A receiver that is down would otherwise get an attempt for each message at once.
+        postponed = [] if failure.is_final else [row.delivery_id for row in rest]
+        due_ns = compute_retry(rows[0].attempts + 1, now_ns) or compute_retry(1, now_ns)
+        self._update(rows, judge, postponed=postponed, due_ns=due_ns)
 
-    def _update(self, rows: Sequence[Any], judge: Callable[[Any], dict[str, Any]]) -> None:
-        """Write the outcome of one attempt."""
+    def _update(
+        self,
+        rows: Sequence[Any],
+        judge: Callable[[Any], dict[str, Any]],
+        *,
+        postponed: Sequence[int] = (),
+        due_ns: int | None = None,
+    ) -> None:
+        """Write the outcome of one attempt, and when those that it holds up are due."""
         with self._store.write() as write:
             for row in rows:
                 values = judge(row) | {"attempts": row.attempts + 1}
@@ -158,6 +174,9 @@ class NotificationSender:
                     values["ended_ns"] = write.now_ns
                 mine = deliveries.c.id == row.delivery_id
                 write.execute(deliveries.update().where(mine).values(**values))
+            if postponed:
+                others = deliveries.c.id.in_(postponed)
+                write.execute(deliveries.update().where(others).values(due_ns=due_ns))
 
     def _find_pause(self) -> float:
         query = (

@@ -135,6 +135,24 @@ def test_a_receiver_that_fails_is_tried_again_with_pauses_and_then_no_more(
     assert len(receiver.requests) == len(RETRY_SECONDS) + 1
 
 
+def test_a_receiver_that_is_down_gets_one_attempt_for_all_its_messages(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver)
+    for n in range(3):
+        fail_job(pool, f"j-{n}")
+    receiver.statuses.append(503)
+    for _ in range(3):
+        sender.look()
+    assert len(receiver.requests) == 1
+    assert [one["attempts"] for one in pool.client().get("deliveries").json()] == [0, 0, 1]
+    with pool.services.store.write() as write:
+        write.execute(deliveries.update().values(due_ns=0))
+    sender.look()
+    texts = [body["text"] for _, _, body in receiver.requests[1:]]
+    assert texts == [f"Job j-{n} ended: failed." for n in range(3)]
+
+
 def test_what_another_attempt_would_not_change_is_dead_at_once(
     pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
 ) -> None:
