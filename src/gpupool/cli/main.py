@@ -130,7 +130,7 @@ OTHER_WORDS: Mapping[str, str] = {
         ("nvidia-smi", "smi", "cards", "devices", "gpu", "nodes", "sinfo"), "gpupool gpus"
     ),
     **dict.fromkeys(("describe", "inspect", "info", "scontrol"), "gpupool show JOB"),
-    **dict.fromkeys(("sbatch", "create", "apply", "start"), "gpupool submit -- COMMAND"),
+    **dict.fromkeys(("create", "apply", "start"), "gpupool submit -- COMMAND"),
     **dict.fromkeys(("srun",), "gpupool run -- COMMAND"),
     **dict.fromkeys(("attach", "shell", "enter"), "gpupool exec JOB"),
     **dict.fromkeys(("log", "output", "tail"), "gpupool logs JOB"),

@@ -12,6 +12,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             ("run", "run a command in a share of a card, attached to this terminal"),
             ("submit", "submit a command, or an array of commands, to run when there is room"),
+            ("sbatch", "submit a job script of Slurm as it is, and say what is different here"),
             ("ps", "list jobs"),
             ("show", "everything about one job, card, node or the pool"),
             ("logs", "print a job's output"),

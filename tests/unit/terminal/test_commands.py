@@ -25,7 +25,7 @@ SOURCES = Path(gpupool.__file__).parent
         ("why", "gpupool explain JOB"),
         ("nvidia-smi", "gpupool gpus"),
         ("squeue", "gpupool ps"),
-        ("sbatch", "gpupool submit -- COMMAND"),
+        ("apply", "gpupool submit -- COMMAND"),
     ],
 )
 def test_a_word_of_another_tool_is_answered_with_ours(

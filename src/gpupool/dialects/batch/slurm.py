@@ -8,7 +8,7 @@ configured count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpupool.base.errors import (
@@ -30,6 +30,7 @@ from gpupool.dialects.batch.slurm_options import (
     REFUSED_OPTIONS,
     REPLACEMENTS,
     read_options,
+    read_typed_options,
 )
 from gpupool.dialects.contract import CardFilter, ContainerAsk
 from gpupool.dialects.pod import PlacedWord
@@ -41,10 +42,23 @@ SOURCE = "https://slurm.schedmd.com/sbatch.html"
 __all__ = ["MARK", "NAMES", "SOURCE", "TITLE", "understand_script"]
 
 
-def understand_script(script: str, known: facts.NodeFacts = facts.UNKNOWN) -> JobClaim:
-    """What a script's `#SBATCH` lines ask for. Raises BadManifest's classes and NotExpressible;
-    `path` is the line."""
-    options = dict(read_options(script))
+def understand_script(
+    script: str,
+    known: facts.NodeFacts = facts.UNKNOWN,
+    *,
+    typed: Sequence[str] = (),
+    variables: Collection[str] = (),
+) -> JobClaim:
+    """What a script's `#SBATCH` lines ask for.
+
+    Args:
+        typed: Options of sbatch's command line, which replace those of the script.
+        variables: Names of Slurm's that the job will have.
+
+    Raises:
+        BadManifest, NotExpressible: `path` is the line, empty for what was typed.
+    """
+    options = dict(read_options(script)) | dict(read_typed_options(typed))
     if not any(key in options for key in CARD_OPTIONS):
         raise BadManifest(
             f"no line of the script asks for a card: none of {', '.join('--' + key for key in CARD_OPTIONS)}",
@@ -60,7 +74,7 @@ def understand_script(script: str, known: facts.NodeFacts = facts.UNKNOWN) -> Jo
     return _add_settings(
         options,
         replace(job, members=nodes, guesses=(*guesses, *job.guesses)),
-        _list_notes(options, script),
+        _list_notes(options, script, variables),
     )
 
 
@@ -253,20 +267,26 @@ def _read_memory(options: Mapping[str, PlacedWord], job: JobClaim, processors: i
     return 0
 
 
-def _list_notes(options: Mapping[str, PlacedWord], script: str) -> tuple[str, ...]:
+def _list_notes(
+    options: Mapping[str, PlacedWord], script: str, variables: Collection[str]
+) -> tuple[str, ...]:
     told = {
-        "array": "its jobs find their number, from 0 on, in GPUPOOL_ARRAY_INDEX",
         "constraint": "choose nodes by label: --label KEY=VALUE",
         "nodelist": "choose nodes by label: --label KEY=VALUE",
         "qos": "what a tenant may have is its quota's to say",
         "exclusive": "cards are asked for, not nodes",
         "mem-per-gpu": "main memory of the node for each card, not memory of the card",
     }
+    if "SLURM_ARRAY_TASK_ID" not in variables:
+        told = {"array": "its jobs find their number, from 0 on, in GPUPOOL_ARRAY_INDEX"} | told
     notes = []
     for key, text in told.items():
         if key in options:
             notes.append(f"{options[key]}: {text}")
-    dropped = [options[key] for key in options if key not in READ_OPTIONS and key not in told]
+    dropped = []
+    for key in options:
+        if key not in READ_OPTIONS and key not in told:
+            dropped.append(options[key])
     notes += [
         f"{word}: left out; {REPLACEMENTS.get(word.key, 'nothing here does that')}"
         for word in dropped
@@ -277,8 +297,8 @@ def _list_notes(options: Mapping[str, PlacedWord], script: str) -> tuple[str, ..
         notes.append(
             "the script calls srun, which is Slurm's: let it start its processes itself (mpirun, torchrun)"
         )
-    if "SLURM_" in script:
+    if missing := sorted(set(re.findall(r"\bSLURM_[A-Z0-9_]+", script)) - set(variables)):
         notes.append(
-            "the script reads SLURM_ variables, which are not set: docs/how-to/gangs.md has those that are"
+            f"the script reads {', '.join(missing)}: not set here; docs/how-to/gangs.md has what is"
         )
     return tuple(notes)

@@ -39,7 +39,7 @@ READ_OPTIONS = {
     "time", "array", "job-name", "account", "partition", "requeue", "no-requeue",
 }  # fmt: skip
 _OUTPUT = "the pool keeps what a job writes: gpupool logs JOB"
-_MAIL = "the pool sends no mail: gpupool events --follow"
+_MAIL = "who wants mail says so once: gpupool notify add"
 #: What to use here instead of an option that is left out.
 REPLACEMENTS = {
     "--output": _OUTPUT,
@@ -99,22 +99,41 @@ def read_options(script: str) -> Iterator[tuple[str, PlacedWord]]:
             raise BadManifest(
                 f"{line.strip()}: {error}", hint="close the quote", path=(number,)
             ) from None
-        yield from _split_options(words, number)
+        yield from _split_options(words, (number,))
 
 
-def _split_options(words: Sequence[str], line: int) -> Iterator[tuple[str, PlacedWord]]:
+def read_typed_options(words: Sequence[str]) -> Iterator[tuple[str, PlacedWord]]:
+    """Key and value of each option of a command line; a script's lines give way to them."""
+    yield from _split_options(words, ())
+
+
+def find_script(words: Sequence[str]) -> int:
+    """The position of the first word of a command line that belongs to no option of sbatch."""
+    position = 0
+    while position < len(words) and words[position].startswith("-") and words[position] != "-":
+        key, has_value, _ = _split_word(words[position])
+        position += 1 if has_value or key in FLAGS else 2
+    return min(position, len(words))
+
+
+def _split_options(words: Sequence[str], path: tuple[int, ...]) -> Iterator[tuple[str, PlacedWord]]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if not word.startswith("-") or word in ("-", "--"):
-            raise BadManifest(f"{word!r} is no option of sbatch", path=(line,))
-        key, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("--"):
-            key = SHORT_OPTIONS.get(word[1], word[1])
-            value = word[2:].removeprefix("=")
-            equals = value
-        if not equals and key not in FLAGS:
+            raise BadManifest(f"{word!r} is no option of sbatch", path=path)
+        key, has_value, value = _split_word(word)
+        if not has_value and key not in FLAGS:
             if not rest:
-                raise BadManifest(f"{word} needs a value", path=(line,))
+                raise BadManifest(f"{word} needs a value", path=path)
             value = rest.pop(0)
-        yield key, PlacedWord(f"--{key}", value, (line,))
+        yield key, PlacedWord(f"--{key}", value, path)
+
+
+def _split_word(word: str) -> tuple[str, bool, str]:
+    """Split `--key=value` and `-kvalue`: the long key, whether a value is in the word, the value."""
+    if word.startswith("--"):
+        key, equals, value = word.removeprefix("--").partition("=")
+        return key, bool(equals), value
+    value = word[2:].removeprefix("=")
+    return SHORT_OPTIONS.get(word[1], word[1]), bool(value), value

@@ -46,17 +46,22 @@ def parse_seconds(word: PlacedWord) -> int | None:
 
 def count_indices(word: PlacedWord) -> int:
     """How many jobs an array is."""
-    many = 0
+    many = sum(len(part) for part in read_indices(word))
+    return amounts.parse_integer(PlacedWord(word.key, many, word.path))
+
+
+def read_indices(word: PlacedWord) -> list[range]:
+    """The indices of an array, `0-15`, `1,3,5` or `0-9:2`, in their order."""
+    found = []
     for part in str(word.value).partition("%")[0].split(","):
-        found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,6}))?)?", part.strip())
+        match = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,6}))?)?", part.strip())
         if (
-            found is None
-            or (found.group(2) and int(found.group(2)) < int(found.group(1)))
-            or found.group(3) == "0"
+            match is None
+            or (match.group(2) and int(match.group(2)) < int(match.group(1)))
+            or match.group(3) == "0"
         ):
             raise ForeignValue(f"{word}: these are no indices", hint="write 0-15", path=word.path)
-        first = int(found.group(1))
-        last = int(found.group(2) or found.group(1))
-        step = int(found.group(3) or 1)
-        many += (last - first) // step + 1
-    return amounts.parse_integer(PlacedWord(word.key, many, word.path))
+        first = int(match.group(1))
+        last = int(match.group(2) or match.group(1))
+        found.append(range(first, last + 1, int(match.group(3) or 1)))
+    return found

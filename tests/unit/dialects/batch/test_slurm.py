@@ -158,7 +158,7 @@ def test_the_line_to_type_says_all_of_it() -> None:
     assert left_out == ("the queue gpu: what a tenant may have is its quota's to say",)
     assert [note.split(":")[0] for note in found.notes] == [
         "the script calls srun, which is Slurm's",
-        "the script reads SLURM_ variables, which are not set",
+        "the script reads SLURM_PROCID",
     ]
 
 
@@ -176,7 +176,7 @@ def test_no_option_is_left_out_without_a_word() -> None:
     text = "#!/bin/bash\n#SBATCH --gres=gpu:1 --output=run.log --mail-type=END\n#SBATCH --licenses=matlab\ntrue\n"
     notes = slurm.understand_script(text).notes
     assert any("--output" in note and "gpupool logs" in note for note in notes)
-    assert any("--mail-type" in note and "sends no mail" in note for note in notes)
+    assert any("--mail-type" in note and "gpupool notify" in note for note in notes)
     assert any("--licenses" in note and "left out" in note for note in notes)
     plain = slurm.understand_script("#SBATCH --gres=gpu:1 --time=10 --job-name=a --nodes=1\ntrue\n")
     assert not any("left out" in note for note in plain.notes)
