@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupool.base.errors import BadOption, BadTrace
 from gpupool.base.units import NANOS_PER_SECOND, format_duration, parse_since
+from gpupool.cli.planning.playback import play_trace
 from gpupool.cli.planning.pool_log import read_pages, read_policy
 from gpupool.cli.planning.recording import record_lives, refuse_overwriting
 from gpupool.cli.planning.simulate import show_progress
@@ -38,9 +39,13 @@ def register(parser: CommandParser) -> None:
     --to choose the jobs that are compared, by when they were submitted. From the first different decision on the two
     pools differ, and later differences may follow from it. Changes nothing. Only an admin reads the jobs of all
     tenants. Nodes count as always there, and nothing of reservations and changed priorities is replayed.
+
+    With a TRACE (sample, synthetic, a .csv of jobs, an event log; see gpupool simulate) no log is compared: the trace is
+    played on the terminal while the scheduler decides, --speed times as fast as it happened. Needs no pool.
     """
     parser.examples = [
         "gpupool replay",
+        "gpupool replay sample --speed 600",
         "gpupool replay --policy default,fgd,binpack --from 7d",
         "gpupool replay --from 2026-11-20T08:00 --to 2026-11-20T18:00 --record day.csv",
         (
@@ -49,6 +54,11 @@ def register(parser: CommandParser) -> None:
         ),
     ]
     add = parser.add_argument
+    add("trace", nargs="?", metavar="TRACE", help="play this trace instead: sample, ...")
+    add("--speed", metavar="N", help="of a TRACE: so many times as fast (default: at once)")
+    add(
+        "--nodes", metavar="FILE|SPEC", help="of a TRACE: nodes, as for simulate (default: its own)"
+    )
     add(
         "--log",
         metavar="FILE",
@@ -84,6 +94,13 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
+    if options.trace is not None:
+        return play_trace(options)
+    if options.speed is not None or options.nodes is not None:
+        raise BadOption(
+            "--speed and --nodes are of a TRACE that is played",
+            hint="gpupool replay sample --speed 600",
+        )
     from gpupool.simulation.replay.foreknowledge import ONLINE
     from gpupool.simulation.replay.parallel import use_kernel
     from gpupool.simulation.studies.retrospect import compare_starts, cut_trace
