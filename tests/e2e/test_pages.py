@@ -31,6 +31,7 @@ ELSEWHERE = (
     "submit --name wide",  # tests/e2e/test_cli_labels.py: it is refused, as the page says
     "simulate LIST.csv",  # the published lists are no part of gpupool
     "simulate sample",  # the README's test
+    "replay sample --speed 600",  # it takes five minutes: tests/unit/cli/planning/test_playback.py
     "simulate synthetic:",  # tests/unit/simulation
     "sso test",  # the providers of the page are invented: tests/api, tests/hosts/test_signon.py
     "sso sync",  # the same
@@ -63,6 +64,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
     [
         "console-pages.md",
         "defragment.md",
+        "first-ten-minutes.md",
         "gangs.md",
         "open-the-console.md",
         "overview-and-search.md",
@@ -80,6 +82,7 @@ def test_commands_of_the_page_are_accepted_in_their_order(
     page: str, pool: RealPool, tmp_path: Path
 ) -> None:
     pages.write_files(page, tmp_path)
+    (tmp_path / "docs").symlink_to(pages.PAGES.parent)
     (tmp_path / "jobs.csv").write_text(JOBS)
     (tmp_path / "nodes.csv").write_text(NODES)
     (tmp_path / "client-secret.txt").write_text("a secret\n")

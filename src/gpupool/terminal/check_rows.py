@@ -39,3 +39,13 @@ def format_checks(checks: list[Check], *, color: bool = False) -> str:
     return "\n".join(
         [*lines, "", paint_text(verdict, ("red" if wrong else "green") if color else None)]
     )
+
+
+def format_fixes(checks: list[Check]) -> str:
+    """Format what mends the rows that are not well, below what was found; one a line."""
+    lines = []
+    for row in checks:
+        if row["state"] != OK:
+            found = f"# {row['name']}: {row['text']}"
+            lines += [found, row["next"] or "# nothing to type helps here"]
+    return "\n".join(lines or ["# nothing is wrong"]) + "\n"

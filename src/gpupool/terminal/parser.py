@@ -7,9 +7,9 @@ Python. Commands fill their parser in `register`; nothing here knows a command.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from gpupool.base.errors import BadInput, BadOption
 from gpupool.terminal.commands import GLOBAL_OPTIONS, SUMMARIES, find_module
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 #: Formats of lists and of single objects; the first is the default.
 LIST_FORMATS = ("table", "wide", "json", "yaml", "csv")
 OBJECT_FORMATS = ("table", "json", "yaml")
+#: Options of Slurm, Docker and other tools, and the option that does the same here.
+OTHER_OPTIONS: Final[Mapping[str, str]] = {
+    "gres": "gpu",
+    "gpus": "gpu",
+    "job-name": "name",
+    "policy": "sharing",
+    "qos": "priority",
+    "time": "max-time",
+    "walltime": "max-time",
+}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -114,7 +124,12 @@ class CommandParser(argparse.ArgumentParser):
 
     def list_flags(self) -> list[str]:
         """List the flags that this parser knows."""
-        return [flag for action in self._actions for flag in action.option_strings]
+        return [
+            flag
+            for action in self._actions
+            if action.help != argparse.SUPPRESS
+            for flag in action.option_strings
+        ]
 
 
 class _HelpAction(argparse.Action):
@@ -180,7 +195,8 @@ def _unknown_option(parser: CommandParser, word: str) -> BadInput:
     flag = word.partition("=")[0]
     # Without the dashes, which every option has: with them --after looks like --state-dir.
     flags = {known.lstrip("-"): known for known in parser.list_flags()}
-    near = flags.get(find_nearest(flag.lstrip("-"), flags) or "")
+    name = flag.lstrip("-")
+    near = flags.get(OTHER_OPTIONS.get(name, "")) or flags.get(find_nearest(name, flags) or "")
     hint = f"did you mean {near}?  " if near else ""
     return BadOption(f"{parser.prog}: unknown option {flag}", hint=f"{hint}{parser.prog} --help")
 
@@ -255,14 +271,20 @@ def integer_within(option: str, what: str, smallest: int, largest: int) -> Calla
 
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = LIST_FORMATS) -> None:
     """Add `-o`, for commands that list or show."""
+    kind = one_of("-o", *formats)
     parser.add_argument(
         "-o",
         "--output",
-        type=one_of("-o", *formats),
+        type=kind,
         default=formats[0],
         metavar="FORMAT",
         help=f"{', '.join(formats)} (default: {formats[0]})",
     )
+    # What other tools call it; the help names one spelling.
+    hidden = {"dest": "output", "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+    parser.add_argument("--format", type=kind, **hidden)
+    if "json" in formats:
+        parser.add_argument("--json", action="store_const", const="json", **hidden)
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:

@@ -30,3 +30,18 @@ def test_a_warning_is_not_wrong_and_colours_follow_the_states() -> None:
     painted = check_rows.format_checks(failed, color=True)
     assert painted.endswith("\x1b[31m1 of 2 checks failed\x1b[0m")
     assert "\x1b[33mwarn" in painted
+
+
+def test_fixes_are_lines_for_a_shell_below_what_was_found() -> None:
+    rows = [
+        check_rows.make_check("disk", check_rows.OK, "fine", "never shown"),
+        check_rows.make_check("versions", check_rows.WARN, "client 1, server 2", "gpupool restart"),
+        check_rows.make_check("cgroups", check_rows.FAIL, "none"),
+    ]
+    assert check_rows.format_fixes(rows).splitlines() == [
+        "# versions: client 1, server 2",
+        "gpupool restart",
+        "# cgroups: none",
+        "# nothing to type helps here",
+    ]
+    assert check_rows.format_fixes(rows[:1]) == "# nothing is wrong\n"

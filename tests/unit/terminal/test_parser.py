@@ -85,3 +85,26 @@ def test_half_of_a_verb_is_refused_with_the_verbs_that_begin_so() -> None:
     assert refused.value.hint == (
         "did you mean subnet-create, subnet-delete?  gpupool network --help"
     )
+
+
+def test_formats_are_asked_for_as_other_tools_do_and_help_names_one_way(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert parse_command("ps", ["--format", "csv"]).output == "csv"
+    assert parse_command("doctor", ["--json"]).output == "json"
+    assert parse_command("doctor", []).output == "table"
+    with pytest.raises(BadOption, match="-o 'xml' is not known"):
+        parse_command("ps", ["--format", "xml"])
+    assert main(["doctor", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--output" in shown
+    assert "--format" not in shown
+    assert "--json" not in shown
+
+
+def test_an_option_of_another_tool_is_answered_with_ours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for typed, ours in (("--policy", "--sharing"), ("--gres", "--gpu"), ("--time", "--max-time")):
+        assert main(["run", typed, "x", "--", "true"]) == 2
+        assert f"did you mean {ours}?" in capsys.readouterr().err

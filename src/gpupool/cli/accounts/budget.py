@@ -129,7 +129,7 @@ def _set_budget(options: argparse.Namespace, context: CommandContext) -> int:
         amount = _parse_amount(options.amount, _UNIT_MICRO, "--amount")
     else:
         unit = "gpu-hours"
-        amount = _parse_amount(options.gpu_hours, _HOUR_MS, "--gpu-hours")
+        amount = parse_hours(options.gpu_hours)
     body = {
         "tenant": options.tenant,
         "project": options.project,
@@ -146,6 +146,11 @@ def _set_budget(options: argparse.Namespace, context: CommandContext) -> int:
         "force": options.force,
     }
     return _print_budget(context.api.request("PUT", "budgets", body), options.output)
+
+
+def parse_hours(text: str) -> int:
+    """Parse GPU-hours into milliseconds of a card. Raises BadOption."""
+    return _parse_amount(text, _HOUR_MS, "--gpu-hours")
 
 
 def _parse_amount(text: str, scale: int, option: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ _HOUR_MS = 3_600_000
 def add_month(parser: CommandParser) -> None:
     """Add the options of statements, and the verbs."""
     parser.add_argument(
-        "--month", metavar="YYYY-MM", help="the month's statement, in place of usage"
+        "--month", metavar="YYYY-MM", help="the statement of a month, or of now; in place of usage"
     )
     parser.add_argument(
         "--language",
@@ -65,6 +66,8 @@ def add_month(parser: CommandParser) -> None:
 
 def run_month(options: argparse.Namespace, context: CommandContext) -> int:
     """Print the statement of a month, or write it as a document."""
+    if options.month == "now":
+        options.month = datetime.now(UTC).strftime("%Y-%m")
     month = quote_segment(options.month, "month")
     query = {"tenant": options.tenant}
     if options.output in DOCUMENTS:

@@ -11,12 +11,20 @@ from gpupool.base.errors import BadOption
 from gpupool.base.ids import check_name
 from gpupool.base.units import WHOLE, format_gpu
 from gpupool.cli.accounts import tenant_limits
-from gpupool.cli.accounts.quota_limits import add_branch, add_limits, apply_changes
+from gpupool.cli.accounts.budget import parse_hours
+from gpupool.cli.accounts.budget import run as set_budget
+from gpupool.cli.accounts.quota_limits import add_branch, add_limits, apply_changes, has_changes
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.listing import describe_limit, describe_memory, describe_memory_limit
 from gpupool.terminal.output import TableColumn, format_pairs, print_data, print_list
-from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output, add_yes
+from gpupool.terminal.parser import (
+    OBJECT_FORMATS,
+    CommandParser,
+    add_output,
+    add_yes,
+    parse_command,
+)
 from gpupool.terminal.references import quote_segment
 
 
@@ -31,6 +39,7 @@ def register(parser: CommandParser) -> None:
         "gpupool quota set --cohort research --gpus 12 --weight 2",
         "gpupool quota set team-nlp --parent research --gpus 4 --borrow 8 --model H200=2",
         "gpupool quota set team-nlp --nodes 1",
+        "gpupool quota set team-nlp --gpus 2 --gpu-hours 500/month",
     ]
     parser.add_verbs()
     parser.set_defaults(verb="tree")
@@ -51,6 +60,11 @@ def register(parser: CommandParser) -> None:
     )
     add_limits(change)
     add_branch(change)
+    change.add_argument(
+        "--gpu-hours",
+        metavar="N/PERIOD",
+        help="also its budget: 500/month, 1200/quarter (gpupool budget)",
+    )
     add_output(change, OBJECT_FORMATS)
     delete = parser.add_verb("delete", "delete an empty cohort")
     delete.add_argument("cohort", metavar="COHORT", help="which")
@@ -81,11 +95,29 @@ def _set_quota(options: argparse.Namespace, context: CommandContext) -> int:
         )
     if options.cohort is not None:
         return _set_cohort(options, context)
+    budget = _read_budget(options)
+    if budget is not None and not has_changes(options):
+        return set_budget(budget, context)
     path = f"tenants/{quote_segment(options.tenant, 'tenant')}/quota"
     wanted = apply_changes(context.api.request("GET", path), options)
-    return _print_quota(
-        context.api.request("PUT", path, wanted, if_match=context.api.etag), options.output
-    )
+    quota = context.api.request("PUT", path, wanted, if_match=context.api.etag)
+    if budget is None:
+        return _print_quota(quota, options.output)
+    if options.output == "table":
+        _print_quota(quota, options.output)
+    return set_budget(budget, context)
+
+
+def _read_budget(options: argparse.Namespace) -> argparse.Namespace | None:
+    """Read `--gpu-hours 500/month` as the options of `gpupool budget set`, before anything is set."""
+    if options.gpu_hours is None:
+        return None
+    hours, _, period = options.gpu_hours.partition("/")
+    words = ["set", options.tenant, "--gpu-hours", hours, "--period", period or "month"]
+    words += ["-o", options.output]
+    parse_hours(hours)
+    parsed: argparse.Namespace = parse_command("budget", words)
+    return parsed
 
 
 def _set_cohort(options: argparse.Namespace, context: CommandContext) -> int:

@@ -112,6 +112,13 @@ def apply_changes(quota: dict[str, Any], options: argparse.Namespace) -> dict[st
     return wanted | kept | branch
 
 
+def has_changes(options: argparse.Namespace) -> bool:
+    """Whether any limit, weight or parent was typed."""
+    dests = [dest for _, dest, _ in (*OPTIONS, *LENDING)]
+    dests += ["weight", "parent", "models", "vendors", *(dest for dest, _ in _CELLS)]
+    return any(getattr(options, dest, None) for dest in dests)
+
+
 def read_branch(quota: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """Return weight, parent and the limits of models, vendors and cells, where they were typed."""
     weight = getattr(options, "weight", None)

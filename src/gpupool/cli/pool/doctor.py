@@ -19,7 +19,15 @@ from gpupool.base.errors import GpupoolError, NotFound, PoolLost, PoolNotRunning
 from gpupool.cli.pool.absent_pool import ANSWER_SECONDS, describe_absent, describe_stuck
 from gpupool.cli.pool.host_process import read_facts as machine_facts
 from gpupool.cli.pool.local_checks import check_locally
-from gpupool.terminal.check_rows import FAIL, OK, WARN, Check, format_checks, make_check
+from gpupool.terminal.check_rows import (
+    FAIL,
+    OK,
+    WARN,
+    Check,
+    format_checks,
+    format_fixes,
+    make_check,
+)
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.interrupt import interrupted_by_sigterm
 from gpupool.terminal.output import count_noun, print_data
@@ -41,9 +49,12 @@ def register(parser: CommandParser) -> None:
     whether it starts: it must not give error 103 there that it does not give without. Takes about 15 seconds and
     ends what it started, also after Ctrl-C.
     """
-    parser.examples = ["gpupool doctor", "gpupool doctor --fence", "gpupool doctor -o json"]
+    parser.examples = ["gpupool doctor", "gpupool doctor --fence", "gpupool doctor --fix"]
     parser.add_argument(
         "--fence", action="store_true", help="test the fence with a short job in a small share"
+    )
+    parser.add_argument(
+        "--fix", action="store_true", help="print only what mends the warnings; runs nothing"
     )
     add_output(parser, OBJECT_FORMATS)
 
@@ -60,6 +71,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     answer = {"version": __version__, "server": server, "checks": checks}
     if options.output != "table":
         print_data(answer, options.output)
+    elif options.fix:
+        sys.stdout.write(format_fixes(checks))
     else:
         sys.stdout.write(format_checks(checks, color=context.color) + "\n")
     return 1 if any(check["state"] == FAIL for check in checks) else 0

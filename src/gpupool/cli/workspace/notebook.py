@@ -12,7 +12,7 @@ from gpupool.client.attached_run import ENDED
 from gpupool.client.submission import job_body
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import print_data
-from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, one_of
+from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 from gpupool.terminal.references import job_path
 
 #: The name of the service: its socket is `$GPUPOOL_RUN/nb.sock`.
@@ -54,7 +54,7 @@ def register(parser: CommandParser) -> None:
         "--gpu", default="0.25", metavar="SHARE", help="compute of a card (default: 0.25)"
     )
     parser.add_argument(
-        "--memory", metavar="SIZE", help="card memory: 6GiB (default: as the compute)"
+        "--memory", "--mem", metavar="SIZE", help="card memory: 6GiB (default: as the compute)"
     )
     parser.add_argument("--model", metavar="MODEL", help="only cards of this model, e.g. H200")
     parser.add_argument("--name", metavar="NAME", help="name of the job")
@@ -67,10 +67,7 @@ def register(parser: CommandParser) -> None:
         "--when-idle", metavar="WHAT", help="suspend: it may be suspended while its share is unused"
     )
     parser.add_argument("--no-wait", action="store_true", help="refuse instead of waiting")
-    parser.add_argument(
-        "-o", "--output", type=one_of("-o", *OBJECT_FORMATS), default="table", metavar="FORMAT",
-        help=f"{', '.join(OBJECT_FORMATS)} (default: table)",
-    )  # fmt: skip
+    add_output(parser, OBJECT_FORMATS)
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:

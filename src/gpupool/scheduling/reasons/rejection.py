@@ -79,8 +79,17 @@ def explain_never(
         free,
         RejectionReason.TOO_FEW_CARDS,
         sentence,
-        f"ask for at most {phrases.format_count(most, 'card')}",
+        _suggest_fewer(fit, most),
     )
+
+
+def _suggest_fewer(fit: ClaimFit, most: int) -> str:
+    """Suggest as many cards as one node has, or a gang where so many are on several nodes."""
+    hint = f"ask for at most {phrases.format_count(most, 'card')}"
+    count = fit.shape.count
+    if most and count % most == 0 and int(fit.possible.sum()) >= count:
+        hint += f", or for a gang of {count // most} members with {phrases.format_count(most, 'card')} each"
+    return hint
 
 
 def _explain_no_host(fit: ClaimFit, free: FreeCapacity) -> Rejection | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import BadOption
+from gpupool.base.errors import BadOption, GpupoolError
 from gpupool.cli.accounts.month import describe_closing, find_language
 from gpupool.cli.accounts.report import run
 from gpupool.terminal.context import CommandContext
@@ -91,3 +92,14 @@ def test_seals_end_with_1_where_a_row_was_changed(
 def test_the_language_follows_the_locale() -> None:
     found = [find_language({"LC_ALL": name}) for name in ("zh_CN.UTF-8", "de_DE", "")]
     assert found == ["zh", "en", "en"]
+
+
+def test_now_is_the_month_of_today(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with ScriptedPool(tmp_path, lambda _asked: reply({"code": "GP-9999"}, 404)) as running:
+        with pytest.raises(GpupoolError):
+            report(tmp_path, "--month", "now", "--format", "xlsx")
+        (asked,) = running.requests
+    assert asked.target.startswith(f"/api/v1/documents/{datetime.now(UTC):%Y-%m}?")

@@ -58,7 +58,9 @@ def test_a_share_larger_than_any_card_with_its_labels_is_refused() -> None:
 def test_more_cards_than_any_node_has_are_refused() -> None:
     said = refused(whole(16))
     assert said.sentence == "needs 16 cards on one node; the largest node has 8"
-    assert (said.dominant, said.hint) == (RejectionReason.TOO_FEW_CARDS, "ask for at most 8 cards")
+    assert said.dominant is RejectionReason.TOO_FEW_CARDS
+    assert said.hint == "ask for at most 8 cards, or for a gang of 2 members with 8 cards each"
+    assert refused(whole(15)).hint == "ask for at most 8 cards"
     assert str(said.nearest) == "8 × [1.00 GPU (100 % compute) + 143360 MiB]"
 
 
