@@ -40,8 +40,8 @@ def register(parser: CommandParser) -> None:
     pools differ, and later differences may follow from it. Changes nothing. Only an admin reads the jobs of all
     tenants. Nodes count as always there, and nothing of reservations and changed priorities is replayed.
 
-    With a TRACE (sample, synthetic, a .csv of jobs, an event log; see gpupool simulate) no log is compared: the trace is
-    played on the terminal while the scheduler decides, --speed times as fast as it happened. Needs no pool.
+    With a TRACE (sample, synthetic, a .csv of jobs, an event log; see gpupool simulate) no log is compared: the trace
+    is played on the terminal while the scheduler decides, --speed times as fast as it happened. Needs no pool.
     """
     parser.examples = [
         "gpupool replay",
