@@ -17,6 +17,7 @@ from gpupool.notifications.timing import NANOS, RETRY_SECONDS
 from gpupool.store.tables import pool as pool_table
 from tests.support.api import RunningApp, running_app
 from tests.support.message_receivers import HookReceiver, hook_receiver
+from tests.support.supervised import until
 
 LOOPBACK = {"host": "127.0.0.1", "private": True, "plain": True}
 
@@ -195,8 +196,8 @@ def test_a_job_that_waits_is_told_once(tmp_path: Path, receiver: HookReceiver) -
         admin.put("notification-settings", {"hosts": [LOOPBACK]})
         assert admin.put("nodes/node-1", NODE).status == 200
         subscribe(pool, receiver, topics=["job-waiting"], scope="mine", waiting_seconds=60)
-        first = admin.post("jobs", JOB | {"name": "first"}, params={"wait_seconds": 20})
-        assert first.json()["first"]["state"] == "starting"
+        assert admin.post("jobs", JOB | {"name": "first"}).status == 201
+        until(lambda: admin.get("jobs/first").json()["state"] == "starting", "its placement")
         assert admin.post("jobs", JOB | {"name": "second"}).status == 201
         NotificationSender(pool.services.store).look()
         assert receiver.requests == []
