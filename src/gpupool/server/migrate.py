@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -198,10 +200,26 @@ def _make_tables(connection: sa.Connection, revision: str) -> None:
     if connection.dialect.name == "sqlite":
         connection.rollback()
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-    metadata.create_all(connection, checkfirst=False)
+        for statement in _list_table_statements():
+            connection.exec_driver_sql(statement)
+    else:
+        metadata.create_all(connection, checkfirst=False)
     _VERSIONS.create(connection, checkfirst=True)  # an empty one does not say a revision
     connection.execute(_VERSIONS.insert().values(version_num=revision))
     connection.commit()
+
+
+@cache
+def _list_table_statements() -> tuple[str, ...]:
+    """List SQLite's statements for all tables; a process that makes many pools compiles them once."""
+    statements: list[str] = []
+
+    def note(statement: Any, *_parameters: object) -> None:
+        statements.append(str(statement.compile(dialect=engine.dialect)))
+
+    engine = sa.create_mock_engine("sqlite://", note)
+    metadata.create_all(engine, checkfirst=False)
+    return tuple(statements)
 
 
 def run_revisions(connection: sa.Connection) -> None:
