@@ -19,7 +19,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-network demo-vm test test-adversary test-hosts test-nightly test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site console console-check console-types console-wheel browser wheels image image-wheels clean
+.PHONY: help setup demo demo-network demo-vm test test-adversary test-hosts test-nightly test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site console console-check console-types console-wheel browser wheels image image-wheels bundle clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -77,7 +77,7 @@ cluster-down: setup  ## end it; nothing stays behind, whatever happened before
 check: setup  ## ruff, strict types, import contracts, style: all of them, then the verdict
 	@failed=0; \
 	for step in 'ruff check .' 'ruff format --check .' 'mypy' 'mypy -p bench -p tests.support' \
-	  'mypy tools/get_uv.py' 'mypy tools/make_image.py' 'mypy tools/check_style.py' 'lint-imports' \
+	  'mypy tools/get_uv.py' 'mypy tools/make_image.py' 'mypy tools/make_bundle.py' 'mypy tools/check_style.py' 'lint-imports' \
 	  'python tools/check_style.py' 'python tools/make_console.py quick'; do \
 	  $(BIN)/$$step || { failed=1; echo "make check: '$$step' failed" >&2; }; \
 	done; exit $$failed
@@ -139,6 +139,10 @@ image-wheels: setup  ## what an image is made of, into dist/image-wheels; over t
 image: setup  ## dist/image.tar without a network or a daemon; ROOTFS=base.tar IMAGE=name:tag
 	@test -n "$(ROOTFS)" || { echo "make image: a base's files are needed: ROOTFS=base.tar" >&2; exit 2; }
 	@$(BIN)/python tools/make_image.py make --rootfs "$(ROOTFS)" --wheels dist/image-wheels --name "$(IMAGE)" --out dist/image.tar
+
+bundle: setup console  ## one archive for machines without a network, into dist/; SIGNING_KEY=key.pem, EXTRAS=, PYTHONS=
+	@$(BIN)/python tools/make_bundle.py $(if $(SIGNING_KEY),--signing-key "$(SIGNING_KEY)") $(if $(EXTRAS),--extras "$(EXTRAS)") \
+	  $(if $(PYTHONS),--pythons "$(PYTHONS)") $(if $(COMPRESSION),--compression "$(COMPRESSION)") $(ARGS)
 
 clean:  ## remove everything the other targets made
 	rm -rf .venv .tools dist build site console/node_modules console/gpupool_console/static bench/gpu/guard/guard native/build htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis \

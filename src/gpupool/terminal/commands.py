@@ -46,6 +46,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("restart", "stop the server and start it again; jobs keep running"),
             ("backup", "save the state of a pool in one file"),
             ("restore", "make a pool from a backup"),
+            ("bundle", "check an archive for machines without a network"),
             ("console", "print a link that opens the web console in a browser"),
             ("doctor", "check this machine and the pool"),
             ("overview", "the pool at one look: held, free, waiting, failing, your jobs"),

@@ -28,6 +28,8 @@ _RIGHTS = "docs/concepts/rights.md"
 _STANDBY = "docs/how-to/postgresql.md"
 _TROUBLE = "docs/how-to/when-something-is-wrong.md"
 _BACKUP = "docs/how-to/back-up-and-restore.md"
+_AIR_GAPPED = "docs/how-to/air-gapped.md"
+_SERVICE = "docs/how-to/system-service.md"
 
 #: By code, the guide of its subject. A code without one is explained by its message and hint alone.
 GUIDES: Mapping[str, str] = {
@@ -51,6 +53,8 @@ GUIDES: Mapping[str, str] = {
     **dict.fromkeys(("GP-4006", "GP-4007", "GP-5035", "GP-5036"), _STANDBY),
     **dict.fromkeys(("GP-5001", "GP-5003", "GP-5005", "GP-5006", "GP-5008"), _TROUBLE),
     "GP-5002": "docs/how-to/upgrading.md",
+    **dict.fromkeys(("GP-1090", "GP-1091", "GP-1092"), _AIR_GAPPED),
+    **dict.fromkeys(("GP-1093", "GP-1094"), _SERVICE),
     **dict.fromkeys(("GP-4005", "GP-5004", "GP-5023", "GP-5024"), _BACKUP),
     "GP-5010": "docs/concepts/fence.md",
     **dict.fromkeys(("GP-5032", "GP-5033", "GP-5034"), "docs/how-to/network.md"),

@@ -16,6 +16,13 @@ Expected outcomes inside the scheduler are values (`model.claim.Rejection`), not
 
 from __future__ import annotations
 
+from gpupool.base.errors.delivery import (
+    BundleDamaged,
+    BundleUnreadable,
+    BundleUntrusted,
+    ForeignUnit,
+    SystemdUnusable,
+)
 from gpupool.base.errors.failures import (
     BackupUnusable,
     CopiedPool,
@@ -178,6 +185,9 @@ __all__ = [
     "BodyTooLarge",
     "BudgetBelowSpent",
     "BudgetSpent",
+    "BundleDamaged",
+    "BundleUnreadable",
+    "BundleUntrusted",
     "CardNotReady",
     "CommandNotFound",
     "ContainerNotAllowed",
@@ -194,6 +204,7 @@ __all__ = [
     "ExpiredLease",
     "FactMissing",
     "ForbiddenReceiver",
+    "ForeignUnit",
     "ForeignValue",
     "GangTooLarge",
     "GpupoolError",
@@ -252,6 +263,7 @@ __all__ = [
     "StoreBusy",
     "StoreCorrupt",
     "SubnetFull",
+    "SystemdUnusable",
     "TokenMayNotMint",
     "TokenOfAnAccount",
     "TooManyCards",

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from gpupool.base.client_settings import ClientSettings
@@ -36,7 +37,12 @@ def register(parser: CommandParser) -> None:
     server stops last. --purge also works when the server is dead: it ends remaining jobs and removes everything
     that gpupool wrote to the state directory, and nothing else.
     """
-    parser.examples = ["gpupool down", "gpupool down --purge --yes", "gpupool down --grace 60s"]
+    parser.examples = [
+        "gpupool down",
+        "gpupool down --purge --yes",
+        "gpupool down --grace 60s",
+        "sudo gpupool down --system",
+    ]
     parser.add_argument(
         "--purge",
         action="store_true",
@@ -45,10 +51,24 @@ def register(parser: CommandParser) -> None:
     parser.add_argument(
         "--grace", type=grace_seconds, metavar="TIME", help="time for jobs to end (default: 10s)"
     )
+    parser.add_argument(
+        "--system",
+        action="store_true",
+        help="also disable and remove the service that gpupool up --system made; as root",
+    )
     add_yes(parser)
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
+    if options.system:
+        from gpupool.cli.pool.system_service import run_down
+
+        return run_down(options, context)
+    return end_pool(options, context)
+
+
+def end_pool(options: argparse.Namespace, context: CommandContext, also: Sequence[str] = ()) -> int:
+    """End the jobs and stop the server; `also` is what the caller does afterwards, for the plan."""
     state_dir = context.state_dir
     api = Api(ClientSettings(state_dir=state_dir))
     try:
@@ -56,6 +76,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     except PoolNotRunning:
         return _end_without_server(state_dir, options)
     except StandbyServer as error:
+        if also:
+            confirm_plan([f"stop the standby at {state_dir}", *also], yes=options.yes)
         return _stop_standby(state_dir, options, error)
     # Before the question and before any job is ended: half of a `down` helps no one.
     check_may_stop(int(pool["pid"]))
@@ -66,8 +88,9 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     plan.append(f"stop the server (pid {pool['pid']})")
     if options.purge:
         plan.append(f"remove everything of the pool in {state_dir}, its books too")
+    plan += also
     # Nothing is asked where nothing is lost: no job lives, and the state stays.
-    confirm_plan(plan, yes=options.yes or not (jobs or options.purge))
+    confirm_plan(plan, yes=options.yes or not (jobs or options.purge or also))
     try:
         # Jobs first: once the server has gone, no one tells how they ended.
         late = _end_jobs(api, jobs, options.grace)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from gpupool.base.errors import GpupoolError, InternalError, from_code
+from gpupool.base.room import state_error
 
 
 def make_host_command(state_dir: str, *words: str) -> list[str]:
@@ -66,6 +67,40 @@ class HostStart:
         return (
             f"see {self.state_dir}/server.log" if self.log is not None else "see what it said above"
         )
+
+
+def open_log(state_dir: str) -> Any:
+    """Open `server.log` of the state directory, which is made as the server would make it.
+
+    Raises:
+        StateUnusable: It cannot be made.
+        DiskFull: There is no room.
+    """
+    try:
+        # 0711: users of a system pool reach its socket by name and cannot list the directory.
+        os.makedirs(state_dir, mode=0o711 if os.getuid() == 0 else 0o700, exist_ok=True)
+        descriptor = os.open(
+            os.path.join(state_dir, "server.log"),
+            # O_APPEND: the server and its jobs' supervisors write to the same file.
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW,
+            0o600,
+        )
+    except OSError as error:
+        raise state_error(state_dir, error) from None
+    return os.fdopen(descriptor, "ab", closefd=True)
+
+
+def is_kept(pid: int, proc: str = "/proc") -> bool:
+    """Return whether the server's parent is a `gpupool up` that waits for it."""
+    try:
+        with open(f"{proc}/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            # The second field after the name, which may hold brackets itself; proc(5).
+            parent = file.read().rpartition(")")[2].split()[1]
+        with open(f"{proc}/{parent}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return False
+    return b"up" in words and any(b"gpupool" in word for word in words[: words.index(b"up")])
 
 
 def _parse_answer(line: bytes) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from gpupool.base.room import write_problem
+from gpupool.cli.pool.system_service import check_service
 from gpupool.terminal.check_rows import FAIL, OK, WARN, Check, make_check
 from gpupool.terminal.context import CommandContext
 
@@ -35,6 +36,7 @@ def check_locally(context: CommandContext) -> list[Check]:
         _check_state(state_dir),
         _check_disk(state_dir),
         check_sharers(),
+        *check_service(),
     ]
 
 

@@ -15,8 +15,7 @@ from gpupool.base.anew import RESTART_SIGNAL
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import PoolLost, ServiceUnavailable, StandbyServer
 from gpupool.cli.pool.down import check_may_stop, stop_server
-from gpupool.cli.pool.host_process import HostStart
-from gpupool.cli.pool.up import open_log
+from gpupool.cli.pool.host_process import HostStart, is_kept, open_log
 from gpupool.client.transport import Api
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.parser import CommandParser
@@ -56,19 +55,6 @@ def run(_options: argparse.Namespace, context: CommandContext) -> int:
             pid = HostStart(state_dir, [], log=log).await_ready()["pid"]
     sys.stdout.write(f"the server runs again (pid {pid}); its jobs went on\n")
     return 0
-
-
-def is_kept(pid: int, proc: str = "/proc") -> bool:
-    """Return whether the server's parent is a `gpupool up` that waits for it."""
-    try:
-        with open(f"{proc}/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            # The second field after the name, which may hold brackets itself; proc(5).
-            parent = file.read().rpartition(")")[2].split()[1]
-        with open(f"{proc}/{parent}/cmdline", "rb") as file:
-            words = file.read().split(b"\0")
-    except OSError:
-        return False
-    return b"up" in words and any(b"gpupool" in word for word in words[: words.index(b"up")])
 
 
 def _ask_pool(state_dir: str) -> dict[str, Any] | None:

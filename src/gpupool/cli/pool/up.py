@@ -13,12 +13,14 @@ from typing import Any
 
 from gpupool import __version__
 from gpupool.base.client_settings import ClientSettings
-from gpupool.base.errors import GpupoolError
-from gpupool.base.room import check_room_for_new_pool, state_error
-from gpupool.cli.pool.host_process import HostStart
+from gpupool.base.errors import BadOption, GpupoolError
+from gpupool.base.room import check_room_for_new_pool
+from gpupool.cli.pool import system_service
+from gpupool.cli.pool.host_process import HostStart, open_log
 from gpupool.cli.work.gpus import format_title
 from gpupool.client.paging import list_first
 from gpupool.client.transport import Api
+from gpupool.delivery.notice import send_ready, take_notice_address
 from gpupool.terminal.container_options import add_policy_options
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import count_noun, paint_text
@@ -42,6 +44,9 @@ ABOUT = """
     In the foreground Ctrl-C stops the server; jobs keep running and are taken back at the next `gpupool up`.
     `gpupool down` ends them. As root the state is in /var/lib/gpupool and every user of the machine finds the
     pool; else it is yours alone.
+
+    --system makes it a service of systemd with the options given: it starts with the machine, logs to the journal,
+    and is restarted when it fails. Typing it again changes only what differs.
     """
 
 EXAMPLES = [
@@ -51,6 +56,8 @@ EXAMPLES = [
     "gpupool up -d --sim 2x8xH200 --label zone=z1 --label sim-0:rack=r1 --label sim-1:rack=r2",
     "gpupool up --listen 127.0.0.1:8470",
     "gpupool up --listen :8443 --tls-cert pool.pem --tls-key pool.key",
+    "sudo gpupool up --system --yes",
+    "gpupool up --print-unit --listen 127.0.0.1:8470",
 ]
 
 
@@ -124,11 +131,21 @@ def register(parser: CommandParser) -> None:
         action="store_true",
         help="return when the pool answers; it runs in the background",
     )
+    system_service.add_up_options(parser)
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
     state_dir = context.state_dir
     words = make_host_words(options)
+    if options.print_unit:
+        sys.stdout.write(system_service.make_unit(options, words, state_dir))
+        return 0
+    if options.system:
+        return system_service.run_up(options, context, words)
+    if options.system_root:
+        raise BadOption(
+            "--system-root needs --system", hint="gpupool up --system --system-root DIR"
+        )
     if options.detach:
         return _run_detached(state_dir, words, context)
     return _run_foreground(state_dir, words, context)
@@ -163,9 +180,11 @@ def _run_detached(state_dir: str, words: list[str], context: CommandContext) -> 
 
 
 def _run_foreground(state_dir: str, words: list[str], context: CommandContext) -> int:
+    address = take_notice_address(os.environ)
     start = HostStart(state_dir, words, log=None)
     with _end_with_us(start):
         said = start.await_ready()
+        send_ready(address)
         _print_welcome(state_dir, said, context, detached=False)
         # Returns in the foreground when the server ends, also by `gpupool down` elsewhere.
         status = start.process.wait()
@@ -220,27 +239,6 @@ def start_detached(state_dir: str, words: list[str]) -> dict[str, Any]:
             with suppress(OSError):  # the server has left something there that explains it
                 os.rmdir(state_dir)
         raise
-
-
-def open_log(state_dir: str) -> Any:
-    """Open `server.log` of the state directory, which is made as the server would make it.
-
-    Raises:
-        StateUnusable: It cannot be made.
-        DiskFull: There is no room.
-    """
-    try:
-        # 0711: users of a system pool reach its socket by name and cannot list the directory.
-        os.makedirs(state_dir, mode=0o711 if os.getuid() == 0 else 0o700, exist_ok=True)
-        descriptor = os.open(
-            os.path.join(state_dir, "server.log"),
-            # O_APPEND: the server and its jobs' supervisors write to the same file.
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW,
-            0o600,
-        )
-    except OSError as error:
-        raise state_error(state_dir, error) from None
-    return os.fdopen(descriptor, "ab", closefd=True)
 
 
 def _print_welcome(

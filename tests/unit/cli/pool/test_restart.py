@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.cli.pool.restart import is_kept
+from gpupool.cli.pool.host_process import is_kept
 
 
 def make_process(proc: Path, pid: int, parent: int, *words: bytes, name: str = "python") -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpupool.base.errors import StateUnusable
-from gpupool.cli.pool import up
+from gpupool.cli.pool import host_process, up
 from tests.unit.cli.golden import compare
 from tests.unit.cli.sample import cards, pool
 
@@ -61,4 +61,4 @@ def test_up_passes_its_options_on_with_files_by_their_full_path(
 def test_a_state_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateUnusable, match="cannot be used as state directory"):
-        up.open_log(str(tmp_path / "file" / "state"))
+        host_process.open_log(str(tmp_path / "file" / "state"))
