@@ -45,6 +45,13 @@ SUBSCRIPTION = {
     "address": "ada@example.com",
     "topics": ["job-failed"],
 }
+#: A template that everybody may use, and that makes a small job.
+TEMPLATE = {
+    "name": "some-1",
+    "version": 1,
+    "summary": {"en": "x"},
+    "job": {"argv": ["true"], "gpu": 0.01, "memory_gib": 1, "network": "none"},
+}
 BODIES: Mapping[str, Any] = {
     "POST /api/v1/tenants": {"name": "some-1"},
     "PUT /api/v1/tenants/{tenant}/quota": {},
@@ -116,6 +123,10 @@ BODIES: Mapping[str, Any] = {
     "PUT /api/v1/budgets": {"tenant": "blue", "amount": 1_000_000},
     "POST /api/v1/seals": {"month": "2026-01"},
     "POST /api/v1/adjustments": {"tenant": "blue", "amount_micro": -1, "reason": "credit"},
+    "POST /api/v1/templates": {"template": TEMPLATE},
+    "PATCH /api/v1/templates/{template}": {"enabled": True},
+    "POST /api/v1/templates/{template}/render": {},
+    "POST /api/v1/templates/{template}/run": {},
     "POST /api/v1/jobs": JOB,
     "POST /api/v1/jobs/plan": JOB,
     "POST /api/v1/jobs/preview": JOB,
@@ -234,6 +245,12 @@ class World:
         name = f"sub-{next(self.numbers)}"
         client = self.admin if owner == "root" else self.by_token(owner)
         assert client.post("subscriptions", SUBSCRIPTION | {"name": name}).status == 201
+        return name
+
+    def template(self, tenant: str) -> str:
+        name = f"template-{next(self.numbers)}"
+        body = {"template": TEMPLATE | {"name": name}, "tenant": tenant}
+        assert self.admin.post("templates", body).status == 201
         return name
 
     def reservation(self, tenant: str) -> str:
@@ -465,6 +482,14 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         return {"month": "2026-01", "params": {"tenant": tenant}}
     if "{budget}" in path:
         return {"budget": world.budget(tenant)}
+    if path == "/api/v1/templates":
+        return {"body": {"tenant": tenant}}
+    if "{template}" in path:
+        is_use = path.endswith(("/render", "/run"))
+        return {
+            "template": world.template(tenant),
+            **({"body": {"owner": tenant}} if is_use else {"params": {"tenant": tenant}}),
+        }
     if path == "/api/v1/whatif":
         return {"body": {"remove": [], "nominal_milli": {tenant: 1000}, "horizon_seconds": 60}}
     if path == "/api/v1/tokens":

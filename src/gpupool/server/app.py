@@ -63,6 +63,7 @@ from gpupool.server.middleware.request_metrics import RequestMetricsMiddleware
 from gpupool.server.openapi import extend_openapi
 from gpupool.server.signon_routes import router as signon_doors
 from gpupool.signon.routes import router as signon_router
+from gpupool.templates.routes import router as template_router
 from gpupool.tenancy.routes import router as tenancy_router
 from gpupool.workspaces.routes import router as workspace_router
 
@@ -121,6 +122,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(price_router),
     RouterMount(budget_router),
     RouterMount(document_router),
+    RouterMount(template_router),
     RouterMount(metrics_router, ""),
 )
 

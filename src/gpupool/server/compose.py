@@ -33,6 +33,7 @@ from gpupool.server.config import ServiceSet
 from gpupool.server.leavers import make_job_stopper
 from gpupool.signon.service import SignonService
 from gpupool.store.database import Store
+from gpupool.templates.service import TemplateService
 from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.service import TenancyService
 from gpupool.workspaces.service import WorkspaceService
@@ -118,6 +119,7 @@ def compose_services(
         SignonService(
             store, tenancy, count_live_jobs, make_job_stopper(store, allocations), accounts
         ),
+        TemplateService(store, tenancy),
         logs,
         checks,
     )

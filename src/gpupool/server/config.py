@@ -41,6 +41,7 @@ from gpupool.server.console.listener import ConsoleAddress
 from gpupool.server.http.connections import PER_SOURCE
 from gpupool.signon.service import SignonService
 from gpupool.store.database import Store
+from gpupool.templates.service import TemplateService
 from gpupool.tenancy.service import TenancyService
 from gpupool.workspaces.service import WorkspaceService
 
@@ -102,6 +103,7 @@ class ServiceSet:
     notification_settings: NotificationSettings
     notification_sender: NotificationSender
     signon: SignonService
+    templates: TemplateService
     logs: JobLogs | None = None
     #: What `/healthz` and `gpupool doctor` ask; a room that can fail unseen adds one.
     checks: HealthChecks = field(default_factory=HealthChecks)

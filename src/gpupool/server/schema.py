@@ -35,6 +35,7 @@ from gpupool.network.zones import tables as _zones
 from gpupool.notifications import tables as _notifications
 from gpupool.signon import tables as _signon
 from gpupool.store.tables import metadata
+from gpupool.templates import tables as _templates
 from gpupool.tenancy import tables as _tenancy
 from gpupool.tenancy.sessions import tables as _sessions
 
@@ -73,6 +74,7 @@ ROOMS = (
     _charging,
     _budgets,
     _sealing,
+    _templates,
 )
 
 __all__ = ["ROOMS", "metadata"]

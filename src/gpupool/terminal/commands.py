@@ -24,6 +24,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("ssh", "log in to a running job by OpenSSH"),
             ("ssh-config", "lines for ~/.ssh/config, for sftp, scp and editors"),
             ("notebook", "start JupyterLab in a share, and print a link to it"),
+            ("template", "run notebooks, trainings, sweeps and services by a few fields"),
             ("saved", "tell the pool that a job's work is saved"),
             ("resize", "change the share of a running job"),
             ("suspend", "move a running job to main memory and free its share"),
@@ -125,6 +126,7 @@ _MODULES = {
     "ssh": "workspace.ssh",
     "ssh-config": "workspace.ssh_config",
     "notebook": "workspace.notebook",
+    "template": "templates.template",
     "sso": "signon.sso",
     "completion": "completion",
 }

@@ -19,11 +19,11 @@ from gpupool.allocations.routes.dependencies import (
     read_until,
     wait_while_connected,
 )
+from gpupool.allocations.routes.submitting import submit_body
 from gpupool.allocations.routes.unknown_cards import judge_with_cards
 from gpupool.allocations.services.jobs import is_settled
 from gpupool.allocations.services.suspensions import is_answered
-from gpupool.allocations.submission.user_queue import UserQueue
-from gpupool.allocations.submission.validate import apply_job_limits, check_container
+from gpupool.allocations.submission.validate import apply_job_limits
 from gpupool.allocations.views.job_pages import JobFilter
 from gpupool.allocations.views.job_search import DEFAULT_ORDER, JobSearch, check_order
 from gpupool.model.job import ENDED, JobState
@@ -45,9 +45,6 @@ from gpupool.wire.submissions import JobIn
 from gpupool.wire.views.job_pages import JobPage, JobUseOut
 
 router = APIRouter(tags=["jobs"])
-#: A gang is checked and written in many steps: several of one user at once would have most turns of
-#: the pool.
-_gangs = UserQueue()
 
 
 @router.get("/capacity", tags=["fleet"])
@@ -67,21 +64,7 @@ async def submit(
 ) -> SubmittedOut:
     """Submit a job, or an array of them. Refused at once when it can never be placed; otherwise it
     waits its turn."""
-
-    def take_in() -> SubmittedOut:
-        peer = peer_of(request)
-        run_as = allocations.tenancy.run_as(caller, peer)
-        own = read_peer_limits(peer, run_as.uid if run_as else None)
-        allowed = check_container(body, allocations.container_policy)
-        return allocations.jobs.submit_job(
-            apply_job_limits(allowed, allocations.job_limits, own), caller, run_as
-        )
-
-    if body.gang is None:
-        submitted = await judge_with_cards(request, take_in)
-    else:
-        async with _gangs.wait_turn(caller.user_id):
-            submitted = await judge_with_cards(request, take_in)
+    submitted = await submit_body(request, body, allocations, caller)
     job = submitted.first.id
     if wait_seconds and not is_settled(submitted.first):
         first = await read_until(

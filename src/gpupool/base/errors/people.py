@@ -94,3 +94,33 @@ class UnknownSubscription(NotFound, code="GP-3048", title="Unknown subscription"
 
 class JobUnreachable(RequestRejection, code="GP-2150", title="A job that cannot be entered now"):
     """Its agent opened no stream into it; the text says why."""
+
+
+class UnknownTemplate(NotFound, code="GP-2170", title="Unknown template"):
+    """No template or version of that name in the caller's reach."""
+
+
+class BadTemplateValue(BadInput, code="GP-2171", title="A value that a template does not take"):
+    """`details` has `fields`: each with field, problem, value and the bounds."""
+
+
+class BadTemplate(BadInput, code="GP-2172", title="A template that contradicts itself"):
+    """`details` has the `place` in the document."""
+
+
+class TemplateVersionTaken(
+    RequestRejection, code="GP-2173", title="A version of a template does not change"
+):
+    """`details` has the `version` and the `next` free one."""
+
+
+class TemplateDisabled(RequestRejection, code="GP-2174", title="A disabled template"):
+    """An admin disabled it; jobs that it made go on."""
+
+
+class ShippedTemplate(RequestRejection, code="GP-2175", title="A shipped template stays"):
+    """It came with gpupool: it can be disabled."""
+
+
+class TooManyTemplates(RequestRejection, code="GP-2176", title="Too many templates"):
+    """`details` has the limit."""

@@ -1,0 +1,1 @@
+"""`gpupool template`: templates, their versions, and jobs that they make."""

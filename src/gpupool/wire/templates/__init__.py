@@ -1,0 +1,1 @@
+"""Shapes of templates: `documents` has what admins write, `uses` what callers ask and get."""
