@@ -82,7 +82,7 @@ def test_a_budget_that_was_changed_since_it_was_read_is_not_replaced(pool: Pool)
     changed = billing.budgets.put(ADMIN, make_budget(amount=40 * UNIT), made.generation)
     with pytest.raises(StaleGeneration) as refused:
         billing.budgets.put(ADMIN, make_budget(amount=50 * UNIT), made.generation)
-    assert refused.value.numbers["generation"] == changed.generation
+    assert refused.value.details["generation"] == changed.generation
     with pytest.raises(StaleGeneration):
         billing.budgets.put(ADMIN, make_budget(amount=50 * UNIT), 0)
     assert billing.budgets.find(ADMIN, made.id).amount == 40 * UNIT
