@@ -8,11 +8,17 @@ const KEYS_BY_KIND: Record<string, readonly string[]> = {
   job: ['jobs', 'job', 'queue', 'overview', 'capacity', 'map'],
   array: ['jobs', 'job', 'queue', 'overview'],
   gang: ['jobs', 'job', 'queue', 'overview'],
-  device: ['map', 'devices', 'nodes', 'capacity', 'overview'],
-  node: ['map', 'devices', 'nodes', 'capacity', 'overview'],
+  device: ['map', 'devices', 'nodes', 'capacity', 'overview', 'health'],
+  node: ['map', 'devices', 'nodes', 'capacity', 'overview', 'health'],
   quota: ['quotas', 'session', 'overview'],
-  tenant: ['quotas', 'session', 'tenants'],
+  tenant: ['quotas', 'session', 'tenants', 'people'],
   reservation: ['queue', 'reservations', 'map'],
+  user: ['people', 'session'],
+  token: ['people'],
+  session: ['people', 'session'],
+  budget: ['budgets', 'overview'],
+  price: ['prices', 'budgets', 'report'],
+  network: ['networks'],
 }
 /** Events come in bursts; the pages ask again once for all of a burst. */
 const BURST_MS = 400

@@ -6,18 +6,22 @@ import { initReactI18next } from 'react-i18next'
 export type Language = 'en' | 'zh'
 const STORAGE_KEY = 'gpupool.language'
 
-const files = import.meta.glob<{ default: Record<string, string> }>('../locales/*/*.json', { eager: true })
+type Catalogues = Record<string, Record<string, string>>
 
-type Resources = Record<string, Record<string, Record<string, string>>>
+// A language is a file of its own: the first page loads one of them.
+const LOADERS: Record<Language, () => Promise<{ default: Catalogues }>> = {
+  en: () => import('../locales/en'),
+  zh: () => import('../locales/zh'),
+}
 
-function collectResources(): Resources {
-  const resources: Resources = {}
-  for (const [path, file] of Object.entries(files)) {
-    const [language, name] = path.split('/').slice(-2) as [string, string]
-    resources[language] ??= {}
-    resources[language][name.replace('.json', '')] = file.default
+/** Get the texts of a language; those that are here are not got again. */
+async function loadTexts(language: Language): Promise<void> {
+  if (i18next.hasResourceBundle(language, 'shell')) return
+  const files = (await LOADERS[language]()).default
+  for (const [path, texts] of Object.entries(files)) {
+    const name = path.slice(path.lastIndexOf('/') + 1, -'.json'.length)
+    i18next.addResourceBundle(language, name, texts)
   }
-  return resources
 }
 
 /** The language that was chosen here, else the browser's. */
@@ -33,9 +37,10 @@ export function hasStoredLanguage(): boolean {
 }
 
 /** Change the language, and remember it in this browser unless `remember` is false. */
-export function changeLanguage(language: Language, remember = true): void {
+export async function changeLanguage(language: Language, remember = true): Promise<void> {
   if (remember) localStorage.setItem(STORAGE_KEY, language)
-  void i18next.changeLanguage(language)
+  await loadTexts(language)
+  await i18next.changeLanguage(language)
 }
 
 function markDocument(language: string): void {
@@ -44,15 +49,19 @@ function markDocument(language: string): void {
 
 void i18next.use(initReactI18next).init({
   lng: findLanguage(),
-  fallbackLng: 'en',
+  // Both languages have the same keys, so that one of them is enough.
+  fallbackLng: false,
   ns: ['shell'],
   defaultNS: 'shell',
   keySeparator: false,
   // React escapes every text by itself.
   interpolation: { escapeValue: false },
-  resources: collectResources(),
+  resources: {},
 })
 markDocument(i18next.language)
 i18next.on('languageChanged', markDocument)
+
+/** The texts of the first language, before which nothing is drawn. */
+export const firstTexts = loadTexts(findLanguage())
 
 export default i18next

@@ -3,7 +3,10 @@
 import type { Icon } from '@tabler/icons-react'
 import type { ComponentType } from 'react'
 
-export type Section = 'work' | 'pool' | 'books'
+/** What a role may do, as `GET /api/v1/session` names it. */
+export type Permission = 'run' | 'manage-tenant' | 'manage-cards' | 'manage-pool'
+
+export type Section = 'work' | 'pool' | 'books' | 'admin'
 
 export interface PageEntry {
   /** Place in the menu; absent where the page is reached from another one. */
@@ -19,6 +22,8 @@ export interface PageEntry {
   }
   /** Catalogue whose key `menu` names the page. */
   namespace: string
+  /** Permission that the page needs: for a viewer without it there is no such page. */
+  needs?: Permission
   /** Path in TanStack Router's form, `/jobs/$job`. */
   path: string
   /** Loads the component; a page is a chunk of its own. */
@@ -29,11 +34,15 @@ const modules = import.meta.glob<{ page: PageEntry }>('../pages/*/page.ts', { ea
 
 export const PAGES: readonly PageEntry[] = Object.values(modules).map((module) => module.page)
 
-export const SECTIONS: readonly Section[] = ['work', 'pool', 'books']
+export const SECTIONS: readonly Section[] = ['work', 'pool', 'books', 'admin']
 
-/** The pages of the menu's section, in their order. */
-export function listMenu(section: Section): PageEntry[] {
-  return PAGES.filter((page) => page.menu?.section === section).sort(
+/** Whether a page exists for a viewer with these permissions. */
+export const isFor = (page: PageEntry, permissions: readonly string[] | undefined): boolean =>
+  page.needs === undefined || (permissions?.includes(page.needs) ?? false)
+
+/** The pages of the menu's section for a viewer, in their order. */
+export function listMenu(section: Section, permissions: readonly string[] | undefined): PageEntry[] {
+  return PAGES.filter((page) => page.menu?.section === section && isFor(page, permissions)).sort(
     (one, other) => (one.menu?.order ?? 0) - (other.menu?.order ?? 0),
   )
 }

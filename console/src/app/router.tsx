@@ -2,6 +2,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet } from '@tanstack/react-router'
 import { Shell } from '../shell/Shell'
 import { Missing } from '../ui/Missing'
+import { Guard } from './Guard'
 import { PAGES } from './pages'
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: Missing })
@@ -15,7 +16,16 @@ const pages = PAGES.map((page) =>
   createRoute({
     getParentRoute: () => shell,
     path: page.path,
-    component: lazyRouteComponent(async () => ({ default: await page.load() })),
+    component: lazyRouteComponent(async () => {
+      const Content = await page.load()
+      return {
+        default: () => (
+          <Guard needs={page.needs}>
+            <Content />
+          </Guard>
+        ),
+      }
+    }),
   }),
 )
 

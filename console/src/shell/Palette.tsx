@@ -7,12 +7,17 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { listJobs } from '../api/jobs'
-import { PAGES } from '../app/pages'
+import { isFor, PAGES } from '../app/pages'
 
 const JOBS_SHOWN = 6
 const TYPING_MS = 200
 
-export function Palette(props: { open: (path: string) => void }) {
+interface PaletteProps {
+  readonly open: (path: string) => void
+  readonly permissions: readonly string[] | undefined
+}
+
+export function Palette(props: PaletteProps) {
   const { t } = useTranslation()
   const [text, setText] = useState('')
   const [asked] = useDebouncedValue(text.trim(), TYPING_MS)
@@ -22,7 +27,8 @@ export function Palette(props: { open: (path: string) => void }) {
     enabled: asked !== '',
     placeholderData: (previous) => previous,
   })
-  const pages: SpotlightActionData[] = PAGES.filter((page) => page.menu).map((page) => {
+  const shown = PAGES.filter((page) => page.menu && isFor(page, props.permissions))
+  const pages: SpotlightActionData[] = shown.map((page) => {
     const Glyph = page.menu?.icon ?? IconSearch
     return {
       id: page.path,

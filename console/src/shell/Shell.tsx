@@ -41,7 +41,7 @@ export function Shell() {
   }, [user, queries])
   const language = session.data?.language
   useEffect(() => {
-    if (language !== undefined && !hasStoredLanguage()) changeLanguage(language, false)
+    if (language !== undefined && !hasStoredLanguage()) void changeLanguage(language, false)
   }, [language])
   return (
     <div className="shell" data-stale={stream.phase === 'stopped' || undefined}>
@@ -72,8 +72,8 @@ export function Shell() {
         </header>
         {hasMarks && <Outlet />}
       </div>
-      <Dock />
-      <Palette open={acts.open} />
+      <Dock session={session.data} />
+      <Palette open={acts.open} permissions={session.data?.permissions} />
       <KeyHelp opened={isHelpOpen} onClose={() => setHelpOpen(false)} />
     </div>
   )
@@ -97,7 +97,7 @@ function SideMenu(props: { session: Session | undefined }) {
         gpupool
       </div>
       {SECTIONS.map((section) => {
-        const pages = listMenu(section)
+        const pages = listMenu(section, props.session?.permissions)
         if (pages.length === 0) return null
         return (
           <div key={section}>
@@ -133,10 +133,12 @@ function SideMenu(props: { session: Session | undefined }) {
   )
 }
 
-function Dock() {
+function Dock(props: { session: Session | undefined }) {
   const { t } = useTranslation()
   const path = useRouterState({ select: (state) => state.location.pathname })
-  const pages = SECTIONS.flatMap(listMenu).filter((page) => page.menu?.dock)
+  const pages = SECTIONS.flatMap((section) => listMenu(section, props.session?.permissions)).filter(
+    (page) => page.menu?.dock,
+  )
   return (
     <nav className="dock only-s" aria-label={t('shell:menuShort')}>
       {pages.map((page) => {
@@ -177,7 +179,7 @@ function LanguageButton() {
       variant="subtle"
       size="compact-sm"
       lang={other === 'zh' ? 'zh-CN' : 'en'}
-      onClick={() => changeLanguage(other)}
+      onClick={() => void changeLanguage(other)}
     >
       {other === 'zh' ? '中文' : 'English'}
     </Button>

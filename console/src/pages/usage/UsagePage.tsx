@@ -22,6 +22,7 @@ import {
   toCardHours,
   writeCsv,
 } from './books'
+import { Documents } from './Documents'
 import { findDayEnd, listDays, makeSeries } from './days'
 import { UsageTable } from './UsageTable'
 import './usage.css'
@@ -95,6 +96,7 @@ export function UsagePage() {
               <Rows report={found} group={group} />
               <Days month={month} now={now} />
             </div>
+            <Documents key={month} month={month} isOver={!isCurrent} />
           </div>
         )}
       </Answer>

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gpupool.billing.budgets.service import BudgetService
 from gpupool.billing.prices.routes import PoolManager, Reader
+from gpupool.tenancy.routes import IfMatch, parse_generation
 from gpupool.wire.billing.budgets import BudgetIn, BudgetOut
 
 router = APIRouter(tags=["billing"])
@@ -28,15 +29,26 @@ def list_budgets(service: Service, caller: Reader) -> list[BudgetOut]:
 
 
 @router.put("/budgets")
-def put_budget(body: BudgetIn, service: Service, caller: PoolManager) -> BudgetOut:
-    """Set the budget of a tenant, a project or a user. The one that it has is replaced."""
-    return service.put(caller, body)
+def put_budget(
+    body: BudgetIn,
+    service: Service,
+    caller: PoolManager,
+    response: Response,
+    if_match: IfMatch = None,
+) -> BudgetOut:
+    """Set the budget of a tenant, a project or a user. The one that it has is replaced.
+
+    With `If-Match`, only if it is still the one that was read; `"0"`: only if there is none.
+    """
+    return _tag(service.put(caller, body, parse_generation(if_match)), response)
 
 
 @router.get("/budgets/{budget}")
-def get_budget(budget: str, service: Service, caller: Reader) -> BudgetOut:
-    """One budget, and where it stands."""
-    return service.find(caller, budget)
+def get_budget(
+    budget: str, service: Service, caller: Reader, response: Response
+) -> BudgetOut:
+    """One budget, and where it stands. The `ETag` names its generation."""
+    return _tag(service.find(caller, budget), response)
 
 
 @router.delete("/budgets/{budget}", status_code=204)
@@ -44,3 +56,8 @@ def delete_budget(budget: str, service: Service, caller: PoolManager) -> Respons
     """Delete a budget: it holds no job any more."""
     service.delete(caller, budget)
     return Response(status_code=204)
+
+
+def _tag(budget: BudgetOut, response: Response) -> BudgetOut:
+    response.headers["ETag"] = f'"{budget.generation}"'
+    return budget

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, BudgetBelowSpent, UnknownBudget
+from gpupool.base.errors import BadOption, BudgetBelowSpent, StaleGeneration, UnknownBudget
 from gpupool.base.ids import new_id
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.billing.budgets.budget import MONEY, Budget, forecast_spending
@@ -54,10 +54,17 @@ class BudgetService:
             now_s = self._store.clock.now_ns() // NANOS_PER_SECOND
             return _describe(connection, _find(connection, caller, budget_id), now_s)
 
-    def put(self, caller: Principal, body: BudgetIn) -> BudgetOut:
+    def put(self, caller: Principal, body: BudgetIn, generation: int | None = None) -> BudgetOut:
         """Set the budget of an owner: the one that it has is replaced.
 
+        Args:
+            caller: an admin.
+            body: the whole budget.
+            generation: what the caller read, 0: that the owner has none; None sets it whatever
+                it is.
+
         Raises:
+            StaleGeneration: the budget was changed, made or deleted since.
             BudgetBelowSpent: more is spent in this period already, and `force` is not given.
             BadOption: its thresholds contradict each other, or its time zone is unknown.
             UnknownTenant, UnknownProject, UnknownBudget: the owner is not known.
@@ -70,6 +77,7 @@ class BudgetService:
         with self._store.write() as write:
             owner = _find_owner(write.connection, caller, body)
             old = _find_same(write.connection, owner)
+            _check_generation(old, generation)
             values = _build_values(write, body, owner)
             if old is None:
                 _check_number(write.connection)
@@ -154,6 +162,17 @@ def _find_same(connection: sa.Connection, owner: dict[str, Any]) -> Budget | Non
         same.append(column.is_(None) if value is None else column == value)
     found = read_budgets(connection, *same)
     return found[0] if found else None
+
+
+def _check_generation(old: Budget | None, generation: int | None) -> None:
+    """Refuse a change of what is not there any more: two admins may edit at once."""
+    known = 0 if old is None else old.generation
+    if generation is not None and generation != known:
+        raise StaleGeneration(
+            f"the budget is at generation {known}, not {generation}",
+            hint="look again: gpupool budget list",
+            generation=known,
+        )
 
 
 def _check_number(connection: sa.Connection) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, BudgetBelowSpent, UnknownBudget
+from gpupool.base.errors import BadOption, BudgetBelowSpent, StaleGeneration, UnknownBudget
 from gpupool.billing.budgets.budget import forecast_spending
 from gpupool.billing.budgets.standing import (
     BudgetStanding,
@@ -74,6 +74,22 @@ def test_a_new_period_begins_at_nothing(pool: Pool) -> None:
     standing = look(pool)
     assert standing.spent == 3_600_001 // 60
     assert not standing.is_on_hold
+
+
+def test_a_budget_that_was_changed_since_it_was_read_is_not_replaced(pool: Pool) -> None:
+    billing = bill(pool)
+    made = billing.budgets.put(ADMIN, make_budget(), 0)
+    changed = billing.budgets.put(ADMIN, make_budget(amount=40 * UNIT), made.generation)
+    with pytest.raises(StaleGeneration) as refused:
+        billing.budgets.put(ADMIN, make_budget(amount=50 * UNIT), made.generation)
+    assert refused.value.details["generation"] == changed.generation
+    with pytest.raises(StaleGeneration):
+        billing.budgets.put(ADMIN, make_budget(amount=50 * UNIT), 0)
+    assert billing.budgets.find(ADMIN, made.id).amount == 40 * UNIT
+    billing.budgets.delete(ADMIN, made.id)
+    with pytest.raises(StaleGeneration):
+        billing.budgets.put(ADMIN, make_budget(), changed.generation)
+    assert billing.budgets.list_all(ADMIN) == []
 
 
 def test_a_budget_below_what_is_spent_is_refused_with_the_numbers(any_pool: Pool) -> None:

@@ -1,0 +1,78 @@
+// Reservations on one axis of time, a lane each; the times of a repetition stand in one lane.
+import { useState } from 'react'
+import { useTranslation } from 'react-i18next'
+import { findMark, styleMark } from '../../theme/marks'
+import { findLocale, formatClock } from '../../ui/format'
+import { Scroll } from '../../ui/Scroll'
+import { Swatch } from '../../ui/Swatch'
+import { listTicks, makeAxis, placeOnAxis, placeSpan } from '../queue/axis'
+import { listTimes, type Reservation } from './reservations'
+
+interface LanesProps {
+  readonly reservations: readonly Reservation[]
+  readonly hours: number
+}
+
+const HOUR_MS = 3_600_000
+/** From here on the axis names days. */
+const DAYS_FROM_HOURS = 72
+const MOST_TICKS = 10
+
+export function Lanes({ reservations, hours }: LanesProps) {
+  const { t } = useTranslation('reservations')
+  const [now] = useState(Date.now)
+  const axis = makeAxis(now, hours)
+  const all = listTicks(axis)
+  const step = Math.max(1, Math.ceil(all.length / MOST_TICKS))
+  const ticks = all.filter((_, place) => place % step === 0)
+  const name = (at: number) =>
+    hours >= DAYS_FROM_HOURS
+      ? new Intl.DateTimeFormat(findLocale(), { day: 'numeric', month: 'short' }).format(at)
+      : formatClock(at * 1e6, new Date(at))
+  const last = axis.endMs + HOUR_MS
+  return (
+    <Scroll label={t('lanes')}>
+      <div className="resv-lanes">
+        <div className="resv-name" />
+        <div className="resv-axis" aria-hidden>
+          {ticks.map((at) => (
+            <span key={at} className="dim" style={{ left: `${placeOnAxis(axis, at)}%` }}>
+              {name(at)}
+            </span>
+          ))}
+        </div>
+        {reservations.map((row) => (
+          <div key={row.id} className="resv-row">
+            <div className="resv-name row tight cut">
+              <Swatch tenant={row.tenant} />
+              <span className="cut">{row.name}</span>
+            </div>
+            <div className="resv-lane">
+              {listTimes(row, axis.endMs).map(({ fromMs, toMs }) => {
+                const span = placeSpan(axis, fromMs, Math.min(toMs, last))
+                const words = {
+                  name: row.name,
+                  from: formatClock(fromMs * 1e6),
+                  until: Number.isFinite(toMs) ? formatClock(toMs * 1e6) : t('open'),
+                }
+                return (
+                  span && (
+                    <i
+                      key={fromMs}
+                      role="img"
+                      aria-label={t('laneLabel', words)}
+                      title={t('laneLabel', words)}
+                      className={row.state === 'active' && fromMs <= now ? 'now' : undefined}
+                      style={{ left: `${span.left}%`, width: `${span.width}%`, ...styleMark(findMark(row.tenant)) }}
+                    />
+                  )
+                )
+              })}
+              <b className="resv-now" style={{ left: `${placeOnAxis(axis, now)}%` }} aria-hidden />
+            </div>
+          </div>
+        ))}
+      </div>
+    </Scroll>
+  )
+}

@@ -1,0 +1,137 @@
+// Settings: my messages with a test, what became of them, language, and the pool's own settings to read.
+import { SegmentedControl } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useTranslation } from 'react-i18next'
+import { request } from '../../api/client'
+import type { components } from '../../api/schema'
+import { changeLanguage, type Language } from '../../app/i18n'
+import { useSession } from '../../app/session'
+import { Answer } from '../../ui/Answer'
+import { formatClock, formatDuration, formatNumber, UNKNOWN } from '../../ui/format'
+import { Empty, Fact, Page, Panel } from '../../ui/Page'
+import { Sections } from '../../ui/Sections'
+import { State } from '../../ui/State'
+import { type Column, Table } from '../../ui/Table'
+import { Messages } from './Messages'
+
+type Schemas = components['schemas']
+type Pool = Schemas['PoolOut']
+type Receivers = Schemas['NotificationSettingsOut']
+
+export function SettingsPage() {
+  const { t, i18n } = useTranslation('settings')
+  const session = useSession().data
+  const isPoolAdmin = session?.permissions.includes('manage-pool') ?? false
+  const pool = useQuery({ queryKey: ['pool', 'settings'], queryFn: () => request<Pool>('/api/v1/pool') })
+  const sections = [
+    { name: 'messages', label: t('messages'), content: () => <Messages session={session} /> },
+    { name: 'pool', label: t('pool'), content: () => <PoolFacts pool={pool} isPoolAdmin={isPoolAdmin} /> },
+  ]
+  const language = (
+    <SegmentedControl
+      size="xs"
+      aria-label={t('language')}
+      data={[
+        { value: 'en', label: 'English' },
+        { value: 'zh', label: '中文' },
+      ]}
+      value={i18n.language}
+      onChange={(value) => void changeLanguage(value as Language)}
+    />
+  )
+  const sentence = pool.data && t('fact', { version: pool.data.version })
+  return (
+    <Page title={t('title')} sentence={sentence} actions={language} command="gpupool notify list">
+      {session && <Sections label={t('title')} sections={sections} />}
+    </Page>
+  )
+}
+
+interface PoolFactsProps {
+  readonly pool: { readonly data: Pool | undefined; readonly isError: boolean; readonly error: unknown }
+  readonly isPoolAdmin: boolean
+}
+
+function PoolFacts({ pool, isPoolAdmin }: PoolFactsProps) {
+  const { t } = useTranslation('settings')
+  const found = pool.data
+  return (
+    <div className="grid">
+      <Panel title={t('pool')} hint={t('poolHint')}>
+        <Answer query={pool}>
+          {found && (
+            <dl className="facts left">
+              <Fact name={t('version')}>{found.version}</Fact>
+              <Fact name={t('poolId')}>
+                <span className="mono">{found.id}</span>
+              </Fact>
+              <Fact name={t('state')}>
+                <State state={found.ready ? 'ready' : 'starting'} />
+              </Fact>
+              <Fact name={t('role')}>
+                {t(`role.${found.role ?? 'alone'}`, { defaultValue: found.role ?? UNKNOWN })}
+              </Fact>
+              <Fact name={t('started')}>{formatClock(found.started_ns)}</Fact>
+              <Fact name={t('store')}>
+                <span className="word">{found.store}</span>
+              </Fact>
+              <Fact name={t('stateDir')}>
+                <span className="mono word">{found.state_dir}</span>
+              </Fact>
+              <Fact name={t('listeners')}>
+                <span className="mono word">{found.listeners.join(', ') || UNKNOWN}</span>
+              </Fact>
+              <Fact name={t('policy')}>
+                {found.policy || UNKNOWN} {found.policy_fault && <span lang="en">({found.policy_fault})</span>}
+              </Fact>
+              <Fact name={t('size')}>
+                {t('sizeText', { nodes: formatNumber(found.nodes), cards: formatNumber(found.devices) })}
+              </Fact>
+              <Fact name={t('ahead')}>{formatDuration(found.ledger_ahead_seconds)}</Fact>
+            </dl>
+          )}
+        </Answer>
+      </Panel>
+      {isPoolAdmin && <ReceiverSettings />}
+    </div>
+  )
+}
+
+type Host = Receivers['hosts'][number]
+
+function ReceiverSettings() {
+  const { t } = useTranslation('settings')
+  const found = useQuery({
+    queryKey: ['settings', 'receivers'],
+    queryFn: () => request<Receivers>('/api/v1/notification-settings'),
+  })
+  const columns: Column<Host>[] = [
+    { title: t('host'), cell: (host) => <span className="mono">{host.host}</span> },
+    { title: t('private'), cell: (host) => t(host.private ? 'yes' : 'no') },
+    { title: t('plain'), cell: (host) => t(host.plain ? 'yes' : 'no') },
+  ]
+  const mail = found.data?.mail
+  return (
+    <Panel title={t('receivers')} hint={t('receiversHint')}>
+      <Answer query={found}>
+        {found.data && (
+          <div className="grid">
+            <dl className="facts left">
+              <Fact name={t('mail')}>
+                {mail ? t('mailText', { host: mail.host, port: mail.port, security: mail.security }) : t('mailNone')}
+              </Fact>
+              {mail && <Fact name={t('sender')}>{mail.sender}</Fact>}
+            </dl>
+            {found.data.hosts.length === 0 ? (
+              <Empty>
+                {t('noHosts')} <code className="mono">gpupool notify allow hooks.example.com</code>
+              </Empty>
+            ) : (
+              <Table label={t('receivers')} columns={columns} rows={found.data.hosts} rowKey={(host) => host.host} />
+            )}
+          </div>
+        )}
+      </Answer>
+    </Panel>
+  )
+}
