@@ -11,10 +11,11 @@ from starlette.responses import Response
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.workspaces import StreamIn, StreamOut, VisitIn, VisitOut
-from gpupool.workspaces.pipes import BufferedPipeEnd, join_ends
+from gpupool.workspaces.pipes import BufferedPipeEnd, PipeEnd, join_ends
 from gpupool.workspaces.service import WorkspaceService
 from gpupool.workspaces.streams import HelloReader, OpenStream, receive_stream
 from gpupool.workspaces.upgrade import SWITCH_HEAD, require_upgrade
+from gpupool.workspaces.web_socket import WebSocketEnd, is_web_socket, require_web_socket
 
 router = APIRouter(tags=["workspaces"])
 Runner = Annotated[Principal, Depends(require_caller(Permission.RUN))]
@@ -37,11 +38,20 @@ def create_stream(job: str, body: StreamIn, service: Service, caller: Runner) ->
 
 @router.get("/streams/{stream}", status_code=101, response_class=Response)
 async def open_stream(request: Request, stream: str, service: Service, caller: Runner) -> Response:
-    """Open a prepared stream, once: 101 Switching Protocols, then bytes in both directions."""
-    upgrade = require_upgrade(request)
+    """Open a prepared stream, once: 101 Switching Protocols, then bytes in both directions.
+
+    A page of the console asks for a WebSocket instead, and gets the same bytes in its messages.
+    """
+    end: PipeEnd
+    if is_web_socket(request):
+        upgrade, head = require_web_socket(request)
+        end = WebSocketEnd()
+    else:
+        upgrade = require_upgrade(request)
+        head = SWITCH_HEAD
+        end = BufferedPipeEnd()
     opened = await service.open_prepared(stream, caller)
-    end = BufferedPipeEnd()
-    upgrade.switch(SWITCH_HEAD, end)
+    upgrade.switch(head, end)
     join_ends(end, opened.end)
     return _make_switched_answer()
 
