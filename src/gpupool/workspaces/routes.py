@@ -9,9 +9,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from gpupool.model.tenant import Permission, Principal
-from gpupool.tenancy.access import require_caller
-from gpupool.wire.workspaces import StreamIn, StreamOut, VisitIn, VisitOut
+from gpupool.tenancy.access import require_caller, scope_peer
+from gpupool.wire.workspaces import StreamIn, StreamOut, VisitIn, VisitOut, WorkspaceProgramOut
 from gpupool.workspaces.pipes import BufferedPipeEnd, PipeEnd, join_ends
+from gpupool.workspaces.programs import list_workspace_programs
 from gpupool.workspaces.service import WorkspaceService
 from gpupool.workspaces.streams import HelloReader, OpenStream, receive_stream
 from gpupool.workspaces.upgrade import SWITCH_HEAD, require_upgrade
@@ -28,6 +29,12 @@ async def get_workspaces(request: Request) -> WorkspaceService:
 
 
 Service = Annotated[WorkspaceService, Depends(get_workspaces)]
+
+
+@router.get("/workspace-programs")
+def list_programs(service: Service, _caller: Runner) -> list[WorkspaceProgramOut]:
+    """Programs that a person works in through a browser, each with the command of its job."""
+    return list_workspace_programs(is_one_machine=service.broker.is_one_machine())
 
 
 @router.post("/jobs/{job}/streams", status_code=201)
@@ -69,7 +76,8 @@ async def listen_for_streams(
     """Listen for the streams that an agent is to bring: 101, then one line of JSON for each."""
     upgrade = require_upgrade(request)
     agent = await run_in_threadpool(service.find_agent, node)
-    upgrade.switch(SWITCH_HEAD, service.broker.add_agent(agent))
+    is_local = scope_peer(request.scope) is not None
+    upgrade.switch(SWITCH_HEAD, service.broker.add_agent(agent, is_local=is_local))
     return _make_switched_answer()
 
 

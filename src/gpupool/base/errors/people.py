@@ -94,3 +94,7 @@ class UnknownSubscription(NotFound, code="GP-3048", title="Unknown subscription"
 
 class JobUnreachable(RequestRejection, code="GP-2150", title="A job that cannot be entered now"):
     """Its agent opened no stream into it; the text says why."""
+
+
+class ProgramMissing(RequestRejection, code="GP-2210", title="A program that is not installed"):
+    """`details` has the programs of which one is needed, and the command that installs it."""
