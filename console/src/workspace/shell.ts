@@ -24,28 +24,29 @@ export interface ShellEvents {
   overran: () => void
 }
 
-/** A document whose new `<style>` elements the page's policy allows: xterm.js makes some. */
-function makeStyleDocument(): Document {
-  return new Proxy(document, {
-    get(target, name) {
-      if (name === 'createElement') {
-        return (tag: string) => {
-          const element = target.createElement(tag)
-          if (element instanceof HTMLStyleElement) element.nonce = getNonce() ?? ''
-          return element
-        }
-      }
-      const value: unknown = Reflect.get(target, name)
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
+/**
+ * Let the page's policy allow the `<style>` elements that an act makes. xterm.js 6.0.0 makes three when it opens, and
+ * takes one of them from `document` whatever its option `documentOverride` says.
+ */
+function withStyleNonce(act: () => void): void {
+  const create = document.createElement
+  document.createElement = (tag: string, options?: ElementCreationOptions) => {
+    const element = create.call(document, tag, options)
+    if (element instanceof HTMLStyleElement) element.nonce = getNonce() ?? ''
+    return element
+  }
+  try {
+    act()
+  } finally {
+    // The browser's own is on the prototype.
+    Reflect.deleteProperty(document, 'createElement')
+  }
 }
 
 /** Open the viewer's shell in a job, below an element; returns what closes it. */
 export function openShell(job: string, parent: HTMLElement, label: string, events: ShellEvents): () => void {
   const style = getComputedStyle(parent)
   const terminal = new Terminal({
-    documentOverride: makeStyleDocument(),
     fontFamily: style.fontFamily,
     fontSize: 13,
     scrollback: SCROLLBACK_LINES,
@@ -53,7 +54,7 @@ export function openShell(job: string, parent: HTMLElement, label: string, event
   })
   const fit = new FitAddon()
   terminal.loadAddon(fit)
-  terminal.open(parent)
+  withStyleNonce(() => terminal.open(parent))
   terminal.textarea?.setAttribute('aria-label', label)
   fit.fit()
   const frames = new FrameReader()
