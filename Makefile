@@ -19,7 +19,7 @@ UV = $$($(PYTHON) -I -S tools/get_uv.py)
 NATIVE := $(shell find native \( -name build -o -name __pycache__ \) -prune -o -type f -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-network demo-vm test test-adversary test-hosts test-nightly test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site console console-check console-types console-wheel browser wheels image image-wheels bundle clean
+.PHONY: help setup demo demo-console demo-network demo-vm test test-adversary test-hosts test-nightly test-kubernetes test-operators cluster cluster-down check bench bench-torch gpu-test gpu-bench gpu-guard gpu-bundle docs site console console-check console-types console-wheel browser jupyterhub-wheel wheels image image-wheels bundle clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -33,8 +33,11 @@ $(STAMP): pyproject.toml uv.lock src/gpupool/__init__.py $(NATIVE) tools/get_uv.
 	@$(BIN)/python -m compileall -q src/gpupool
 	@touch $@
 
-demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a report that closes
+demo: setup  ## a pool in under a minute: shares, a refusal, a wait, a crash, a report that closes; then its web console
 	@sh tools/demo.sh
+
+demo-console: setup  ## a pool and a link to its web console, until Enter is pressed; after `make console`
+	@sh tools/demo.sh console
 
 demo-network: setup  ## two tenants with the same addresses, a load balancer, a gateway that fails over; as root, needs OVN
 	@sh tools/demo_network.sh
@@ -126,6 +129,10 @@ browser: setup  ## what drives a browser in the tests of the console (Playwright
 console-wheel: console  ## dist/gpupool_console-*.whl
 	@uv="$(UV)" && "$$uv" build --quiet --wheel --out-dir dist console
 	@ls dist/gpupool_console-*.whl
+
+jupyterhub-wheel: setup  ## dist/gpupool_jupyterhub-*.whl
+	@uv="$(UV)" && "$$uv" build --quiet --wheel --out-dir dist packages/gpupool-jupyterhub
+	@ls dist/gpupool_jupyterhub-*.whl
 
 wheels: setup  ## both distributions as wheels, into dist/
 	@uv="$(UV)" && "$$uv" build --quiet --wheel --all-packages --out-dir dist

@@ -1,12 +1,17 @@
 #!/bin/sh
 # A pool in under a minute, with nothing but ordinary gpupool commands, each shown before it runs.
 # Uses this machine's cards where NVML finds some, simulated ones elsewhere; leaves nothing behind.
+# It ends with a link to the web console of the pool, and waits there for Enter. `demo.sh console` is that part alone.
 set -eu
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
 work=$(mktemp -d)
 image=
 GPUPOOL_STATE_DIR="$work/pool"
+if [ -f console/gpupool_console/static/index.html ]; then
+  PYTHONPATH="$PWD/console${PYTHONPATH:+:$PYTHONPATH}"
+  export PYTHONPATH
+fi
 export PATH GPUPOOL_STATE_DIR
 unset GPUPOOL_URL GPUPOOL_TOKEN || true
 
@@ -38,16 +43,40 @@ refused() { # a command that must be refused
   if show "$@"; then echo "demo: this should have been refused" >&2 && exit 1; fi
 }
 pid() { gpupool doctor -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["server"]["pid"])'; }
+start_pool() {
+  say "A pool on this machine"
+  if gpupool up -d >"$work/up" 2>&1; then
+    echo '$ gpupool up -d' && cat "$work/up"
+    show adopt 0
+  else
+    show up -d --sim 2xL40S
+  fi
+}
+open_console() { # a link for the browser of a person, who then has the pool until Enter is pressed
+  say "The web console of this pool; its button Notebook starts JupyterLab in a quarter of a card"
+  if ! python3 -c 'import gpupool_console' 2>/dev/null; then
+    echo "(the console is not built here: make console)"
+    return
+  fi
+  command -v jupyter-lab >/dev/null || echo "(for notebooks: pip install jupyterlab, before the demo)"
+  if [ "$only" != console ] && ! [ -t 0 ]; then
+    echo "(in a terminal the demo ends with a link to it: gpupool console)"
+    return
+  fi
+  show console
+  echo "Press Enter to end the pool and everything in it."
+  read -r _ || true
+}
 
+only=${1:-}
+if [ "$only" = console ]; then
+  start_pool
+  open_console
+  exit
+fi
 work_loop='while :; do echo "step $(date +%T)"; sleep 1; done'
 
-say "A pool on this machine"
-if gpupool up -d >"$work/up" 2>&1; then
-  echo '$ gpupool up -d' && cat "$work/up"
-  show adopt 0
-else
-  show up -d --sim 2xL40S
-fi
+start_pool
 
 say "Three tenants share one card"
 for tenant in nlp vision speech; do
@@ -106,3 +135,5 @@ show verify --quick --out "$work/verify" || echo "(a busy machine takes time fro
 
 say "The books close, to the second and across the crash"
 show report
+
+open_console

@@ -3021,6 +3021,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workspace-programs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Programs
+         * @description Programs that a person works in through a browser, each with the command of its job.
+         */
+        get: operations["list_programs_api_v1_workspace_programs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}/streams": {
         parameters: {
             query?: never;
@@ -3051,6 +3071,8 @@ export interface paths {
         /**
          * Open Stream
          * @description Open a prepared stream, once: 101 Switching Protocols, then bytes in both directions.
+         *
+         *     A page of the console asks for a WebSocket instead, and gets the same bytes in its messages.
          */
         get: operations["open_stream_api_v1_streams__stream__get"];
         put?: never;
@@ -12654,6 +12676,56 @@ export interface components {
              * @description memory unit at which the partition begins
              */
             start?: number | null;
+        };
+        /**
+         * WorkspaceProgramOut
+         * @description A program that a person works in through a browser, as a job that `POST /jobs` takes.
+         */
+        WorkspaceProgramOut: {
+            /**
+             * Name
+             * @description jupyter or vscode
+             */
+            name: string;
+            /** Title */
+            title: string;
+            /**
+             * Service
+             * @description of the link that POST /jobs/{job}/visits makes
+             */
+            service: string;
+            /**
+             * Page
+             * @description the path of that link
+             */
+            page: string;
+            /**
+             * Argv
+             * @description starts in the home of the job's user; the last is a DIR
+             */
+            argv: string[];
+            /**
+             * Env
+             * @description for a job that a browser submits
+             */
+            env: {
+                [key: string]: string;
+            };
+            /**
+             * One Machine
+             * @description every job runs on the machine of the server
+             */
+            one_machine: boolean;
+            /**
+             * Missing
+             * @description why a browser's job of it would fail; null: it would not, or is not known
+             */
+            missing: string | null;
+            /**
+             * Install
+             * @description the command that installs it
+             */
+            install: string;
         };
         /**
          * Problem
@@ -38173,6 +38245,134 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PreviewOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_programs_api_v1_workspace_programs_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceProgramOut"][];
                 };
             };
             /** @description What was asked makes no sense. */

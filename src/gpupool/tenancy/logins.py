@@ -35,6 +35,8 @@ class LoginGrant:
     bound_ns: int | None = None
     #: Of the token of the login, as its column; None: all that the role may.
     scopes: str | None = None
+    #: The account that made the link for itself over the Unix socket; None: another token.
+    unix_uid: int | None = None
 
 
 def redeem_token(write: WriteTransaction, text: str) -> LoginGrant:
@@ -66,6 +68,7 @@ def redeem_token(write: WriteTransaction, text: str) -> LoginGrant:
         row.may_mint,
         find_latest_end(write.connection, row.id),
         row.scopes,
+        row.unix_uid,
     )
 
 

@@ -147,4 +147,10 @@ tokens = sa.Table(
         nullable=True,
         comment="permissions with spaces; null: all of the role",
     ),
+    sa.Column(
+        "unix_uid",
+        sa.BigInteger,
+        nullable=True,
+        comment="of a link: the account that made it for itself over the Unix socket",
+    ),
 )

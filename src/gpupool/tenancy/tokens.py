@@ -45,6 +45,7 @@ class _NewToken:
     bound_ns: int | None
     made_by: int
     scopes: str | None
+    unix_uid: int | None = None
 
 
 class TokenService:
@@ -174,11 +175,15 @@ class TokenService:
             expires_ns=out.expires_ns or 0,
         )
 
-    def create_link(self, caller: Principal) -> TokenOut:
+    def create_link(self, caller: Principal, unix_uid: int | None = None) -> TokenOut:
         """Make a one-time token with which the caller itself logs in to the console.
 
         It needs no right to make tokens: it ends with the caller's own token, as a login with that
         token does.
+
+        Args:
+            unix_uid: The account of the caller, where the kernel named it: jobs of the session run
+                as that account, as those that it submits over the socket do.
         """
         with self._store.write() as write:
             bound = find_latest_end(write.connection, caller.token)
@@ -192,6 +197,7 @@ class TokenService:
                 bound_ns=bound,
                 made_by=caller.user_id,
                 scopes=None if caller.scopes is None else write_scopes(caller.scopes),
+                unix_uid=unix_uid,
             )
             out = self._insert_token(write, user, made)
             data = {"user": user.name, "kind": out.kind}
@@ -216,6 +222,7 @@ class TokenService:
             "parent_id": new.parent,
             "made_by_id": new.made_by,
             "scopes": new.scopes,
+            "unix_uid": new.unix_uid,
         }
         write.execute(tokens.insert().values(**row, **kept))
         return TokenOut(

@@ -66,3 +66,19 @@ class VisitOut(WireModel):
 
     url: str
     expires_ns: int
+
+
+class WorkspaceProgramOut(WireModel):
+    """A program that a person works in through a browser, as a job that `POST /jobs` takes."""
+
+    name: str = Field(description="jupyter or vscode")
+    title: str
+    service: ServiceName = Field(description="of the link that POST /jobs/{job}/visits makes")
+    page: str = Field(description="the path of that link")
+    argv: list[str] = Field(description="starts in the home of the job's user; the last is a DIR")
+    env: dict[str, str] = Field(description="for a job that a browser submits")
+    one_machine: bool = Field(description="every job runs on the machine of the server")
+    missing: str | None = Field(
+        description="why a browser's job of it would fail; null: it would not, or is not known"
+    )
+    install: str = Field(description="the command that installs it")

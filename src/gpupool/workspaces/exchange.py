@@ -172,7 +172,10 @@ class ServiceExchange:
 
     def _make_head(self, *, upgrade: bytes = b"") -> bytes:
         query = self._scope["query_string"]
-        target = self._scope["raw_path"] + (b"?" + query if query else b"")
+        path: bytes = self._scope["raw_path"]
+        if self._opened.hello.is_at_root:
+            path = cut_prefix(path)
+        target = path + (b"?" + query if query else b"")
         length = dict(self._scope["headers"]).get(b"content-length")
         return make_request_head(
             self._scope["method"],
@@ -231,6 +234,12 @@ class ServiceExchange:
                     raise ConnectionResetError("the service ended in the middle of its answer")
                 break
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def cut_prefix(path: bytes) -> bytes:
+    """Return the path below `/jobs/JOB/SERVICE`, for a service that knows no prefix."""
+    parts = path.split(b"/", 4)
+    return b"/" + (parts[4] if len(parts) > 4 else b"")
 
 
 def is_large(answer: ServiceAnswer) -> bool:

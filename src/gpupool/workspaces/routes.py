@@ -9,12 +9,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from gpupool.model.tenant import Permission, Principal
-from gpupool.tenancy.access import require_caller
-from gpupool.wire.workspaces import StreamIn, StreamOut, VisitIn, VisitOut
-from gpupool.workspaces.pipes import BufferedPipeEnd, join_ends
+from gpupool.tenancy.access import require_caller, scope_peer
+from gpupool.wire.workspaces import StreamIn, StreamOut, VisitIn, VisitOut, WorkspaceProgramOut
+from gpupool.workspaces.pipes import BufferedPipeEnd, PipeEnd, join_ends
+from gpupool.workspaces.programs import list_workspace_programs
 from gpupool.workspaces.service import WorkspaceService
 from gpupool.workspaces.streams import HelloReader, OpenStream, receive_stream
 from gpupool.workspaces.upgrade import SWITCH_HEAD, require_upgrade
+from gpupool.workspaces.web_socket import WebSocketEnd, is_web_socket, require_web_socket
 
 router = APIRouter(tags=["workspaces"])
 Runner = Annotated[Principal, Depends(require_caller(Permission.RUN))]
@@ -29,6 +31,12 @@ async def get_workspaces(request: Request) -> WorkspaceService:
 Service = Annotated[WorkspaceService, Depends(get_workspaces)]
 
 
+@router.get("/workspace-programs")
+def list_programs(service: Service, _caller: Runner) -> list[WorkspaceProgramOut]:
+    """Programs that a person works in through a browser, each with the command of its job."""
+    return list_workspace_programs(is_one_machine=service.broker.is_one_machine())
+
+
 @router.post("/jobs/{job}/streams", status_code=201)
 def create_stream(job: str, body: StreamIn, service: Service, caller: Runner) -> StreamOut:
     """Prepare a stream into a running job of the caller: to a port, a socket or a new program."""
@@ -37,11 +45,20 @@ def create_stream(job: str, body: StreamIn, service: Service, caller: Runner) ->
 
 @router.get("/streams/{stream}", status_code=101, response_class=Response)
 async def open_stream(request: Request, stream: str, service: Service, caller: Runner) -> Response:
-    """Open a prepared stream, once: 101 Switching Protocols, then bytes in both directions."""
-    upgrade = require_upgrade(request)
+    """Open a prepared stream, once: 101 Switching Protocols, then bytes in both directions.
+
+    A page of the console asks for a WebSocket instead, and gets the same bytes in its messages.
+    """
+    end: PipeEnd
+    if is_web_socket(request):
+        upgrade, head = require_web_socket(request)
+        end = WebSocketEnd()
+    else:
+        upgrade = require_upgrade(request)
+        head = SWITCH_HEAD
+        end = BufferedPipeEnd()
     opened = await service.open_prepared(stream, caller)
-    end = BufferedPipeEnd()
-    upgrade.switch(SWITCH_HEAD, end)
+    upgrade.switch(head, end)
     join_ends(end, opened.end)
     return _make_switched_answer()
 
@@ -59,7 +76,8 @@ async def listen_for_streams(
     """Listen for the streams that an agent is to bring: 101, then one line of JSON for each."""
     upgrade = require_upgrade(request)
     agent = await run_in_threadpool(service.find_agent, node)
-    upgrade.switch(SWITCH_HEAD, service.broker.add_agent(agent))
+    is_local = scope_peer(request.scope) is not None
+    upgrade.switch(SWITCH_HEAD, service.broker.add_agent(agent, is_local=is_local))
     return _make_switched_answer()
 
 

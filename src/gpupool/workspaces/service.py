@@ -25,6 +25,7 @@ from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet.service import FleetService
 from gpupool.model.tenant import Permission, Principal, UserRole
 from gpupool.store.database import Store
+from gpupool.tenancy.sessions.tables import sessions
 from gpupool.tenancy.tables import tokens, users
 from gpupool.tenancy.token_secrets import is_alive
 from gpupool.tenancy.users import select_users
@@ -137,7 +138,7 @@ class WorkspaceService:
         del self._prepared[stream]
         entrance = prepared.entrance
         opened = await self.broker.open_stream(entrance.agent, entrance.job, prepared.target)
-        visitor = Visitor(entrance.job, principal.user_id, principal.token)
+        visitor = make_visitor(entrance, principal)
         self.open_streams.add(opened.end, visitor)
         return opened
 
@@ -146,7 +147,7 @@ class WorkspaceService:
         entrance = await run_in_threadpool(self.find_entrance, named, principal)
         origin = await self.open_origin(entrance.job)
         await run_in_threadpool(self._record_entry, entrance, principal, f"pages of {body.service}")
-        visitor = Visitor(entrance.job, principal.user_id, principal.token)
+        visitor = make_visitor(entrance, principal)
         link, expires_ns = self.visits.make_link(visitor)
         page = f"/jobs/{entrance.job}/{body.service}/{body.path.lstrip('/')}"
         # In the fragment of the page it would reach no server; in the query it reaches ours alone,
@@ -166,23 +167,54 @@ class WorkspaceService:
         """Find the job of a visitor, whose rights are looked up now. Blocks.
 
         Raises:
-            NotLoggedIn: the user is disabled, or the token that the user came with has ended.
+            NotLoggedIn: the user is disabled, or the token or session that the user came with has
+                ended.
             GpupoolError: as `find_entrance` does.
         """
         with self._store.read() as connection:
             row = connection.execute(
                 select_users().where(users.c.id == visitor.user_id)
             ).one_or_none()
-            is_known = row is not None and row.disabled_ns is None
-            if is_known and visitor.token is not None:
-                token = connection.execute(
-                    sa.select(tokens).where(tokens.c.id == visitor.token)
-                ).one_or_none()
-                is_known = token is not None and is_alive(token, self._store.clock.now_ns())
+            is_known = (
+                row is not None
+                and row.disabled_ns is None
+                and has_login(connection, visitor, self._store.clock.now_ns())
+            )
         if row is None or not is_known:
             raise NotLoggedIn("your login has ended", hint="log in, and ask for a new link")
         principal = Principal(row.id, row.name, row.tenant_id, row.tenant, UserRole(row.role))
         return self.find_entrance(visitor.job, principal)
+
+
+def make_visitor(entrance: Entrance, principal: Principal) -> Visitor:
+    """Return the caller of a request as a visitor of a job.
+
+    A session ends with the token of its login, which a one-time link has used up.
+    """
+    token = None if principal.session is not None else principal.token
+    return Visitor(entrance.job, principal.user_id, token, principal.session)
+
+
+def has_login(connection: sa.Connection, visitor: Visitor, now_ns: int) -> bool:
+    """Return whether the token and the session of a visitor have not ended.
+
+    A session that is not used for an hour ends for the console alone: a page of a job that is at
+    work sends the console no requests.
+    """
+    if visitor.token is not None:
+        query = sa.select(tokens).where(tokens.c.id == visitor.token)
+        token = connection.execute(query).one_or_none()
+        if token is None or not is_alive(token, now_ns):
+            return False
+    if visitor.session is None:
+        return True
+    live = sa.select(sessions.c.id).where(
+        sessions.c.id == visitor.session,
+        sessions.c.user_id == visitor.user_id,
+        sessions.c.ended_ns.is_(None),
+        sessions.c.expires_ns > now_ns,
+    )
+    return connection.execute(live).first() is not None
 
 
 def _make_target(body: StreamIn) -> dict[str, Any]:

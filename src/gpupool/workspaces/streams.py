@@ -40,10 +40,12 @@ class StreamHello:
     Attributes:
         refusal: why there is none; empty: it is open.
         token: what the service of the job wants to see in `Authorization`; empty: nothing.
+        is_at_root: the service knows no prefix: its pages begin at `/`.
     """
 
     refusal: str = ""
     token: str = ""
+    is_at_root: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,17 @@ class OpenStream:
 
 class AgentControl(PipeEnd):
     """The control connection of one agent: the server writes, the agent listens."""
+
+    def __init__(
+        self, on_lost: Callable[[Exception | None], None] | None = None, *, is_local: bool = False
+    ) -> None:
+        """Make the connection.
+
+        Args:
+            is_local: the agent is on the server's machine.
+        """
+        super().__init__(on_lost)
+        self.is_local = is_local
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -93,15 +106,24 @@ class StreamBroker:
         """List the agents that are connected now."""
         return sorted(self._controls)
 
-    def add_agent(self, agent: str) -> AgentControl:
-        """Return the control connection of an agent that has come; a former one is closed."""
+    def is_one_machine(self) -> bool:
+        """Return whether every agent that is connected is on the server's own machine."""
+        controls = list(self._controls.values())
+        return bool(controls) and all(one.is_local for one in controls)
+
+    def add_agent(self, agent: str, *, is_local: bool = False) -> AgentControl:
+        """Return the control connection of an agent that has come; a former one is closed.
+
+        Args:
+            is_local: it came over the pool's Unix socket.
+        """
         former = self._controls.get(agent)
 
         def remove(_error: Exception | None) -> None:
             if self._controls.get(agent) is control:
                 del self._controls[agent]
 
-        control = AgentControl(remove)
+        control = AgentControl(remove, is_local=is_local)
         self._controls[agent] = control
         if former is not None:
             former.close()
@@ -248,6 +270,10 @@ def parse_hello(line: bytes) -> StreamHello:
     """Parse an agent's first line. Raises JobUnreachable."""
     try:
         found = json.loads(line)
-        return StreamHello(str(found.get("refusal", ""))[:400], str(found.get("token", ""))[:400])
+        return StreamHello(
+            str(found.get("refusal", ""))[:400],
+            str(found.get("token", ""))[:400],
+            found.get("root") is True,
+        )
     except (ValueError, AttributeError) as error:
         raise JobUnreachable(f"the agent's answer is not understood: {error}") from error

@@ -33,11 +33,14 @@ class Visitor:
 
     Attributes:
         token: id of the token that the person came with; None: of another way to log in.
+        session: id of the console's session that the person came with, with which the visit ends;
+            None: no browser asked for it.
     """
 
     job: str
     user_id: int
     token: str | None
+    session: str | None = None
 
 
 class VisitBook:
@@ -102,8 +105,13 @@ class VisitBook:
 
 def _make_visitor(content: dict[str, object]) -> Visitor:
     token = content["token"]
+    # Cookies of a release before 0114 name no session.
+    session = content.get("session")
     return Visitor(
-        str(content["job"]), int(str(content["user_id"])), None if token is None else str(token)
+        str(content["job"]),
+        int(str(content["user_id"])),
+        None if token is None else str(token),
+        None if session is None else str(session),
     )
 
 

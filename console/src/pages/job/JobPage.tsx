@@ -14,6 +14,7 @@ import { ShareBar, Tenant, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { findState } from '../jobs/JobTable'
 import { joinWords } from '../request/words'
+import { EnterPanel } from './EnterPanel'
 import { LogPanel } from './LogPanel'
 import { listPhases, type PhaseName } from './phases'
 import { ResizeDialog } from './ResizeDialog'
@@ -60,6 +61,10 @@ function JobView({ job }: { job: Job }) {
   const close = () => setDialog(null)
   const mayAct = session.data?.permissions.includes('run') ?? false
   const isLive = !hasEnded(job)
+  // To enter a job is to act as its user.
+  const isOwn = session.data?.user === job.user && session.data.tenant === job.tenant
+  const mayManage = session.data?.permissions.includes('manage-pool') ?? false
+  const mayEnter = mayAct && job.state === 'running' && (isOwn || mayManage)
   const isPrivate = job.private
   return (
     <Page
@@ -100,6 +105,7 @@ function JobView({ job }: { job: Job }) {
       <Timeline job={job} />
       <div className="grid gs gap top-aligned">
         <div className="grid">
+          {mayEnter && <EnterPanel job={job} />}
           {isPrivate ? (
             <Panel title={t('log')}>
               <p className="sub">{t('private')}</p>

@@ -18,6 +18,7 @@ import { Empty, Fact, Page, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
 import { ShareBar, Tenant, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
+import { NotebookButton } from '../../workspace/NotebookButton'
 import { findState } from '../jobs/JobTable'
 
 const REFRESH_MS = 30_000
@@ -43,9 +44,12 @@ export function Overview() {
         })
       }
       actions={
-        <Button component={Link} to="/request" leftSection={<IconPlus size={16} />}>
-          {t('request')}
-        </Button>
+        <>
+          <NotebookButton />
+          <Button component={Link} to="/request" leftSection={<IconPlus size={16} />}>
+            {t('request')}
+          </Button>
+        </>
       }
     >
       {answer.isError && <Refusal error={answer.error} />}

@@ -8,19 +8,14 @@ import { getJob } from '../../api/jobs'
 import { type Preview, previewJob, submitJob } from '../../api/preview'
 import { Problem } from '../../api/problem'
 import { Page } from '../../ui/Page'
+import { NotebookButton } from '../../workspace/NotebookButton'
+import { makeKey } from '../../workspace/pages'
 import { buildBody, cloneJob, FIRST_TEMPLATE, type Form, findField, isFault, TEMPLATES } from './form'
 import { PreviewPanel } from './PreviewPanel'
 import { RequestForm } from './RequestForm'
 import { WrittenPanel } from './WrittenPanel'
 
 const TYPING_MS = 300
-const KEY_BYTES = 16
-
-/** A name for one submission; `randomUUID` is only there on pages with TLS. */
-function makeKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES))
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-}
 
 export function Request() {
   const { t } = useTranslation('request')
@@ -78,7 +73,7 @@ export function Request() {
     setForm((before) => ({ ...before, ...part }))
   }
   return (
-    <Page title={t('menu')} sentence={t('sentence')}>
+    <Page title={t('menu')} sentence={t('sentence')} actions={<NotebookButton />}>
       <form
         className="grid request"
         onSubmit={(event) => {

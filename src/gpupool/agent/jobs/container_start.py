@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from gpupool.agent.supervisor.client import BindMount, JobSpec
+from gpupool.agent.supervisor.run_directory import RUN_VARIABLE, make_run_directory
 from gpupool.base.errors import NativeMissing, RequestRejection
 from gpupool.mechanisms.containers.accounts import (
     ContainerAccount,
@@ -40,6 +41,8 @@ T = TypeVar("T")
 #: Where every container finds its share, in a user's own pool too.
 CONTAINER_BASE: Final = "/run/gpupool"
 SHARE: Final = f"{CONTAINER_BASE}/share"
+#: Where a container makes the sockets that the pool relays: the job's run directory.
+RUN: Final = f"{CONTAINER_BASE}/run"
 #: Directories of a job that runs a container: Podman's, which belongs to the job's account, and the
 #: agent's, which the account can only read.
 RUNTIME: Final = "container"
@@ -107,6 +110,7 @@ def contain_job(
     mounts = prepared.mounts
     share = prepared.share_dir.absolute()
     shown_runtime = runtime
+    run = make_run_directory(directory, uid, gid)
     shown_settings = settings
     shown_init = _find_program(init_path())
     shown_guard = _find_program(read_only_path())
@@ -114,6 +118,7 @@ def contain_job(
         mounts = staging.stage_mounts(mounts)
         share = Path(SHARE)  # the supervisor mounts it there, as for every job
         shown_runtime = staging.stage_path(runtime, writable=True)
+        run = staging.stage_path(run, writable=True)
         shown_settings = staging.stage_path(settings)
         shown_init = staging.stage_path(shown_init)
         shown_guard = staging.stage_path(shown_guard)
@@ -134,7 +139,7 @@ def contain_job(
         terminal=container.terminal,
         umask=work.umask,
         volumes=volumes,
-        mounts=(HostMount(share, SHARE), *mounts),
+        mounts=(HostMount(share, SHARE), HostMount(run, RUN, True), *mounts),
         devices=_list_devices(prepared),
         environment=_make_environment(work, prepared),
         limits={name: (limit.soft, limit.hard) for name, limit in spec.limits.items()},
@@ -254,4 +259,5 @@ def _make_environment(work: WorkOut, prepared: PreparedAllocation) -> dict[str, 
         "NVIDIA_VISIBLE_DEVICES": "void",
         "GPUPOOL_JOB": work.job,
         "GPUPOOL_SHARE": SHARE,
+        RUN_VARIABLE: RUN,
     }

@@ -158,17 +158,18 @@ class StreamControl:
                 if isinstance(opened, str):
                     connection.socket.sendall(_encode_hello(refusal=opened))
                 elif connection.is_local:
-                    hello = [_encode_hello(token=opened.token)]
-                    socket.send_fds(connection.socket, hello, [opened.connection.fileno()])
+                    hello = _encode_hello(token=opened.token, root=opened.is_at_root)
+                    socket.send_fds(connection.socket, [hello], [opened.connection.fileno()])
                 else:
-                    connection.socket.sendall(_encode_hello(token=opened.token))
+                    hello = _encode_hello(token=opened.token, root=opened.is_at_root)
+                    connection.socket.sendall(hello)
                     _relay(connection, opened.connection)
         finally:
             if isinstance(opened, OpenTarget):
                 opened.connection.close()
 
 
-def _encode_hello(**facts: str) -> bytes:
+def _encode_hello(**facts: str | bool) -> bytes:
     return json.dumps(facts).encode() + b"\n"
 
 

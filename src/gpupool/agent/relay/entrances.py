@@ -38,10 +38,12 @@ class OpenTarget:
 
     Attributes:
         token: what a service wants to see in `Authorization`; empty: nothing.
+        is_at_root: the pages of a service begin at `/`.
     """
 
     connection: socket.socket
     token: str = ""
+    is_at_root: bool = False
 
 
 class JobEntrances:
@@ -67,7 +69,8 @@ class JobEntrances:
                 place = None if namespace is None else Path(namespace)
                 return OpenTarget(connect_port(int(target["port"]), place, found.uid))
             if kind == "service":
-                return OpenTarget(*connect_service(found.directory, target["service"], found.uid))
+                service = connect_service(found.directory, target["service"], found.uid)
+                return OpenTarget(service.socket, service.token, service.is_at_root)
             if kind in ("exec", "ssh"):
                 return OpenTarget(_start_program(found, target))
         except OSError as error:

@@ -11,6 +11,7 @@ import re
 import socket
 import stat
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,15 +25,26 @@ _TOKEN_BYTES: Final = 300
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 
-def connect_service(directory: Path, service: str, uid: int) -> tuple[socket.socket, str]:
-    """Connect to `NAME.sock` in a job's run directory, and read `NAME.token` beside it.
+@dataclass(frozen=True)
+class ServiceConnection:
+    """A connection to a service of a job.
+
+    Attributes:
+        token: what it wants to see in `Authorization`; empty: nothing.
+        is_at_root: its pages begin at `/`: `NAME.root` is beside its socket.
+    """
+
+    socket: socket.socket
+    token: str
+    is_at_root: bool
+
+
+def connect_service(directory: Path, service: str, uid: int) -> ServiceConnection:
+    """Connect to `NAME.sock` in a job's run directory, and read what is beside it.
 
     Args:
         directory: the job's own.
         uid: of the job's user.
-
-    Returns:
-        The connection, and the token; empty: there is none.
 
     Raises:
         StreamRefusal: there is no such socket of the user, or nothing listens.
@@ -45,7 +57,9 @@ def connect_service(directory: Path, service: str, uid: int) -> tuple[socket.soc
     except OSError as error:
         raise StreamRefusal("the job has no run directory") from error
     try:
-        return _connect(run, f"{service}.sock", uid), _read_token(run, f"{service}.token", uid)
+        connection = _connect(run, f"{service}.sock", uid)
+        token = _read_token(run, f"{service}.token", uid)
+        return ServiceConnection(connection, token, _has_file(run, f"{service}.root", uid))
     finally:
         os.close(run)
 
@@ -83,6 +97,14 @@ def _read_peer(connection: socket.socket) -> int:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     uid: int = struct.unpack("iII", credentials)[1]
     return uid
+
+
+def _has_file(run: int, name: str, uid: int) -> bool:
+    try:
+        found = os.stat(name, dir_fd=run, follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == uid
 
 
 def _read_token(run: int, name: str, uid: int) -> str:

@@ -124,3 +124,7 @@ class ShippedTemplate(RequestRejection, code="GP-2175", title="A shipped templat
 
 class TooManyTemplates(RequestRejection, code="GP-2176", title="Too many templates"):
     """`details` has the limit."""
+
+
+class ProgramMissing(RequestRejection, code="GP-2210", title="A program that is not installed"):
+    """`details` has the programs of which one is needed, and the command that installs it."""

@@ -1,38 +1,26 @@
-"""`gpupool notebook`: JupyterLab as a job, and a link to its pages."""
+"""`gpupool notebook`: JupyterLab or VS Code as a job, and a link to its pages."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from typing import Any, Final
 
-from gpupool.base.errors import WrongState
+from gpupool.base.errors import BadOption, ProgramMissing, WrongState
 from gpupool.client.attached_run import ENDED
 from gpupool.client.submission import job_body
+from gpupool.model.workspaces.programs import JUPYTER, PROGRAMS, VSCODE, WorkspaceProgram
+from gpupool.terminal.container_options import make_container
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 from gpupool.terminal.references import job_path
 
-#: The name of the service: its socket is `$GPUPOOL_RUN/nb.sock`.
-SERVICE: Final = "nb"
-#: Starts JupyterLab on a socket that the job's user alone can reach. Its token is in a file of the
-#: same directory and never in argv, which every user of the machine can read.
-SCRIPT: Final = """\
-umask 077
-command -v jupyter >/dev/null || { echo "jupyter is not on the job's PATH: pip install jupyterlab" >&2; exit 127; }
-cd "$GPUPOOL_RUN" || exit 1
-head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \\n' > nb.token
-cd - >/dev/null || exit 1
-export JUPYTER_TOKEN_FILE="$GPUPOOL_RUN/nb.token"
-exec jupyter lab --no-browser --ServerApp.sock="$GPUPOOL_RUN/nb.sock" --ServerApp.sock_mode=0600 \\
-  --ServerApp.base_url="/jobs/$GPUPOOL_JOB/nb/" --ServerApp.allow_root=True --ServerApp.root_dir="$1" \\
-  --ServerApp.open_browser=False --ServerApp.quit_button=False
-"""
-#: Seconds in which a notebook that has its share is shown; JupyterLab itself takes 2 to 20 s.
-_READY_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 20.0
+#: Images of the Jupyter project go to an account of their own unless root is named.
+_ROOT_VARIABLES: Final = {b"NB_USER": b"root", b"NB_UID": b"0", b"NB_GID": b"0"}
 
 
 def register(parser: CommandParser) -> None:
@@ -40,15 +28,26 @@ def register(parser: CommandParser) -> None:
     Starts JupyterLab in a share of a card and prints a link for your browser. The link works once, for ten minutes; the
     browser then stays logged in for 12 hours. Ask for another one with --open. No port is opened on the job's machine:
     pages come through the pool, for you alone. JupyterLab is that of the PATH where you type this. It runs on until
-    gpupool stop.
+    gpupool stop. With --vscode it is VS Code, and with --image the JupyterLab or VS Code of that image.
     """
     parser.examples = [
         "gpupool notebook --gpu 0.25 --memory 6GiB",
+        "gpupool notebook --vscode --dir ~/project",
+        "gpupool notebook --image quay.io/jupyter/pytorch-notebook --pull missing",
         "gpupool notebook --name nb --max-time 8h --when-idle suspend",
         "gpupool notebook --open nb",
     ]
     parser.add_argument(
         "--open", metavar="JOB", dest="running", help="print a new link to a running one"
+    )
+    parser.add_argument(
+        "--vscode", action="store_true", help="VS Code: code-server or openvscode-server"
+    )
+    parser.add_argument(
+        "--image", metavar="IMAGE", help="run it in a container of this image, as its root user"
+    )
+    parser.add_argument(
+        "--pull", metavar="WHEN", help="never or missing: fetch the image (default: never)"
     )
     parser.add_argument(
         "--gpu", default="0.25", metavar="SHARE", help="compute of a card (default: 0.25)"
@@ -59,7 +58,10 @@ def register(parser: CommandParser) -> None:
     parser.add_argument("--model", metavar="MODEL", help="only cards of this model, e.g. H200")
     parser.add_argument("--name", metavar="NAME", help="name of the job")
     parser.add_argument(
-        "--dir", metavar="DIR", help="directory of the notebooks (default: where you are)"
+        "--dir",
+        metavar="DIR",
+        help="directory of the work, which a container sees too (default: where you are; in a "
+        "container its home)",
     )
     parser.add_argument("--network", metavar="NAME", help="join that network of the tenant")
     parser.add_argument("--max-time", metavar="TIME", help="end it after 90s, 30m, 2h")
@@ -74,12 +76,15 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     api = context.api
     if options.running is not None:
         job = api.request("GET", job_path(options.running))
+        program = _find_program(job)
     else:
-        job = _submit(options, context)
+        program = VSCODE if options.vscode else JUPYTER
+        if options.image is None:
+            check_program(program, context)
+        job = _submit(program, options, context)
         job = _await_start(context, job)
-    visit = api.request(
-        "POST", f"{job_path(job['id'])}/visits", {"service": SERVICE, "path": "lab"}
-    )
+    page = {"service": program.service, "path": program.page}
+    visit = api.request("POST", f"{job_path(job['id'])}/visits", page)
     if options.output != "table":
         print_data({"job": job["id"], "name": job["name"], **visit}, options.output)
         return 0
@@ -89,23 +94,83 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     return 0
 
 
-def _submit(options: argparse.Namespace, context: CommandContext) -> dict[str, Any]:
-    directory = os.path.abspath(options.dir or os.curdir)
+def check_program(program: WorkspaceProgram, context: CommandContext) -> None:
+    """Raise ProgramMissing where the job would end at once, for want of the program.
+
+    A job has the PATH of this process. Whether another machine has the program is not known here.
+    """
+    path = os.environ.get("PATH", os.defpath)
+    if any(shutil.which(name, path=path) for name in program.programs) or not context.api.local:
+        return
+    shown = context.api.request("GET", "workspace-programs")
+    if not all(one["one_machine"] for one in shown):
+        return
+    raise ProgramMissing(
+        f"{program.title} is not installed here: {' or '.join(program.programs)} is not on your "
+        "PATH, which its job has too",
+        hint=f"{program.install}, or an image that has it: --image IMAGE",
+        programs=list(program.programs),
+        install=program.install,
+    )
+
+
+def _find_program(job: dict[str, Any]) -> WorkspaceProgram:
+    """Find the program of a job by its command; JupyterLab where the command is not shown."""
+    command = job.get("command") or []
+    return next((one for one in PROGRAMS if one.marker in command[3:4]), JUPYTER)
+
+
+def _submit(
+    program: WorkspaceProgram, options: argparse.Namespace, context: CommandContext
+) -> dict[str, Any]:
+    local = context.api.local
+    container = None
+    directory = ""
+    if options.image is None:
+        if options.pull is not None:
+            raise BadOption("--pull without a container", hint="add --image IMAGE")
+        directory = os.path.abspath(options.dir or os.curdir)
+    else:
+        container = _make_container(options, local=local)
+        if options.dir is not None:
+            directory = os.path.abspath(options.dir)
     body = job_body(
-        ["sh", "-c", SCRIPT, "gpupool-notebook", directory],
+        program.make_argv(directory),
         gpu=options.gpu,
         memory=options.memory,
         model=options.model,
-        name=options.name or "notebook",
+        name=options.name or ("vscode" if options.vscode else "notebook"),
         network=options.network,
         max_time=options.max_time,
         when_idle=options.when_idle,
         wait=not options.no_wait,
-        local=context.api.local,
+        local=local,
+        container=container,
+        environ=None if container is None else _ROOT_VARIABLES,
     )
     answer = context.api.request("POST", "jobs", body, idempotency_key=os.urandom(16).hex())
     job: dict[str, Any] = answer["first"]
     return job
+
+
+def _make_container(options: argparse.Namespace, *, local: bool) -> dict[str, Any]:
+    """Make the container of the job. Raises BadOption, ContainersUnavailable, ImageNotFound."""
+    given = argparse.Namespace(
+        image=options.image,
+        pull=options.pull,
+        volume=[],
+        # Root of the container is the account of the job outside, which the pool expects to find
+        # behind the service's socket; another user of the image would be no account of this node.
+        user="0",
+        workdir="/",
+        env=[],
+        registry_auth=None,
+    )
+    if options.dir is not None:
+        path = os.path.abspath(options.dir)
+        given.volume = [f"{path}:{path}"]
+    container, _ = make_container(given, attached=False, local=local)  # type: ignore[arg-type]
+    return container
 
 
 def _await_start(context: CommandContext, job: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from gpupool.base.errors import ServiceUnavailable
 from gpupool.model.tenant import PERMISSIONS, Permission, Principal
 from gpupool.server.config import ServerConfig
 from gpupool.server.console.languages import choose_language
-from gpupool.tenancy.access import peer_of, require_caller
+from gpupool.tenancy.access import PeerProcess, peer_of, require_caller
 from gpupool.tenancy.routes import After, Limit, Reader, Service
 from gpupool.tenancy.sessions.service import IDLE_NS
 from gpupool.wire.common import Page
@@ -82,10 +82,17 @@ async def open_console(
         raise ServiceUnavailable(
             "this server has no listener for the console", hint="gpupool up --listen 127.0.0.1:8470"
         )
-    token = await run_in_threadpool(tenancy.tokens.create_link, caller)
+    token = await run_in_threadpool(
+        tenancy.tokens.create_link, caller, find_link_account(caller, peer_of(request))
+    )
     return ConsoleLinkOut(
         url=f"{address}/login#token={quote(token.token or '', safe='')}",
         address=address,
         user=caller.user,
         expires_ns=token.expires_ns or 0,
     )
+
+
+def find_link_account(caller: Principal, peer: PeerProcess | None) -> int | None:
+    """Return the Unix account that makes a link for itself; None where a token names the caller."""
+    return None if peer is None or caller.token is not None else peer.uid

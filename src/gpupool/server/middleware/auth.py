@@ -24,7 +24,13 @@ from gpupool.base.errors import GpupoolError, NotLoggedIn, TooManyLogins, TwoCre
 from gpupool.model.tenant import Principal
 from gpupool.tenancy.access import PRINCIPAL_KEY, RECHECK_KEY, PeerProcess, scope_peer
 from gpupool.tenancy.service import TenancyService
-from gpupool.tenancy.sessions.cookies import SessionCookie, check_page, is_loopback, read_cookie
+from gpupool.tenancy.sessions.cookies import (
+    SessionCookie,
+    check_page,
+    is_handshake,
+    is_loopback,
+    read_cookie,
+)
 
 OPEN_PATHS = frozenset(
     {
@@ -223,7 +229,7 @@ class AuthenticationMiddleware:
         if known is None:
             known = await run_in_threadpool(self._sessions.identify, cookie, note_use=is_new)
         # Every WebSocket, also one that only reads: a page of any origin may open it.
-        if scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS:
+        if is_handshake(scope) or scope["method"] not in SAFE_METHODS:
             check_page(scope, cookie)
         return known
 

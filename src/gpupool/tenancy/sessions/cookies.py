@@ -81,11 +81,19 @@ def check_page(scope: Mapping[str, Any], cookie: SessionCookie) -> None:
             hint="open the console itself:  gpupool console  prints a link",
         )
     # A WebSocket's handshake has no headers of its page's choice; its Origin is what counts.
-    if scope["type"] == "http" and _list_headers(scope, PAGE_HEADER) != [PAGE_VALUE]:
+    if not is_handshake(scope) and _list_headers(scope, PAGE_HEADER) != [PAGE_VALUE]:
         raise CrossSiteRequest(
             "a session changes something only with the header  X-Gpupool: 1",
             hint="programs send  Authorization: Bearer TOKEN  instead of a cookie",
         )
+
+
+def is_handshake(scope: Mapping[str, Any]) -> bool:
+    """Return whether a request opens a WebSocket: any page of any origin may send one."""
+    if scope["type"] == "websocket":
+        return True
+    # No script of a page can set this header by itself.
+    return scope.get("method") == "GET" and bool(_list_headers(scope, b"upgrade"))
 
 
 def is_page(scope: Mapping[str, Any]) -> bool:

@@ -77,10 +77,12 @@ class SessionIdentity:
         row = self._read_row(secret, given.through_console)
         now_ns = self._store.clock.now_ns()
         used_ns = max(row.used_ns, self._used_ns.get(secret.id) or 0)
-        account = None if row.run_as_uid is None else self._accounts.by_uid(row.run_as_uid)
+        own_uid = _find_own_uid(row)
+        uid = own_uid if row.run_as_uid is None else row.run_as_uid
         caller = replace(
             make_principal(row),
-            unix=account,
+            unix=None if uid is None else self._accounts.by_uid(uid),
+            may_run_as_root=own_uid == 0 and row.run_as_uid is None,
             token=row.token_id,
             may_mint=row.may_mint,
             session=row.session_id,
@@ -105,6 +107,8 @@ class SessionIdentity:
                 sessions.c.secret_sha256,
                 sessions.c.token_id,
                 sessions.c.may_mint,
+                sessions.c.through_console,
+                sessions.c.unix_uid.label("link_uid"),
                 sessions.c.used_ns,
                 sessions.c.expires_ns.label("session_expires_ns"),
                 tokens.c.scopes,
@@ -146,6 +150,19 @@ class SessionIdentity:
         # A quota changes tenants, whose names are part of a principal.
         if PEOPLE in topics or "quota" in topics:
             self._known.forget()
+
+
+def _find_own_uid(row: sa.Row[Any]) -> int | None:
+    """Return the account that made the session's link, while it is still that of the user.
+
+    Root's counts on the console's own listener alone, which this machine's loopback reaches.
+    """
+    if row.link_uid is None or row.link_uid != row.unix_uid:
+        return None
+    if row.link_uid == 0 and not row.through_console:
+        return None
+    uid: int = row.link_uid
+    return uid
 
 
 def _parse_cookie(given: SessionCookie) -> TokenSecret:

@@ -94,6 +94,7 @@ class SessionService:
             "token_id": grant.token_id,
             "may_mint": grant.may_mint,
             "through_console": facts.through_console,
+            "unix_uid": grant.unix_uid,
             "address": facts.address[:64],
             "browser": facts.browser[:200],
             "created_ns": write.now_ns,

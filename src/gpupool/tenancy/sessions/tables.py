@@ -32,4 +32,10 @@ sessions = sa.Table(
     sa.Column("expires_ns", sa.BigInteger, nullable=False),
     sa.Column("used_ns", sa.BigInteger, nullable=False, comment="exact to a minute"),
     sa.Column("ended_ns", sa.BigInteger, nullable=True),
+    sa.Column(
+        "unix_uid",
+        sa.BigInteger,
+        nullable=True,
+        comment="account that made the link of its login over the Unix socket",
+    ),
 )

@@ -90,6 +90,8 @@ def test_the_accounts_podman_reaches_the_agents_files_by_private_mounts(
     words = " ".join(word for word in spec.arguments if not word.startswith("--root="))
     assert str(tmp_path) not in words
     assert "src=/run/gpupool/share,dst=/run/gpupool/share,ro=true" in words
+    assert "dst=/run/gpupool/run" in words
+    assert "GPUPOOL_RUN=/run/gpupool/run" in words
     assert spec.share_mount == "/run/gpupool/share"
     by_target = {bind.target: bind for bind in spec.binds}
     for mount in prepared.mounts:

@@ -40,9 +40,9 @@ def run(tmp_path: Path) -> Path:
 def test_connect_service_reaches_the_socket_and_reads_its_token(tmp_path: Path, run: Path) -> None:
     (run / "nb.token").write_text("abc\n")
     with listening(run / "nb.sock") as server:
-        connection, token = connect_service(tmp_path, "nb", ME)
-        assert token == "abc"
-        with connection, server.accept()[0] as peer:
+        found = connect_service(tmp_path, "nb", ME)
+        assert (found.token, found.is_at_root) == ("abc", False)
+        with found.socket as connection, server.accept()[0] as peer:
             connection.sendall(b"hello")
             assert peer.recv(5) == b"hello"
 
@@ -59,9 +59,24 @@ def test_connect_service_reads_no_token_through_a_link(tmp_path: Path, run: Path
     secret.write_text("of-another")
     (run / "nb.token").symlink_to(secret)
     with listening(run / "nb.sock"):
-        connection, token = connect_service(tmp_path, "nb", ME)
-    connection.close()
-    assert token == ""
+        found = connect_service(tmp_path, "nb", ME)
+    found.socket.close()
+    assert found.token == ""
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_connect_service_takes_a_root_file_of_the_user_and_no_link(
+    tmp_path: Path, run: Path, is_link: bool
+) -> None:
+    if is_link:
+        (tmp_path / "file").touch()
+        (run / "vscode.root").symlink_to(tmp_path / "file")
+    else:
+        (run / "vscode.root").touch()
+    with listening(run / "vscode.sock"):
+        found = connect_service(tmp_path, "vscode", ME)
+    found.socket.close()
+    assert found.is_at_root is not is_link
 
 
 def test_connect_service_follows_no_link_to_another_directory(tmp_path: Path) -> None:

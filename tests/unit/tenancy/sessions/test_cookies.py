@@ -101,6 +101,21 @@ def test_a_websocket_is_judged_by_its_origin_alone() -> None:
         check_page(foreign, found)
 
 
+def test_a_handshake_over_http_is_judged_by_its_origin_alone() -> None:
+    mine = {"host": "127.0.0.1:8470", "cookie": "gpupool-8470=x", "upgrade": "websocket"}
+    ours = {**scope(origin="http://127.0.0.1:8470", **mine), "method": "GET"}
+    found = read_cookie(ours)
+    assert found is not None
+    check_page(ours, found)
+    for sent in (
+        {**scope(origin="http://127.0.0.1:8471", **mine), "method": "GET"},
+        {**scope(**mine), "method": "GET"},
+        {**scope(origin="http://127.0.0.1:8470", **mine), "method": "POST"},
+    ):
+        with pytest.raises(CrossSiteRequest):
+            check_page(sent, found)
+
+
 @pytest.mark.parametrize(
     ("host", "origin", "secure"),
     [

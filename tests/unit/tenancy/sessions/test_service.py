@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from gpupool.base.errors import NoPermission, NotFound, NotLoggedIn, TokenMayNotMint
+from gpupool.base.errors import NoPermission, NotFound, NotLoggedIn, NoUnixUser, TokenMayNotMint
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Principal
 from gpupool.tenancy.logins import LoginGrant, find_login_user
@@ -21,6 +21,7 @@ from gpupool.tenancy.sessions.service import (
     OpenedSession,
 )
 from gpupool.tenancy.sessions.tables import sessions
+from gpupool.tenancy.tables import users
 from gpupool.wire.people import TokenIn, UserPatch
 from tests.unit.tenancy.conftest import House
 
@@ -290,3 +291,60 @@ def test_another_way_of_signing_on_opens_a_session_without_a_token(house: House)
     caller = identify(house, opened)
     assert (caller.user, caller.token) == ("carol", None)
     assert house.tenancy.tokens.create(caller, TokenIn()).user == "carol"
+
+
+def test_a_link_of_the_account_itself_runs_jobs_as_it(house: House) -> None:
+    alice = house.peer(1001)
+    link = house.tenancy.tokens.create_link(alice, 1001).token or ""
+    caller = identify(house, house.tenancy.sessions.log_in(link, FACTS))
+    assert house.tenancy.run_as(caller, None).uid == 1001
+    # What the session makes does not hand the account on.
+    made = house.tenancy.tokens.create_link(caller)
+    second = identify(house, house.tenancy.sessions.log_in(made.token or "", FACTS))
+    token = house.tenancy.tokens.create(caller, TokenIn()).token
+    for other in (second, house.bearer(token)):
+        with pytest.raises(NoUnixUser):
+            house.tenancy.run_as(other, None)
+
+
+def test_a_link_for_another_user_runs_no_job(house: House) -> None:
+    house.peer(1001)
+    caller = identify(house, log_in(house, "alice"))
+    with pytest.raises(NoUnixUser):
+        house.tenancy.run_as(caller, None)
+
+
+def test_an_account_that_an_admin_bound_wins_over_that_of_the_link(house: House) -> None:
+    alice = house.peer(1001)
+    house.tenancy.users.change(house.owner, "alice", UserPatch(run_as="bob"))
+    link = house.tenancy.tokens.create_link(alice, 1001).token or ""
+    caller = identify(house, house.tenancy.sessions.log_in(link, FACTS))
+    assert house.tenancy.run_as(caller, None).uid == 1002
+
+
+@pytest.mark.parametrize("through_console", [True, False])
+def test_a_link_of_root_runs_as_root_on_the_consoles_own_listener_alone(
+    house: House, through_console: bool
+) -> None:
+    root = house.peer(0)
+    link = house.tenancy.tokens.create_link(root, 0).token or ""
+    facts = LoginFacts(FACTS.address, FACTS.browser, through_console)
+    opened = house.tenancy.sessions.log_in(link, facts)
+    caller = identify(house, opened, through_console=through_console)
+    if through_console:
+        assert house.tenancy.run_as(caller, None).uid == 0
+    else:
+        with pytest.raises(NoUnixUser):
+            house.tenancy.run_as(caller, None)
+
+
+def test_a_session_loses_the_account_that_is_no_longer_its_users(house: House) -> None:
+    alice = house.peer(1001)
+    link = house.tenancy.tokens.create_link(alice, 1001).token or ""
+    opened = house.tenancy.sessions.log_in(link, FACTS)
+    assert house.tenancy.run_as(identify(house, opened), None).uid == 1001
+    with house.store.write() as write:
+        write.execute(users.update().where(users.c.unix_uid == 1001).values(unix_uid=1999))
+        write.announce("people")
+    with pytest.raises(NoUnixUser):
+        house.tenancy.run_as(identify(house, opened), None)
