@@ -17,6 +17,7 @@ from gpupool.allocations.routes.defragmentation import router as defrag_router
 from gpupool.allocations.routes.events import router as event_router
 from gpupool.allocations.routes.exposures import router as exposure_router
 from gpupool.allocations.routes.forecast import router as planning_router
+from gpupool.allocations.routes.idleness import router as idle_router
 from gpupool.allocations.routes.jobs import router as allocations_router
 from gpupool.allocations.routes.logs import router as log_router
 from gpupool.allocations.routes.nodes import router as node_router
@@ -122,6 +123,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(price_router),
     RouterMount(budget_router),
     RouterMount(document_router),
+    RouterMount(idle_router),
     RouterMount(metrics_router, ""),
 )
 

@@ -94,3 +94,31 @@ class UnknownSubscription(NotFound, code="GP-3048", title="Unknown subscription"
 
 class JobUnreachable(RequestRejection, code="GP-2150", title="A job that cannot be entered now"):
     """Its agent opened no stream into it; the text says why."""
+
+
+class IdleLadderContradicts(
+    RequestRejection, code="GP-2180", title="An idle policy contradicts itself"
+):
+    """Its steps are out of order, or it takes something without a warning."""
+
+
+class LooserIdlePolicy(
+    RequestRejection, code="GP-2181", title="A tenant's idle policy is looser than the pool's"
+):
+    """`details` has the pool's `policy`."""
+
+
+class KeepsSpent(RequestRejection, code="GP-2182", title="An idle job was kept too often"):
+    """`details` has `per_day` and `next_ns`, from which on it can be kept again."""
+
+
+class KeepTooLong(RequestRejection, code="GP-2183", title="A keep is longer than allowed"):
+    """`details` has `seconds` and `most`."""
+
+
+class NoIdleRule(RequestRejection, code="GP-2184", title="No idle policy is about the job"):
+    """Nothing happens to the job when it is idle."""
+
+
+class UnknownIdlePolicy(NotFound, code="GP-2185", title="Unknown idle policy"):
+    """Unknown idle policy."""
