@@ -87,6 +87,8 @@ class StreamBroker:
 
     def __init__(self) -> None:
         self._controls: dict[str, AgentControl] = {}
+        #: On which agents are connected; None: none has come yet.
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._awaited: dict[str, tuple[str, asyncio.Future[OpenStream]]] = {}
 
     def list_agents(self) -> list[str]:
@@ -95,6 +97,7 @@ class StreamBroker:
 
     def add_agent(self, agent: str) -> AgentControl:
         """Return the control connection of an agent that has come; a former one is closed."""
+        self.loop = asyncio.get_running_loop()
         former = self._controls.get(agent)
 
         def remove(_error: Exception | None) -> None:

@@ -19,7 +19,7 @@ from gpupool.allocations.idleness.activity import ActivityBook
 from gpupool.allocations.idleness.acts import IdleActs
 from gpupool.allocations.idleness.ladder import decide, find_due
 from gpupool.allocations.idleness.policies import TOPIC, read_policies
-from gpupool.allocations.idleness.policy import IdlePolicy, IdleRule, find_rule
+from gpupool.allocations.idleness.policy import IdlePolicy, IdleRule, JobKind, find_rule
 from gpupool.allocations.idleness.progress import forget_ended, has_ended_rows
 from gpupool.allocations.idleness.tables import idle_states
 from gpupool.allocations.idleness.units import (
@@ -59,8 +59,8 @@ class IdleWatch:
         self._metering = metering
         self.activity = ActivityBook(store.clock.now_ns)
         self.activity.wake = self._wake_up
-        #: Says when the kernels of a job were active last, where a step is due; None: not known.
-        self.ask_kernels: Callable[[IdleUnit, int], int | None] = _trust_last
+        #: Says when the kernels of a notebook were active last; None: not known. It may block.
+        self.ask_kernels: Callable[[str], int | None] = _know_no_kernels
         self._acts = IdleActs(store, metering, cache, placer)
         self._tried_ns: dict[str, int] = {}
         self._next_ns: int | None = None
@@ -202,9 +202,13 @@ class IdleWatch:
             if due is not None:
                 self._note_due(due.at_ns)
             return
-        kernels_ns = self.ask_kernels(unit, seen.last_ns)
-        if kernels_ns is None:
-            return
+        # Asked where a step is due alone: it takes a connection into the job.
+        kernels_ns = 0
+        if unit.facts.kind is JobKind.NOTEBOOK:
+            found_ns = self.ask_kernels(unit.job)
+            if found_ns is None:
+                return
+            kernels_ns = found_ns
         if kernels_ns > seen.last_ns:
             # The next look takes it for the last activity, as it does bytes of a stream.
             self.activity.note_at(unit.job, kernels_ns)
@@ -218,6 +222,6 @@ class IdleWatch:
         self._next_ns = at_ns if self._next_ns is None else min(self._next_ns, at_ns)
 
 
-def _trust_last(_unit: IdleUnit, last_ns: int) -> int | None:
-    """Return what is known already: no kernels can be asked."""
-    return last_ns
+def _know_no_kernels(_job: str) -> int | None:
+    """Return None: nothing here can ask a notebook, and what is not known is not idle."""
+    return None

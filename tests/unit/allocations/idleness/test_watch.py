@@ -6,7 +6,7 @@ import pytest
 
 from gpupool.base.units import GIB
 from gpupool.wire.billing.prices import PriceListIn
-from gpupool.wire.submissions import GroupIn, RoleIn
+from gpupool.wire.submissions import GroupIn, JobIn, LaunchIn, RoleIn, ShapeIn
 from tests.support.idle_house import IdleHouse
 from tests.support.ledger_sums import used
 from tests.support.resizing import resize, work_of
@@ -259,3 +259,23 @@ def test_a_gang_is_one_unit_and_as_active_as_its_most_active_member(house: IdleH
     assert house.list_kinds() == ["warned", "skipped", "stopped"]
     assert house.list_events()[-1][1]["jobs"] == 2
     assert {item.want for item in house.work()} == {"stop"}
+
+
+def test_a_notebook_is_asked_for_its_kernels_before_each_step(house: IdleHouse) -> None:
+    house.set_policy(kind="notebook")
+    launch = LaunchIn(argv=["sh", "-c", "true", "gpupool-notebook", "/home"])
+    body = JobIn(name="nb", shape=ShapeIn(gpu_milli=300, memory_bytes=8 * GIB), launch=launch)
+    house.allocations.jobs.submit_job(body, house.admin, None)
+    house.report(work_of(house, "nb"), "running", started_ns=5)
+    begin_ns = house.time.wall_ns
+    answers: list[int | None] = [None, begin_ns + 30 * 60 * 10**9, 0, 0]
+    house.watch.ask_kernels = lambda _job: answers.pop(0)
+    # One that does not answer is not known, and so not idle.
+    house.idle_until("nb", 50, 50)
+    house.idle_until("nb", 0, 50)
+    house.idle_until("nb", 0, 50)
+    assert house.list_kinds() == []
+    assert house.read_state("nb").idle_seconds == 20 * 60
+    house.idle_until("nb", 30, 80)
+    assert house.list_kinds() == ["warned"]
+    assert answers == [0]
