@@ -121,6 +121,8 @@ BODIES: Mapping[str, Any] = {
         "rates": [{"model": "*", "price_micro": 1}],
     },
     "PUT /api/v1/budgets": {"tenant": "blue", "amount": 1_000_000},
+    "PUT /api/v1/idle/policies": {"steps": [{"act": "warn", "after_seconds": 3000}]},
+    "POST /api/v1/jobs/{job}/idle/keep": {},
     "POST /api/v1/seals": {"month": "2026-01"},
     "POST /api/v1/adjustments": {"tenant": "blue", "amount_micro": -1, "reason": "credit"},
     "POST /api/v1/templates": {"template": TEMPLATE},
@@ -262,6 +264,12 @@ class World:
 
     def budget(self, tenant: str) -> str:
         made = self.admin.put("budgets", {"tenant": tenant, "amount": 10**15})
+        assert made.status == 200, made.body
+        return str(made.json()["id"])
+
+    def idle_policy(self, tenant: str) -> str:
+        steps = [{"act": "warn", "after_seconds": 3000}]
+        made = self.admin.put("idle/policies", {"tenant": tenant, "steps": steps})
         assert made.status == 200, made.body
         return str(made.json()["id"])
 
@@ -490,6 +498,8 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
             "template": world.template(tenant),
             **({"body": {"owner": tenant}} if is_use else {"params": {"tenant": tenant}}),
         }
+    if "{policy}" in path:
+        return {"policy": world.idle_policy(tenant)}
     if path == "/api/v1/whatif":
         return {"body": {"remove": [], "nominal_milli": {tenant: 1000}, "horizon_seconds": 60}}
     if path == "/api/v1/tokens":

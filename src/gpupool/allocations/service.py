@@ -14,6 +14,7 @@ from gpupool.allocations.agents import AgentService
 from gpupool.allocations.budgeting.watch import BudgetWatch
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
+from gpupool.allocations.idleness.service import IdleService
 from gpupool.allocations.lifecycle.leases import Leases
 from gpupool.allocations.lifecycle.overdue import OverdueJobs
 from gpupool.allocations.migration.automatic import AutomaticDefragmentation
@@ -114,6 +115,7 @@ class Allocations:
         )
         self.billing = Billing(store)
         self.budget_watch = BudgetWatch(store, self.billing, self.cache)
+        self.idleness = IdleService(store, metering, self.cache, self.placer)
         self.leases = Leases(self._stop_expired)
         self.unsettled = UnsettledGangs(store, self.cache)
         self.networks = NetworkService(store, count_network_jobs)
@@ -199,6 +201,7 @@ class Allocations:
         self.placer.start()
         self.idle_suspension.start()
         self.budget_watch.start()
+        self.idleness.watch.start()
         with self.store.read() as connection:
             attached = connection.execute(
                 sa.select(jobs.c.public_id).where(IS_LIVE, jobs.c.attached)
@@ -206,7 +209,8 @@ class Allocations:
             self.leases.start(attached.all())
 
     def close(self) -> None:
-        """Stop the threads of the policy of idle jobs, of the leases and of the placer. Jobs go on."""
+        """Stop the threads of budgets, of idle jobs, of the leases and of the placer. Jobs go on."""
+        self.idleness.watch.close()
         self.budget_watch.close()
         self.idle_suspension.close()
         self.leases.close()

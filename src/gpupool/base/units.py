@@ -309,6 +309,21 @@ def format_duration(seconds: float) -> str:
     return f"{days}d {clock}" if days else clock
 
 
+def format_span(seconds: int) -> str:
+    """Format whole seconds as `parse_duration` reads them, like `90s`, `50m`, `1h30m`.
+
+    >>> format_span(3000), format_span(5400), format_span(61), format_span(0)
+    ('50m', '1h30m', '1m1s', '0s')
+    """
+    parts = list[str]()
+    rest = seconds
+    for letter, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, length)
+        if count:
+            parts.append(f"{count}{letter}")
+    return "".join(parts) or "0s"
+
+
 def format_instant(instant_ns: int) -> str:
     """Format nanoseconds since 1970 as UTC to the second, like `2026-11-20T08:00:00Z`."""
     from datetime import UTC, datetime

@@ -42,6 +42,10 @@ USUAL_IDLE_SECONDS: Final = 60
 UNIT_FACTOR: Final = 1000
 
 
+#: In place of the claim that a job makes room for: an idle policy suspended it, for none.
+IDLE_RULE: Final = "idle-rule"
+
+
 @dataclass(frozen=True)
 class IdleSuspensionRules:
     """What a pool allows.

@@ -19,6 +19,7 @@ from gpupool.notifications.tables import deliveries, notification_settings, subs
 from gpupool.notifications.timing import NANOS, compute_due, parse_quiet_hours
 from gpupool.notifications.topics import (
     EVENT_KINDS,
+    JOB_KINDS,
     Occurrence,
     Scope,
     Topic,
@@ -31,7 +32,6 @@ from gpupool.tenancy.tables import users
 
 #: Events of one look. After so many without a delivery the position is written all the same.
 EVENTS_AT_ONCE: Final = 5000
-_JOB_KINDS: Final = ("job.ended", "job.requeued")
 
 
 class Collector:
@@ -122,7 +122,7 @@ def _read_occurrences(connection: sa.Connection, since: int, until: int) -> list
         .order_by(events.c.seq)
     )
     rows = connection.execute(query).all()
-    owners = _read_owners(connection, [one.subject for one in rows if one.kind in _JOB_KINDS])
+    owners = _read_owners(connection, [one.subject for one in rows if one.kind in JOB_KINDS])
     return [
         Occurrence(
             cause=f"event/{row.seq}",
@@ -131,7 +131,7 @@ def _read_occurrences(connection: sa.Connection, since: int, until: int) -> list
             data=row.data,
             at_ns=row.at_ns,
             tenant_id=row.tenant_id,
-            user_id=owners.get(row.subject) if row.kind in _JOB_KINDS else None,
+            user_id=owners.get(row.subject) if row.kind in JOB_KINDS else None,
         )
         for row in rows
     ]

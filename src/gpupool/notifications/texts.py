@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from gpupool.notifications.idle_texts import build_idle_values, find_idle_sentence
 from gpupool.notifications.topics import Topic
 
 Language = Literal["en", "zh"]
@@ -64,7 +65,13 @@ def write_sentence(topic: Topic, subject: str, data: Mapping[str, Any], language
         "minutes": clean_text(data.get("minutes", "--")),
         "percent": clean_text(data.get("percent", "--")),
     }
-    return _SENTENCES[topic][language == "zh"].format_map(values)
+    is_chinese = language == "zh"
+    if topic is Topic.JOB_IDLE:
+        for key in ("share", "command"):
+            values[key] = clean_text(data.get(key) or "--")
+        values |= build_idle_values(data, is_chinese=is_chinese)
+        return find_idle_sentence(data, is_chinese=is_chinese).format_map(values)
+    return _SENTENCES[topic][is_chinese].format_map(values)
 
 
 def write_title(sentences: Sequence[str], language: Language) -> str:

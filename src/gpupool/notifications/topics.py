@@ -14,6 +14,8 @@ class Topic(StrEnum):
     JOB_REQUEUED = "job-requeued"
     #: Of no event: the sender looks how long jobs wait.
     JOB_WAITING = "job-waiting"
+    #: An idle policy warned of, or took, something of a job.
+    JOB_IDLE = "job-idle"
     BUDGET_CROSSED = "budget-crossed"
     CARD_FAILED = "card-failed"
     NODE_SILENT = "node-silent"
@@ -30,7 +32,13 @@ class Scope(StrEnum):
 
 #: Topics of single jobs: the scope `mine` has no others.
 JOB_TOPICS: Final = frozenset(
-    {Topic.JOB_ENDED, Topic.JOB_FAILED, Topic.JOB_REQUEUED, Topic.JOB_WAITING}
+    {
+        Topic.JOB_ENDED,
+        Topic.JOB_FAILED,
+        Topic.JOB_REQUEUED,
+        Topic.JOB_WAITING,
+        Topic.JOB_IDLE,
+    }
 )
 #: Topics of the pool's machines, which belong to no tenant.
 POOL_TOPICS: Final = frozenset({Topic.CARD_FAILED, Topic.NODE_SILENT})
@@ -38,6 +46,11 @@ POOL_TOPICS: Final = frozenset({Topic.CARD_FAILED, Topic.NODE_SILENT})
 _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
     "job.ended": (Topic.JOB_ENDED, Topic.JOB_FAILED),
     "job.requeued": (Topic.JOB_REQUEUED,),
+    "job.idle-warned": (Topic.JOB_IDLE,),
+    "job.idle-shrunk": (Topic.JOB_IDLE,),
+    "job.idle-suspended": (Topic.JOB_IDLE,),
+    "job.idle-stopped": (Topic.JOB_IDLE,),
+    "job.idle-return-waits": (Topic.JOB_IDLE,),
     "budget.crossed": (Topic.BUDGET_CROSSED,),
     "device.health": (Topic.CARD_FAILED,),
     "node.silent": (Topic.NODE_SILENT,),
@@ -45,6 +58,8 @@ _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
 }
 #: Kinds of events that some topic is about.
 EVENT_KINDS: Final = frozenset(_BY_KIND)
+#: Those of single jobs, whose users hear of them.
+JOB_KINDS: Final = frozenset(kind for kind, topics in _BY_KIND.items() if JOB_TOPICS & {*topics})
 #: States of a job that did not come to its own end.
 _FAILURES: Final = frozenset({"failed", "lost"})
 

@@ -16,6 +16,7 @@ from gpupool.allocations.routes.defragmentation import router as defrag_router
 from gpupool.allocations.routes.events import router as event_router
 from gpupool.allocations.routes.exposures import router as exposure_router
 from gpupool.allocations.routes.forecast import router as planning_router
+from gpupool.allocations.routes.idleness import router as idle_router
 from gpupool.allocations.routes.jobs import router as allocations_router
 from gpupool.allocations.routes.logs import router as log_router
 from gpupool.allocations.routes.nodes import router as node_router
@@ -123,6 +124,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(budget_router),
     RouterMount(document_router),
     RouterMount(template_router),
+    RouterMount(idle_router),
     RouterMount(metrics_router, ""),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpupool.allocations.idleness import tables as _idleness
 from gpupool.allocations.store import hold_tables as _holds
 from gpupool.allocations.store import suspension_tables as _suspensions
 from gpupool.allocations.store import tables as _allocations
@@ -69,6 +70,7 @@ ROOMS = (
     _allocations,
     _holds,
     _suspensions,
+    _idleness,
     _notifications,
     _prices,
     _charging,

@@ -13,6 +13,7 @@ TopicName = Literal[
     "job-ended",
     "job-failed",
     "job-requeued",
+    "job-idle",
     "job-waiting",
     "budget-crossed",
     "card-failed",

@@ -40,7 +40,8 @@ class SuspensionOut(WireModel):
     note: str | None = Field(None, description="why the last suspend or resume failed")
     beneficiary: str | None = Field(
         None,
-        description="the claim that it made room for, because it was idle; null: suspended by hand",
+        description="the claim that it made room for, because it was idle; idle-rule: an idle policy "
+        "suspended it; null: suspended by hand",
     )
     wanted_ns: int | None = Field(
         None, description="since when a program of it waits to work again; null: none does"

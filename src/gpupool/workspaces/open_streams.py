@@ -24,12 +24,16 @@ logger = logging.getLogger(__name__)
 class OpenStreams:
     """The ends of streams, each with the person and the job that it is for."""
 
-    def __init__(self, admit: Callable[[Visitor], object]) -> None:
+    def __init__(
+        self, admit: Callable[[Visitor], object], note_activity: Callable[[str], None]
+    ) -> None:
         """Make the record.
 
         Args:
             admit: raises GpupoolError where the person may not enter the job now; blocks.
+            note_activity: told of a job into or out of which bytes went.
         """
+        self._note_activity = note_activity
         self._admit = admit
         self._open: dict[PipeEnd, Visitor] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -38,8 +42,18 @@ class OpenStreams:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, end: PipeEnd, visitor: Visitor) -> None:
-        """Keep a stream in view until it has closed."""
+    def add(self, end: PipeEnd, visitor: Visitor, *, is_activity: bool = True) -> None:
+        """Keep a stream in view until it has closed.
+
+        Args:
+            end: the job's.
+            visitor: the person, and the job.
+            is_activity: its bytes are the person's, and no program's that asks by itself.
+        """
+        if is_activity:
+            # To open it is activity, too.
+            self._note_activity(visitor.job)
+            end.note_bytes = partial(self._note_activity, visitor.job)
         self._loop = asyncio.get_running_loop()
         self._open[end] = visitor
         end.add_listener(partial(self._remove, end))

@@ -26,6 +26,8 @@ class PipeEnd(asyncio.Protocol):
         """
         self.transport: asyncio.Transport | None = None
         self.on_lost = on_lost
+        #: Called with every piece in either direction; set on the end of a job alone.
+        self.note_bytes: Callable[[], None] = _note_nothing
         self._listeners: list[Callable[[], None]] = []
         self._other: PipeEnd | None = None
         self._early = bytearray()
@@ -69,6 +71,7 @@ class PipeEnd(asyncio.Protocol):
         return self.transport is not None and self.transport.get_write_buffer_size() > 0
 
     def write(self, data: bytes | memoryview) -> None:
+        self.note_bytes()
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
 
@@ -95,6 +98,7 @@ class PipeEnd(asyncio.Protocol):
             self.transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
+        self.note_bytes()
         if self._other is None:
             self._early += data
         else:
@@ -139,6 +143,7 @@ class BufferedPipeEnd(PipeEnd, asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         received = memoryview(self._buffer)[:nbytes]
+        self.note_bytes()
         if self._other is None:
             self._early += received
             return
@@ -152,3 +157,7 @@ def join_ends(one: PipeEnd, other: PipeEnd) -> None:
     """Connect two ends, in both directions."""
     one.join(other)
     other.join(one)
+
+
+def _note_nothing() -> None:
+    """Note nothing: this is not the end of a job."""

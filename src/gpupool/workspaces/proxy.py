@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from gpupool.base.errors import GpupoolError, JobUnreachable, NoPermission, NotFound, NotLoggedIn
 from gpupool.workspaces.exchange import ServiceExchange
+from gpupool.workspaces.kernels import NOTEBOOK_SERVICE
 from gpupool.workspaces.service import WorkspaceService
 from gpupool.workspaces.upgrade import find_upgrade
 from gpupool.workspaces.visits import COOKIE_NS, Visitor
@@ -106,7 +107,9 @@ class PageProxy:
         opened = await self._service.broker.open_stream(
             entrance.agent, entrance.job, {"kind": "service", "service": found[2]}
         )
-        self._service.open_streams.add(opened.end, visitor)
+        # A page that is left open asks again and again; its kernels say when it was used last.
+        asks_itself = found[2] == NOTEBOOK_SERVICE and scope["method"] in _SAFE
+        self._service.open_streams.add(opened.end, visitor, is_activity=not asks_itself)
         exchange = ServiceExchange(opened, scope, receive, send)
         if upgrade:
             await exchange.switch(find_upgrade(scope))

@@ -30,6 +30,7 @@ from gpupool.tenancy.tables import tokens, users
 from gpupool.tenancy.token_secrets import is_alive
 from gpupool.tenancy.users import select_users
 from gpupool.wire.workspaces import StreamIn, StreamOut, VisitIn, VisitOut
+from gpupool.workspaces.kernels import KernelActivity
 from gpupool.workspaces.open_streams import OpenStreams
 from gpupool.workspaces.streams import OpenStream, StreamBroker
 from gpupool.workspaces.visits import VisitBook, Visitor
@@ -66,7 +67,10 @@ class WorkspaceService:
         self._fleet = fleet
         self._prepared: dict[str, _PreparedStream] = {}
         self.broker = StreamBroker()
-        self.open_streams = OpenStreams(self.admit_visitor)
+        watch = allocations.idleness.watch
+        self.kernels = KernelActivity(store, self.broker)
+        watch.ask_kernels = self.kernels.find_last
+        self.open_streams = OpenStreams(self.admit_visitor, watch.activity.note)
         store.notifier.add_listener(self.open_streams.note_change)
         # The host replaces both; without them a pool has no pages.
         self.visits = VisitBook(secrets.token_bytes(32), store.clock.now_ns)

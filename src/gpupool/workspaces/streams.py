@@ -100,6 +100,8 @@ class StreamBroker:
 
     def __init__(self) -> None:
         self._controls: dict[str, AgentControl] = {}
+        #: On which agents are connected; None: none has come yet.
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._awaited: dict[str, tuple[str, asyncio.Future[OpenStream]]] = {}
 
     def list_agents(self) -> list[str]:
@@ -117,6 +119,7 @@ class StreamBroker:
         Args:
             is_local: it came over the pool's Unix socket.
         """
+        self.loop = asyncio.get_running_loop()
         former = self._controls.get(agent)
 
         def remove(_error: Exception | None) -> None:

@@ -8,12 +8,16 @@ import socket
 from gpupool.base.errors import NotLoggedIn
 from gpupool.tenancy.users import PEOPLE
 from gpupool.workspaces.open_streams import OpenStreams
-from gpupool.workspaces.pipes import PipeEnd
+from gpupool.workspaces.pipes import BufferedPipeEnd, PipeEnd
 from gpupool.workspaces.upgrade import hand_over
 from gpupool.workspaces.visits import Visitor
 
 ADA = Visitor("j-1", 1, "t-1")
 BOB = Visitor("j-2", 2, None)
+
+
+def note_nothing(_job: str) -> None:
+    """Nothing is told of activity here."""
 
 
 def test_a_change_of_people_closes_the_streams_of_those_without_right() -> None:
@@ -24,7 +28,7 @@ def test_a_change_of_people_closes_the_streams_of_those_without_right() -> None:
             raise NotLoggedIn("ended")
 
     async def body() -> None:
-        streams = OpenStreams(admit)
+        streams = OpenStreams(admit, note_nothing)
         clients = {}
         for visitor in (ADA, BOB):
             here, clients[visitor] = socket.socketpair()
@@ -48,7 +52,7 @@ def test_a_change_of_people_closes_the_streams_of_those_without_right() -> None:
 
 def test_an_end_that_has_closed_before_is_not_kept() -> None:
     async def body() -> None:
-        streams = OpenStreams(lambda _visitor: None)
+        streams = OpenStreams(lambda _visitor: None, note_nothing)
         here, client = socket.socketpair()
         end = PipeEnd()
         await hand_over(here, end)
@@ -61,3 +65,31 @@ def test_an_end_that_has_closed_before_is_not_kept() -> None:
                 return
 
     asyncio.run(asyncio.wait_for(body(), 20))
+
+
+def test_bytes_in_both_directions_are_activity_of_the_job_and_a_waiting_page_is_none() -> None:
+    async def body() -> None:
+        noted = list[str]()
+        streams = OpenStreams(lambda _: None, noted.append)
+        ends = {}
+        for visitor, is_activity in ((ADA, True), (BOB, False)):
+            here, there = socket.socketpair()
+            end = BufferedPipeEnd()
+            await hand_over(here, end)
+            end.join(PipeEnd())
+            streams.add(end, visitor, is_activity=is_activity)
+            ends[visitor] = (end, there)
+        assert noted == ["j-1"]
+        for end, there in ends.values():
+            end.write(b"typed")
+            assert there.recv(5) == b"typed"
+        assert noted == ["j-1"] * 2
+        for _, there in reversed(ends.values()):
+            there.send(b"answer")
+        while len(noted) < 3:
+            await asyncio.sleep(0)
+        assert set(noted) == {"j-1"}
+        for _, there in ends.values():
+            there.close()
+
+    asyncio.run(body())

@@ -30,7 +30,7 @@ from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.metering.service import MeteringService
-from gpupool.model.suspension import IdleSuspensionRules, SuspensionState
+from gpupool.model.suspension import IDLE_RULE, IdleSuspensionRules, SuspensionState
 from gpupool.scheduling import (
     IdleJob,
     IdleVictims,
@@ -261,7 +261,9 @@ class IdleSuspensionPolicy:
         )
         left = [one for one in woken if not self._resume_job(one)]
         asleep = sorted(
-            (one for one in away if not one.wanted_ns), key=lambda job: (job.since_ns, job.job)
+            # An idle policy gives the share back for good: its job comes back when it wants to work.
+            (one for one in away if not one.wanted_ns and one.beneficiary != IDLE_RULE),
+            key=lambda job: (job.since_ns, job.job),
         )
         # A job that comes back leaves less, so no claim starts that did not before.
         if asleep and not self._has_next_start():

@@ -22,6 +22,7 @@ STOP_REASONS = {
     "moved": "moved to other cards",
     "regrouped": "another member of its gang has to wait again",
     "shrunk": "preempted; its gang goes on without it",
+    "idle": "stopped by its idle policy: its share was not used",
     "budget": "its budget is spent, and it is preemptible",
 }
 

@@ -27,7 +27,7 @@ from gpupool.base.errors import WrongState
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet.tables import nodes
 from gpupool.metering.service import MeteringService
-from gpupool.model.suspension import TRANSITIONS, SuspensionState
+from gpupool.model.suspension import IDLE_RULE, TRANSITIONS, SuspensionState
 from gpupool.store.database import WriteTransaction
 from gpupool.wire.fleet import ReportIn
 
@@ -82,7 +82,8 @@ def suspend_job(
         write: The transaction; the caller commits it.
         job_id: Row id.
         beneficiary: The claim that needs the room, because the job is idle; the job comes back by
-            itself then. None: by hand, also for a job that was suspended because it was idle.
+            itself then. `IDLE_RULE`: no claim, an idle policy. None: by hand, also for a job that
+            was suspended because it was idle.
 
     Returns:
         What the cache has to know; None for a job that is suspended or on the way there.
@@ -271,7 +272,7 @@ def _write_event(write: WriteTransaction, row: Row, report: ReportIn, known: Row
         data["reason"] = report.reason
     elif is_suspend:
         data["host_bytes"] = report.gpu_memory_bytes
-        if known.beneficiary is not None:
+        if known.beneficiary not in (None, IDLE_RULE):
             data["idle_for"] = known.beneficiary
     else:
         data["suspended_seconds"] = (write.now_ns - known.since_ns) // NANOS_PER_SECOND

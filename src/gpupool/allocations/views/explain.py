@@ -24,6 +24,7 @@ from gpupool.model.allocation import AllocationState
 from gpupool.model.claim import NO_NETWORK_LABEL, Shape
 from gpupool.model.job import ENDED, JobState
 from gpupool.model.partition import read_foreign_pieces, read_profiles
+from gpupool.model.suspension import IDLE_RULE
 from gpupool.model.tenant import Principal
 from gpupool.network.planes.node_gate import explain_nodes
 from gpupool.wire.jobs import ExplainOut, GangStandOut, JobOut, MemberOut
@@ -179,9 +180,12 @@ def _describe_suspension(job: JobOut, suspension: SuspensionOut, where: str, now
             wanted = (
                 f", wants to work since {format_duration((now_ns - suspension.wanted_ns) / 1e9)}"
             )
+        reason = f"so that {suspension.beneficiary} runs"
+        if suspension.beneficiary == IDLE_RULE:
+            reason = "by its idle policy"
         return (
-            f"was idle and is suspended since {lasted}{moved} in main memory, so that "
-            f"{suspension.beneficiary} runs{wanted}; it goes on as soon as {job.share} are free "
+            f"was idle and is suspended since {lasted}{moved} in main memory, "
+            f"{reason}{wanted}; it goes on as soon as {job.share} are free "
             f"{where}{failed}"
         )
     return (

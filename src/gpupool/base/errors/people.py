@@ -128,3 +128,31 @@ class TooManyTemplates(RequestRejection, code="GP-2176", title="Too many templat
 
 class ProgramMissing(RequestRejection, code="GP-2210", title="A program that is not installed"):
     """`details` has the programs of which one is needed, and the command that installs it."""
+
+
+class IdleLadderContradicts(
+    RequestRejection, code="GP-2180", title="An idle policy contradicts itself"
+):
+    """Its steps are out of order, or it takes something without a warning."""
+
+
+class LooserIdlePolicy(
+    RequestRejection, code="GP-2181", title="A tenant's idle policy is looser than the pool's"
+):
+    """`details` has the pool's `policy`."""
+
+
+class KeepsSpent(RequestRejection, code="GP-2182", title="An idle job was kept too often"):
+    """`details` has `per_day` and `next_ns`, from which on it can be kept again."""
+
+
+class KeepTooLong(RequestRejection, code="GP-2183", title="A keep is longer than allowed"):
+    """`details` has `seconds` and `most`."""
+
+
+class NoIdleRule(RequestRejection, code="GP-2184", title="No idle policy is about the job"):
+    """Nothing happens to the job when it is idle."""
+
+
+class UnknownIdlePolicy(NotFound, code="GP-2185", title="Unknown idle policy"):
+    """Unknown idle policy."""
