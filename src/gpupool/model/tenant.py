@@ -95,6 +95,8 @@ class Principal:
     scopes: frozenset[Permission] | None = None
     #: Id of the session that the caller's browser has; None: it came without a cookie.
     session: str | None = None
+    #: A program of a tenant, not a person.
+    is_service: bool = False
 
     def has_permission(self, permission: Permission) -> bool:
         in_scope = self.scopes is None or permission in self.scopes

@@ -63,6 +63,10 @@ from gpupool.base.errors.networks import (
     UnknownPlane,
 )
 from gpupool.base.errors.people import (
+    AuditBeginMissing,
+    AuditChainBroken,
+    AuditFileUnusable,
+    AuditHeadMissing,
     BudgetBelowSpent,
     BudgetSpent,
     CrossSiteRequest,
@@ -159,6 +163,10 @@ __all__ = [
     "AccountIsAUser",
     "AddressTaken",
     "ApiServerRejection",
+    "AuditBeginMissing",
+    "AuditChainBroken",
+    "AuditFileUnusable",
+    "AuditHeadMissing",
     "BackupUnusable",
     "BadAddress",
     "BadBandwidth",

@@ -94,3 +94,19 @@ class UnknownSubscription(NotFound, code="GP-3048", title="Unknown subscription"
 
 class JobUnreachable(RequestRejection, code="GP-2150", title="A job that cannot be entered now"):
     """Its agent opened no stream into it; the text says why."""
+
+
+class AuditChainBroken(RequestRejection, code="GP-2160", title="The audit log does not hold"):
+    """`details` has `seq`, the first record that does not fit, and `records` that do."""
+
+
+class AuditFileUnusable(BadInput, code="GP-2161", title="Not a file of audit records"):
+    """A file that `gpupool audit export` did not write, or that cannot be read."""
+
+
+class AuditHeadMissing(RequestRejection, code="GP-2162", title="A noted head is not in the log"):
+    """No record has the expected hash: the log was cut at its end, restored or written anew."""
+
+
+class AuditBeginMissing(RequestRejection, code="GP-2163", title="The audit log lacks its begin"):
+    """`details` has `first_seq`; no checkpoint attests the records before it."""
