@@ -6,6 +6,7 @@ import asyncio
 
 from gpupool.allocations.lifecycle.overdue import LOOK_SECONDS
 from gpupool.allocations.migration import automatic
+from gpupool.audit_log import retention
 from gpupool.base.silence import mark_busy
 from gpupool.server.config import ServiceSet
 
@@ -33,3 +34,13 @@ async def resolve_overdue(services: ServiceSet) -> None:
         with mark_busy():
             await asyncio.to_thread(services.allocations.overdue.resolve_overdue_jobs)
             await asyncio.to_thread(services.allocations.unsettled.settle_all)
+
+
+async def keep_audit(services: ServiceSet) -> None:
+    """Cut old months of the audit log, and announce its head."""
+    seconds = retention.FIRST_LOOK_SECONDS
+    while True:
+        await asyncio.sleep(seconds)
+        with mark_busy(retention.BUSY_SECONDS):
+            await asyncio.to_thread(services.audit.keep)
+        seconds = retention.LOOK_SECONDS

@@ -31,7 +31,7 @@ from gpupool.host.leadership import standby
 from gpupool.host.leadership.front import ListenerFront
 from gpupool.host.leadership.store_opening import OpenedPool, open_pool
 from gpupool.host.leadership.takeover import WarmPool, is_passing
-from gpupool.host.periodic_tasks import move_quietly, resolve_overdue, watch_silence
+from gpupool.host.periodic_tasks import keep_audit, move_quietly, resolve_overdue, watch_silence
 from gpupool.host.readiness import PoolReadiness
 from gpupool.host.settings.connection_limits import read_caller_limit
 from gpupool.host.settings.options import HostOptions
@@ -248,6 +248,7 @@ async def _run_services(
     tasks: set[asyncio.Task[None]] = set()
     services.network_reconciler.start()
     services.notification_sender.start()
+    services.audit.begin()
     try:
         _record_event(services, "pool.started", marker.pool_id)
         await pages.resume()
@@ -262,6 +263,7 @@ async def _run_services(
             tasks.add(
                 asyncio.create_task(supervised_task("quiet-moves", partial(move_quietly, services)))
             )
+        tasks.add(asyncio.create_task(supervised_task("audit-log", partial(keep_audit, services))))
         guard = partial(guard_files, services.store, state.paths.root, stop)
         tasks.add(asyncio.create_task(supervised_task("store-files", guard)))
         # A standby has done it while it waited (`takeover`).
@@ -280,6 +282,7 @@ async def _run_services(
         if agent is not None:
             await asyncio.to_thread(_end_agent, agent)
         _record_event(services, "pool.stopped", marker.pool_id)
+        services.audit.close()
 
 
 def _end_agent(agent: Agent) -> None:

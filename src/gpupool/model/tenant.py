@@ -97,6 +97,8 @@ class Principal:
     session: str | None = None
     #: `unix` may be root: root itself made the link of this session, on this machine.
     may_run_as_root: bool = False
+    #: A program of a tenant, not a person.
+    is_service: bool = False
 
     def has_permission(self, permission: Permission) -> bool:
         in_scope = self.scopes is None or permission in self.scopes

@@ -2,7 +2,7 @@
 
 From the outside in: request metrics (counts), problems (errors, version), the console's files,
 compression, leadership (this server's lease holds), durable answers (what is told is on disk),
-authentication, in flight (so many at a time), request bodies (size, text), idempotency keys, then
+audit (records of acts), authentication, in flight (so many at a time), request bodies (size, text), idempotency keys, then
 FastAPI. A stranger's request is refused before its body is read and before its route is looked for.
 """
 
@@ -23,6 +23,7 @@ from gpupool.allocations.routes.nodes import router as node_router
 from gpupool.allocations.routes.pool_views import router as pool_view_router
 from gpupool.allocations.routes.previews import router as preview_router
 from gpupool.allocations.routes.reservations import router as reservation_router
+from gpupool.audit_log.routes import router as audit_router
 from gpupool.billing.budgets.routes import router as budget_router
 from gpupool.billing.documents.routes import router as document_router
 from gpupool.billing.prices.routes import router as price_router
@@ -54,6 +55,7 @@ from gpupool.server.console.session_routes import router as session_router
 from gpupool.server.http import problems
 from gpupool.server.metrics import router as metrics_router
 from gpupool.server.middleware.acknowledge import DurableAnswerMiddleware
+from gpupool.server.middleware.audit import AuditMiddleware
 from gpupool.server.middleware.auth import AuthenticationMiddleware, LoginBrake
 from gpupool.server.middleware.compression import CompressionMiddleware
 from gpupool.server.middleware.idempotency import IdempotencyMiddleware
@@ -125,6 +127,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(document_router),
     RouterMount(template_router),
     RouterMount(idle_router),
+    RouterMount(audit_router),
     RouterMount(metrics_router, ""),
 )
 
@@ -146,6 +149,7 @@ def create_app(config: ServerConfig, services: ServiceSet) -> FastAPI:
     app.add_middleware(RequestBodyMiddleware)
     app.add_middleware(InFlightMiddleware, most=config.per_caller)
     app.add_middleware(AuthenticationMiddleware, tenancy=services.tenancy, brake=app.state.brake)
+    app.add_middleware(AuditMiddleware, audit=services.audit)
     app.add_middleware(DurableAnswerMiddleware, durability=services.store.durability)
     app.add_middleware(LeadershipMiddleware, leading=services.store.leading)
     app.add_middleware(CompressionMiddleware)

@@ -10,6 +10,8 @@ from gpupool.allocations.routes.logs import JobLogs
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.store.tables import NOT_MADE, arrays, jobs
 from gpupool.allocations.submission.queue_limits import PENDING_LIMITS, PendingLimits
+from gpupool.audit_log.retention import KEEP_DAYS
+from gpupool.audit_log.service import AuditService
 from gpupool.base.health import CheckFinding, HealthChecks, fail, well
 from gpupool.base.supervision import register
 from gpupool.fleet.service import FleetService
@@ -52,6 +54,7 @@ def compose_services(
     pending_limits: PendingLimits = PENDING_LIMITS,
     quiet_budget: DefragmentBudget | None = None,
     idle_rules: IdleSuspensionRules = USUAL_IDLE_RULES,
+    audit_keep_days: int = KEEP_DAYS,
 ) -> ServiceSet:
     """Make the services of one pool over its store; the caller begins and closes them."""
     tenancy = TenancyService(
@@ -120,6 +123,7 @@ def compose_services(
             store, tenancy, count_live_jobs, make_job_stopper(store, allocations), accounts
         ),
         TemplateService(store, tenancy),
+        AuditService(store, audit_keep_days),
         logs,
         checks,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gpupool.allocations.routes.logs import JobLogs
 from gpupool.allocations.service import Allocations
+from gpupool.audit_log.service import AuditService
 from gpupool.base.health import HealthChecks
 from gpupool.billing.service import Billing
 from gpupool.fleet.service import FleetService
@@ -104,6 +105,7 @@ class ServiceSet:
     notification_sender: NotificationSender
     signon: SignonService
     templates: TemplateService
+    audit: AuditService
     logs: JobLogs | None = None
     #: What `/healthz` and `gpupool doctor` ask; a room that can fail unseen adds one.
     checks: HealthChecks = field(default_factory=HealthChecks)

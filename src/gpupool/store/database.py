@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import DiskFull, LostLeadership, StoreBusy
 from gpupool.base.supervision import register
-from gpupool.store import idempotency
+from gpupool.store import acts, idempotency
 from gpupool.store.durability import CommitDurability, SqliteLog
 from gpupool.store.engines import BUSY_SECONDS, connect, copy_database, hold_log_open, sqlite_url
 from gpupool.store.failures import store_errors
@@ -29,6 +29,7 @@ from gpupool.store.reserve import DiskReserve
 from gpupool.store.tables import pool
 from gpupool.store.turns import TurnQueue
 from gpupool.store.write_transaction import WriteTransaction, finish_write
+from gpupool.wire.audit.chain import ChainHead
 
 __all__ = [
     "BUSY_SECONDS",
@@ -174,6 +175,7 @@ class Store:
             self._check_room()
         with self._take_turn(), store_errors(), self.engine.connect() as connection:
             ask = idempotency.get_pending_request()
+            act = acts.current.get()
             try:
                 row = _begin_write(connection)
                 # Read under the lock of the row: a server that was stopped and continued writes
@@ -184,9 +186,15 @@ class Store:
                         hint="gpupool doctor  tells which one leads",
                     )
                 write = WriteTransaction(
-                    connection, max(self.clock.now_ns(), row.ledger_ns), row.generation
+                    connection,
+                    max(self.clock.now_ns(), row.ledger_ns),
+                    row.generation,
+                    ChainHead(row.audit_seq, row.audit_hash),
                 )
                 yield write
+                entry = None if act is None else act.describe(write)
+                if entry is not None:
+                    write.audit(entry)
                 last_seq = finish_write(write, row.event_seq)
                 if ask is not None:
                     idempotency.record_answer(
@@ -202,6 +210,8 @@ class Store:
             except BaseException:
                 _roll_back(connection)
                 raise
+            if act is not None and entry is not None:
+                act.mark_committed()
             self._fault("after-commit", write.subjects)
             for note in write._notes:
                 note()

@@ -1,4 +1,4 @@
-"""The tables that belong to no room: the pool's own row, the event log, idempotency keys."""
+"""The tables that belong to no room: the pool's own row, the two logs, idempotency keys."""
 
 from __future__ import annotations
 
@@ -55,6 +55,27 @@ pool = sa.Table(
         server_default="0",
         comment="ledger time in which no server ran: Idempotency-Keys do not age in it",
     ),
+    sa.Column(
+        "audit_seq",
+        sa.BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="last number given in the audit log",
+    ),
+    sa.Column(
+        "audit_hash",
+        sa.String(64),
+        nullable=False,
+        server_default="0" * 64,
+        comment="hash of that record",
+    ),
+    sa.Column(
+        "audit_epoch",
+        sa.String(16),
+        nullable=False,
+        server_default="",
+        comment="event_epoch in which the audit log was last written at a start",
+    ),
     sa.CheckConstraint("id = 1", name="one_row"),
 )
 
@@ -84,6 +105,23 @@ events = sa.Table(
     sa.Column("subject", sa.String(128), nullable=False, comment="public id or name"),
     sa.Column("data", sa.JSON, nullable=False),
     sa.Index("ix_events_tenant_id_seq", "tenant_id", "seq"),
+)
+
+#: What people did. Only added to; whole old months are cut. Decision 0106.
+audit_records = sa.Table(
+    "audit_records",
+    metadata,
+    sa.Column("seq", BigId, primary_key=True, autoincrement=False),
+    sa.Column("at_ns", sa.BigInteger, nullable=False, index=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("user_name", sa.String(63), nullable=True),
+    sa.Column("tenant_id", sa.Integer, nullable=True, comment="whose admins see it"),
+    sa.Column("action", sa.String(200), nullable=False, comment="method and route"),
+    sa.Column("objects", sa.Text, nullable=False, comment="ids and names, a line each"),
+    sa.Column("body", sa.Text, nullable=False, comment="canonical bytes, which are hashed"),
+    sa.Column("previous", sa.String(64), nullable=False, comment="hash of the record before"),
+    sa.Column("hash", sa.String(64), nullable=False),
+    sa.Index("ix_audit_records_tenant_id_seq", "tenant_id", "seq"),
 )
 
 idempotency = sa.Table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -10,7 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.store import idempotency
+from gpupool.store.acts import AuditEntry, build_rows, insert_rows
 from gpupool.store.tables import events, pool
+from gpupool.wire.audit.chain import ChainHead
 
 # Made once: SQLAlchemy takes longer to make a statement than SQLite to run it.
 _SET_POOL = pool.update()
@@ -28,6 +30,9 @@ class WriteTransaction:
     connection: sa.Connection
     now_ns: int
     pool_generation: int
+    #: The last record of the audit log before this transaction.
+    audit_head: ChainHead = field(default_factory=ChainHead)
+    _entries: list[AuditEntry] = field(default_factory=list)
     _events: list[dict[str, Any]] = field(default_factory=list)
     _topics: set[Hashable] = field(default_factory=set)
     _notes: list[Callable[[], object]] = field(default_factory=list)
@@ -62,6 +67,14 @@ class WriteTransaction:
             }
         )
 
+    def audit(self, entry: AuditEntry) -> None:
+        """Add a record to the audit log; numbered and hashed at commit, in the order of calls."""
+        self._entries.append(entry)
+
+    def list_events(self) -> Sequence[Mapping[str, Any]]:
+        """List the events so far, with `kind`, `subject`, `tenant_id` and `data`."""
+        return self._events
+
     def announce(self, *topics: Hashable) -> None:
         """Wake the waiters for these topics, once committed."""
         self._topics.update(topics)
@@ -83,6 +96,11 @@ class WriteTransaction:
         self._touched = True
         return self.pool_generation + 1
 
+    def read_answer_status(self) -> int | None:
+        """Return the status that `answer` set; None: no answer, or one with a secret."""
+        status = idempotency.UNANSWERED if self._answer is None else self._answer.status
+        return None if status == idempotency.UNANSWERED else status
+
     def answer(self, status: int, body: Any, *, generation: int | None = None) -> None:
         """Set what a repetition of this request gets; `body` is JSON-ready, `generation` its ETag.
 
@@ -101,7 +119,7 @@ class WriteTransaction:
 
 
 def finish_write(write: WriteTransaction, last_seq: int) -> int:
-    """Write the events, numbered from the log's last one, and the pool's own row.
+    """Write the events, numbered from the log's last one, audit records, and the pool's own row.
 
     Returns:
         The number of the last event.
@@ -109,12 +127,14 @@ def finish_write(write: WriteTransaction, last_seq: int) -> int:
     rows = [{**row, "seq": last_seq + 1 + n} for n, row in enumerate(write._events)]
     if rows:
         write.execute(_insert_statement(events), rows)
-    write.execute(
-        _SET_POOL,
-        {
-            "event_seq": last_seq + len(rows),
-            "ledger_ns": write.now_ns,
-            "generation": write.pool_generation + (1 if write._touched else 0),
-        },
-    )
+    values: dict[str, Any] = {
+        "event_seq": last_seq + len(rows),
+        "ledger_ns": write.now_ns,
+        "generation": write.pool_generation + (1 if write._touched else 0),
+    }
+    if write._entries:
+        records, head = build_rows(write._entries, write.audit_head, write.now_ns)
+        insert_rows(write, records)
+        values |= {"audit_seq": head.seq, "audit_hash": head.hash}
+    write.execute(_SET_POOL, values)
     return last_seq + len(rows)

@@ -286,7 +286,15 @@ def join_user(write: WriteTransaction, account: UnixIdentity | None, uid: int) -
 def make_principal(row: Row) -> Principal:
     """Make the principal of a user's row, which has the name of its tenant as `tenant`."""
     role = UserRole(row.role)
-    return Principal(row.id, row.name, row.tenant_id, row.tenant, role, project=row.default_project)
+    return Principal(
+        row.id,
+        row.name,
+        row.tenant_id,
+        row.tenant,
+        role,
+        project=row.default_project,
+        is_service=row.user_kind == "service",
+    )
 
 
 def _name_account(account: UnixIdentity | None, uid: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.store.acts import ActActor, name_actor
 from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.tables import tenants, tokens, users
 from gpupool.tenancy.token_secrets import (
@@ -73,9 +74,11 @@ def redeem_token(write: WriteTransaction, text: str) -> LoginGrant:
 
 
 def find_login_user(connection: sa.Connection, user_id: int) -> sa.Row[Any]:
-    """Return the row of a user with the name of its tenant."""
+    """Return the row of a user with the name of its tenant; the audit log names it as the actor."""
     query = sa.select(users, tenants.c.name.label("tenant")).join_from(users, tenants)
-    return connection.execute(query.where(users.c.id == user_id)).one()
+    user = connection.execute(query.where(users.c.id == user_id)).one()
+    name_actor(ActActor(user.name, user.tenant, user.tenant_id, user.role))
+    return user
 
 
 # A session is no token to log in with: it would renew itself for ever.

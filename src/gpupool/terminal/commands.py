@@ -77,6 +77,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("price", "price lists: what a card costs an hour, from when on"),
             ("budget", "what tenants, projects and users may spend, and where they stand"),
             ("report", "usage and costs by tenant, project, user, job or card"),
+            ("audit", "the log of what users did: list, export and verify it"),
             ("notify", "messages about jobs, budgets and cards by mail and chat"),
         ),
     ),

@@ -156,3 +156,19 @@ class NoIdleRule(RequestRejection, code="GP-2184", title="No idle policy is abou
 
 class UnknownIdlePolicy(NotFound, code="GP-2185", title="Unknown idle policy"):
     """Unknown idle policy."""
+
+
+class AuditChainBroken(RequestRejection, code="GP-2160", title="The audit log does not hold"):
+    """`details` has `seq`, the first record that does not fit, and `records` that do."""
+
+
+class AuditFileUnusable(BadInput, code="GP-2161", title="Not a file of audit records"):
+    """A file that `gpupool audit export` did not write, or that cannot be read."""
+
+
+class AuditHeadMissing(RequestRejection, code="GP-2162", title="A noted head is not in the log"):
+    """No record has the expected hash: the log was cut at its end, restored or written anew."""
+
+
+class AuditBeginMissing(RequestRejection, code="GP-2163", title="The audit log lacks its begin"):
+    """`details` has `first_seq`; no checkpoint attests the records before it."""

@@ -18,6 +18,7 @@ from gpupool.base.ids import new_id
 from gpupool.base.phases import PhaseTimer
 from gpupool.host.leadership import standby
 from gpupool.host.leadership.lease import LeaseKeeper, build_leader_check
+from gpupool.host.settings.audit_log import read_keep_days
 from gpupool.host.settings.defragmentation import read_budget
 from gpupool.host.settings.idle_suspension import read_idle_rules
 from gpupool.host.settings.placement import read_policy
@@ -177,6 +178,7 @@ def _compose_services(
         pending_limits=read_limits(os.environ),
         quiet_budget=read_budget(os.environ),
         idle_rules=read_idle_rules(os.environ),
+        audit_keep_days=read_keep_days(os.environ),
     )
     services.checks.add("leader", build_leader_check(store))
     services.checks.add("space", space_check(state.paths.root))

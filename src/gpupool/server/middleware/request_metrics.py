@@ -34,7 +34,7 @@ class RequestMetricsMiddleware:
             if not told:
                 told = True
                 counters.requests.count_answer(
-                    _route_template(scope), _known_method(scope), status, self._clock() - began
+                    route_template(scope), _known_method(scope), status, self._clock() - began
                 )
 
         async def send_and_count(message: Message) -> None:
@@ -48,7 +48,7 @@ class RequestMetricsMiddleware:
             tell(500)  # nothing was answered: it failed, or its client went away
 
 
-def _route_template(scope: Scope) -> str:
+def route_template(scope: Scope) -> str:
     """Return the route as it is written, `/api/v1/jobs/{job}`; one word for what no route took.
 
     A route below a prefix may name only its own part: what the address has more in front is the

@@ -21,6 +21,7 @@ from gpupool.signon.local import totp
 from gpupool.signon.local.locks import FREE_FAILURES, lock_seconds, refuse_locked
 from gpupool.signon.local.passwords import PasswordHashes, check_password
 from gpupool.signon.tables import passwords
+from gpupool.store.acts import name_object
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.store.tables import pool
 from gpupool.tenancy.logins import LoginGrant, find_login_user
@@ -207,6 +208,8 @@ class LocalLogins:
         with self._store.read() as connection:
             row = self._read_row(connection, body.user)
             if row is not None:
+                # For the audit log. Only of an account that exists: an unknown name may be a password.
+                name_object(body.user)
                 refuse_locked(row, self._store.clock.now_ns())
         stored = None if row is None else row.password_hash
         return _PasswordCheck(row, self._hashes.is_right(stored, body.password))

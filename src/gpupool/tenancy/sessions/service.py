@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from gpupool.base.errors import NotFound
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Permission, Principal
+from gpupool.store.acts import ActActor, name_actor
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.logins import LoginGrant, redeem_token
 from gpupool.tenancy.sessions.ending import end_sessions
@@ -111,7 +112,9 @@ class SessionService:
     def log_out(self, cookie: str) -> None:
         """End the session of a cookie. Idempotent; a cookie that is none of ours ends nothing."""
         with self._store.write(freeing=True) as write:
-            self._end_by_cookie(write, cookie)
+            row = self._end_by_cookie(write, cookie)
+            if row is not None:
+                name_actor(ActActor(row.user, row.tenant, row.tenant_id, row.role))
 
     def list(
         self, caller: Principal, after: str | None, limit: int, user: str | None = None
@@ -163,14 +166,16 @@ class SessionService:
         with self._store.read() as connection:
             return connection.execute(_select_sessions().where(sessions.c.id == session_id)).one()
 
-    def _end_by_cookie(self, write: WriteTransaction, cookie: str | None) -> None:
+    def _end_by_cookie(self, write: WriteTransaction, cookie: str | None) -> sa.Row[Any] | None:
         given = parse_session(cookie or "")
         if given is None:
-            return
+            return None
         mine = sessions.c.id == given.id
         row = write.execute(_select_sessions().where(mine)).one_or_none()
         if row is not None and is_same_secret(given, row.secret_sha256):
             self._end_and_record(write, mine, row)
+            return row
+        return None
 
     def _end_and_record(
         self, write: WriteTransaction, which: sa.ColumnElement[bool], row: sa.Row[Any]
@@ -212,7 +217,11 @@ def _match_listed(caller: Principal) -> sa.ColumnElement[bool]:
 def _select_sessions() -> sa.Select[Any]:
     return (
         sa.select(
-            sessions, users.c.name.label("user"), users.c.tenant_id, tenants.c.name.label("tenant")
+            sessions,
+            users.c.name.label("user"),
+            users.c.tenant_id,
+            users.c.role,
+            tenants.c.name.label("tenant"),
         )
         .join_from(sessions, users, users.c.id == sessions.c.user_id)
         .join(tenants, tenants.c.id == users.c.tenant_id)
