@@ -8,7 +8,9 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -76,6 +78,19 @@ static bool wants_terminal(const struct options *options)
     return options->command == COMMAND_RUN && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 }
 
+/* Whether Chinese is chosen, as terminal/language.py reads the environment: this program speaks English alone. */
+static bool speaks_chinese(void)
+{
+    static const char *const VARIABLES[] = {"GPUPOOL_LANG", "LC_ALL", "LC_MESSAGES", "LANG"};
+
+    for (size_t i = 0; i < sizeof VARIABLES / sizeof *VARIABLES; i++) {
+        const char *value = getenv(VARIABLES[i]);
+        if (value && *value)
+            return strncasecmp(value, "zh", 2) == 0;
+    }
+    return false;
+}
+
 static bool is_plain_output(const char *output)
 {
     return !output || strcmp(output, "text") == 0 || strcmp(output, "json") == 0;
@@ -103,7 +118,7 @@ int main(int argc, char **argv)
     struct pool pool;
     char key[KEY_BYTES];
 
-    if (!options_read(argc, argv, &options) || !has_descriptors() || wants_terminal(&options) ||
+    if (speaks_chinese() || !options_read(argc, argv, &options) || !has_descriptors() || wants_terminal(&options) ||
         !is_plain_output(options.output) || !build_submission(&options, environ, &body) || !make_key(key))
         return fall_back(argv);
     int socket = pool_find(options.state_dir, &pool);

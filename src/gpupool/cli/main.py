@@ -11,6 +11,14 @@ from collections.abc import Mapping
 
 from gpupool.base.errors import BadOption, GpupoolError
 from gpupool.terminal.commands import SUMMARIES, find_module
+from gpupool.terminal.language import (
+    LANGUAGES,
+    choose_language,
+    find_language_option,
+    is_chinese,
+    leave_stdout,
+    speak,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +27,11 @@ if TYPE_CHECKING:
 #: Exit codes as shells have them: 128 and the number of SIGINT, of SIGPIPE.
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+
+#: Commands behind whose options another program's words follow: `--lang` may be one of these.
+_PROGRAM_COMMANDS = frozenset(("run", "submit", "exec", "ssh", "vm"))
+#: Commands whose stdout is data or the output of a program: it stays as it is.
+_PLAIN_COMMANDS = frozenset(("burn", "completion", "events", "import", "logs", "ssh-config"))
 
 
 def entry() -> None:
@@ -38,7 +51,17 @@ def entry() -> None:
 def main(words: Sequence[str]) -> int:
     """Run one command line and return its exit code. Prints errors; raises nothing."""
     try:
-        code = _dispatch_command(list(words))
+        return _run_words(list(words))
+    finally:
+        if is_chinese():
+            speak("en")  # tests run many command lines in one process
+
+
+def _run_words(words: list[str]) -> int:
+    try:
+        if choose_language(os.environ, sys.stdout.encoding) == "zh":
+            speak("zh")
+        code = _dispatch_command(words)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -55,7 +78,11 @@ def main(words: Sequence[str]) -> int:
 
 
 def _dispatch_command(words: list[str]) -> int:
-    state_dir, no_color, rest = _take_leading_options(words)
+    state_dir, no_color, language, rest = _take_leading_options(words)
+    if language is None and rest and rest[0] not in _PROGRAM_COMMANDS:
+        language = find_language_option(rest)  # before the parser, for its help and its refusals
+    if language is not None:
+        _speak_asked(language)
     if not rest or rest[0] in ("-h", "--help", "help"):
         from gpupool.terminal.help import print_help
 
@@ -87,6 +114,11 @@ def _dispatch_command(words: list[str]) -> int:
 def _call_command(name: str, options: object, state_dir: str | None, no_color: bool) -> int:
     from gpupool.terminal.context import CommandContext
 
+    language = getattr(options, "lang", None)
+    if language is not None:
+        _speak_asked(language)
+    if is_chinese() and name in _PLAIN_COMMANDS:
+        leave_stdout()
     context = CommandContext(
         getattr(options, "state_dir", None) or state_dir,
         no_color=no_color or getattr(options, "no_color", False),
@@ -97,9 +129,19 @@ def _call_command(name: str, options: object, state_dir: str | None, no_color: b
     return code
 
 
-def _take_leading_options(words: list[str]) -> tuple[str | None, bool, list[str]]:
+def _speak_asked(language: str) -> None:
+    """Speak the language of `--lang`."""
+    if language not in LANGUAGES:
+        raise BadOption(f"--lang {language!r} is not known", hint=f"one of: {', '.join(LANGUAGES)}")
+    speak(language)
+
+
+def _take_leading_options(
+    words: list[str],
+) -> tuple[str | None, bool, str | None, list[str]]:
     """Take the options before the command: `gpupool --state-dir DIR ps`."""
     state_dir = None
+    language = None
     no_color = False
     while words:
         flag, equals, value = words[0].partition("=")
@@ -116,9 +158,17 @@ def _take_leading_options(words: list[str]) -> tuple[str | None, bool, list[str]
                 )
             state_dir = words[1]
             words = words[2:]
+        elif flag == "--lang" and equals:
+            language = value
+            words = words[1:]
+        elif flag == "--lang":
+            if len(words) < 2:
+                raise BadOption("--lang needs a language", hint="gpupool --lang zh COMMAND")
+            language = words[1]
+            words = words[2:]
         else:
             break
-    return state_dir, no_color, words
+    return state_dir, no_color, language, words
 
 
 #: Words of Slurm, Kubernetes, Docker and the driver's tools, and what does here what they do there.

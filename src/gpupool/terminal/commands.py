@@ -157,6 +157,7 @@ GLOBAL_OPTIONS: tuple[tuple[tuple[str, ...], str, str, str | None, str], ...] = 
         "the pool with this state directory (also GPUPOOL_STATE_DIR)",
     ),
     (("--no-color",), "no_color", "flag", None, "plain text, also on a terminal (also NO_COLOR)"),
+    (("--lang",), "lang", "value", "LANG", "en or zh (default: by GPUPOOL_LANG, LC_ALL, LANG)"),
 )
 
 #: `run` and `logs --exit-code` pass the job's own code through; 128 + N is the job's end by signal

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 
 from gpupool.terminal.commands import EXIT_CODES, GROUPS, SUMMARIES
 from gpupool.terminal.error_pages import SITE_VARIABLE, explain_code, format_code, is_error_code
+from gpupool.terminal.language import data_stream, is_chinese, localize_help, wrap_text
 from gpupool.terminal.output import print_data
 from gpupool.terminal.parser import CommandParser, build_parser
 
@@ -29,48 +29,54 @@ def print_help(words: Sequence[str]) -> int:
         if list(words[1:]) == ["-o", "json"]:
             print_data(explained, "json")
         else:
-            sys.stdout.write(format_code(explained) + "\n")
+            data_stream().write(format_code(explained) + "\n")
         return 0
     if words and words[0] in SUMMARIES:
         parser = build_parser(words[0])
         if len(words) > 1 and parser.children is not None and words[1] in parser.children.choices:
             parser = parser.children.choices[words[1]]
-        sys.stdout.write(format_command_help(parser) + "\n")
+        data_stream().write(format_command_help(parser) + "\n")
         return 0
-    sys.stdout.write(format_overview() + "\n")
+    data_stream().write(format_overview() + "\n")
     return 0
 
 
 def format_overview() -> str:
     """Format the first page: every command in a line."""
     lines = [
-        "gpupool: one pool for all your GPUs",
+        f"gpupool: {localize_help('one pool for all your GPUs')}",
         "",
         "  gpupool [--state-dir DIR] COMMAND ...",
         "",
     ]
     for title, commands in GROUPS:
-        lines += [f"{title}:", *(_format_row(name, summary) for name, summary in commands), ""]
+        lines += [
+            f"{localize_help(title)}:",
+            *(_format_row(name, summary) for name, summary in commands),
+            "",
+        ]
     lines += [
-        "Start here:",
-        "  gpupool up --sim 4xL40S -d                        a pool of simulated cards",
+        f"{localize_help('Start here')}:",
+        f"  {'gpupool up --sim 4xL40S -d':<48}  {localize_help('a pool of simulated cards')}",
         "  gpupool run --gpu 0.3 --memory 8GiB -- python train.py",
-        "  gpupool COMMAND --help                            options and examples",
+        f"  {'gpupool COMMAND --help':<48}  {localize_help('options and examples')}",
         "",
-        "Guides and glossary: docs/README.md (make site); error codes: gpupool help GP-1001",
+        localize_help(
+            "Guides and glossary: docs/README.md (make site); error codes: gpupool help GP-1001"
+        ),
     ]
     return "\n".join(lines)
 
 
 def format_command_help(parser: CommandParser) -> str:
     """Format the page of one command."""
-    parts = [f"{parser.prog}: {parser.summary}", f"  {format_usage(parser)}"]
+    parts = [f"{parser.prog}: {localize_help(parser.summary)}", f"  {format_usage(parser)}"]
     if parser.about:
-        parts.append(textwrap.dedent(parser.about).strip())
+        parts.append(_format_about(parser.about))
     if parser.children is not None:
         parts += _format_verbs(parser.children.choices, parser.headings)
-    arguments = ["arguments:"]
-    options = ["options:"]
+    arguments = [f"{localize_help('arguments')}:"]
+    options = [f"{localize_help('options')}:"]
     # argparse has `-h` first; here it comes last, as the option that needs no description.
     for action in sorted(parser._actions, key=lambda action: action.dest == "help"):
         if isinstance(action, argparse._SubParsersAction):
@@ -83,8 +89,19 @@ def format_command_help(parser: CommandParser) -> str:
         parts.append("\n".join(arguments))
     parts.append("\n".join(options))
     if parser.examples:
-        parts.append("\n".join(["examples:", *(f"  {line}" for line in parser.examples)]))
+        heading = f"{localize_help('examples')}:"
+        parts.append("\n".join([heading, *(f"  {line}" for line in parser.examples)]))
     return "\n\n".join(parts)
+
+
+def _format_about(about: str) -> str:
+    """Format the sentences: in English as the source breaks its lines, in Chinese by the width."""
+    text = localize_help(textwrap.dedent(about).strip())
+    if not is_chinese():
+        return text
+    return "\n".join(
+        line for paragraph in text.split("\n") for line in wrap_text(paragraph, WIDTH) or [""]
+    )
 
 
 def _format_verbs(verbs: Mapping[str, CommandParser], headings: Mapping[str, str]) -> list[str]:
@@ -93,15 +110,17 @@ def _format_verbs(verbs: Mapping[str, CommandParser], headings: Mapping[str, str
     for name, child in verbs.items():
         row = _format_row(name, child.summary)
         rows.setdefault(headings.get(name, ""), []).append(row)
-    return ["\n".join([f"{title or 'verbs'}:", *found]) for title, found in rows.items()]
+    return [
+        "\n".join([f"{localize_help(title or 'verbs')}:", *found]) for title, found in rows.items()
+    ]
 
 
 def format_usage(parser: CommandParser) -> str:
     """Format how the command is written, in one line."""
     words = [parser.prog]
     if parser.children is not None:
-        return f"{parser.prog} VERB [options]"
-    words.append("[options]")
+        return f"{parser.prog} VERB [{localize_help('options')}]"
+    words.append(f"[{localize_help('options')}]")
     for action in parser._actions:
         if not action.option_strings:
             words.append(_format_value(action))
@@ -112,7 +131,7 @@ def format_usage(parser: CommandParser) -> str:
 
 def format_exit_codes() -> str:
     """Format the table of exit codes, for the reference."""
-    return "\n".join(f"{code:>4}  {meaning}" for code, meaning in EXIT_CODES)
+    return "\n".join(f"{code:>4}  {localize_help(meaning)}" for code, meaning in EXIT_CODES)
 
 
 def _format_value(action: argparse.Action) -> str:
@@ -126,6 +145,6 @@ def _format_flags(action: argparse.Action) -> str:
 
 
 def _format_row(left: str, text: str) -> str:
-    lines = textwrap.wrap(text, WIDTH - COLUMN) or [""]
+    lines = wrap_text(localize_help(text), WIDTH - COLUMN) or [""]
     first = f"  {left:<{COLUMN - 2}}" if len(left) <= COLUMN - 4 else f"  {left}\n{' ' * COLUMN}"
     return (first + f"\n{' ' * COLUMN}".join(lines)).rstrip()

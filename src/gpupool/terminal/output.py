@@ -1,6 +1,7 @@
 """Put lists, objects and errors on the terminal: table, wide, json, yaml, csv.
 
-No other module formats errors for people. Unknown is `--`, never 0. Text that users typed (names,
+Tables, facts and errors are in the chosen language, data never. No other module formats errors for
+people. Unknown is `--`, never 0. Text that users typed (names,
 commands) loses its control characters.
 """
 
@@ -11,6 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpupool.base.errors import GpupoolError
+from gpupool.terminal.language import (
+    data_stream,
+    find_error_title,
+    is_chinese,
+    localize,
+    localize_cell,
+    localize_title,
+)
 
 Row = Mapping[str, Any]
 UNKNOWN = "--"
@@ -87,6 +96,7 @@ def drop_spare_columns(
 
     The last column is shown whole.
     """
+    columns = localize_columns(columns)
     shown = list(columns)
     widths = {}
     for column in columns:
@@ -107,20 +117,20 @@ def print_data(value: Any, output: str) -> None:
         import yaml
 
         yaml.safe_dump(
-            value, sys.stdout, sort_keys=False, allow_unicode=True, default_flow_style=False
+            value, data_stream(), sort_keys=False, allow_unicode=True, default_flow_style=False
         )
         return
     import json
 
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
+    json.dump(value, data_stream(), indent=2, ensure_ascii=False)
+    data_stream().write("\n")
 
 
 def write_csv(rows: Iterable[Row], fields: Sequence[str]) -> None:
     """Write one line per row; lists and objects are JSON in their cell."""
     import csv
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(data_stream(), lineterminator="\n")
     writer.writerow(fields)
     for row in rows:
         writer.writerow([_format_cell(row.get(name)) for name in fields])
@@ -144,6 +154,7 @@ def format_table(
     limit: int | None = None,
 ) -> str:
     """Format aligned columns, two blanks apart; the last one is cut at `limit`."""
+    columns = localize_columns(columns)
     titles = [column.title for column in columns]
     cells = []
     for row in rows:
@@ -154,6 +165,26 @@ def format_table(
         paints = [column.color(row) if color and column.color else None for column in columns]
         lines.append(_format_line(texts, columns, widths, limit, paints))
     return "\n".join(lines)
+
+
+def localize_columns(columns: Sequence[TableColumn]) -> list[TableColumn]:
+    """Return the columns in the chosen language; a second time it changes nothing."""
+    return [_localize_column(column) for column in columns] if is_chinese() else list(columns)
+
+
+def _localize_column(column: TableColumn) -> TableColumn:
+    def localize_text(row: Row) -> object:
+        value = column.text(row)
+        return value if value is None else localize_cell(column.title, str(value))
+
+    return TableColumn(
+        localize_title(column.title),
+        localize_text,
+        wide=column.wide,
+        right=column.right,
+        color=column.color,
+        spare=column.spare,
+    )
 
 
 def _format_line(
@@ -236,20 +267,30 @@ def _find_width_limit(output: str) -> int | None:
 
 def format_pairs(items: Iterable[tuple[str, object]]) -> str:
     """Format facts about one thing, a line each."""
-    rows = [(title, clean_text(value)) for title, value in items]
+    rows = [(localize_title(title), _format_value(title, value)) for title, value in items]
     size = max((measure_width(title) for title, _ in rows), default=0)
     return "\n".join(
         f"{title}{' ' * (size - measure_width(title))}  {value}" for title, value in rows
     )
 
 
+def _format_value(title: str, value: object) -> str:
+    return localize_cell(title, clean_text(value))
+
+
 def print_error(error: GpupoolError) -> None:
     """Print `gpupool: GP-1001: what happened` and, indented, what to type next; on stderr.
 
+    A message without Chinese follows the title of its code, on a line of its own.
     `native/cli/pool/failure.h` prints the same form without Python.
     """
-    lines = [f"gpupool: {error.code}: {_clean_lines(error.message)}"]
-    lines += [f"  {_clean_lines(line)}" for line in error.hint.splitlines() if line.strip()]
+    message = localize(error.message)
+    title = find_error_title(error.code)
+    lines = [f"gpupool: {error.code}: {_clean_lines(message)}"]
+    if title and message == error.message:
+        lines = [f"gpupool: {error.code}: {title}", f"  {_clean_lines(message)}"]
+    hint = localize(error.hint)
+    lines += [f"  {_clean_lines(localize(line))}" for line in hint.splitlines() if line.strip()]
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 

@@ -135,9 +135,10 @@ class CommandParser(argparse.ArgumentParser):
 class _HelpAction(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from gpupool.terminal.help import format_command_help
+        from gpupool.terminal.language import data_stream
 
         assert isinstance(parser, CommandParser)
-        print(format_command_help(parser))
+        data_stream().write(f"{format_command_help(parser)}\n")
         raise HelpShown
 
 

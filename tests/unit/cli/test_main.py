@@ -47,6 +47,7 @@ SUBMIT = {
         "gpupool.terminal",
         "gpupool.terminal.commands",
         "gpupool.terminal.context",
+        "gpupool.terminal.language",
         "gpupool.cli.main",
     ),
     *("gpupool.terminal.container_options", "gpupool.terminal.share_options"),
@@ -104,6 +105,7 @@ def test_version_imports_no_web_database_or_scheduler_package() -> None:
         "gpupool.cli",
         "gpupool.terminal",
         "gpupool.terminal.commands",
+        "gpupool.terminal.language",
         "gpupool.cli.main",
     }
 

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from gpupool.terminal.commands import GLOBAL_OPTIONS
+from gpupool.terminal.language import choose_language
 from gpupool.terminal.share_options import OF
 from tests.unit.native.front_pool import FELL_BACK, FRONT, Programs, ended, first, http
 
@@ -61,3 +62,25 @@ def test_a_native_option_is_not_left_to_python(programs: Programs, command: str)
     done = programs.run(programs.front, f"{command} --gpu 0.5 true", http(first(ended())))
     assert done.code != FELL_BACK
     assert len(done.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_python"),
+    [
+        ({"GPUPOOL_LANG": "zh"}, True),
+        ({"LC_ALL": "zh_CN.UTF-8"}, True),
+        ({"LC_ALL": "", "LC_MESSAGES": "ZH_CN", "LANG": "en"}, True),
+        ({"LC_ALL": "", "LANG": "zh_CN.UTF-8"}, True),
+        ({"GPUPOOL_LANG": "en", "LC_ALL": "zh_CN.UTF-8"}, False),
+        ({"LC_ALL": "C.UTF-8", "LANG": "zh_CN.UTF-8"}, False),
+    ],
+)
+def test_chinese_is_left_to_python_as_python_chooses_it(
+    programs: Programs, environ: dict[str, str], is_python: bool
+) -> None:
+    surroundings = {**programs.environment, **environ}
+    done = programs.run(
+        programs.front, "run --gpu 0.5 true", http(first(ended())), env=surroundings
+    )
+    assert (done.code == FELL_BACK) == is_python
+    assert (choose_language(surroundings) == "zh") == is_python

@@ -87,6 +87,9 @@ def test_every_option_of_run_and_submit_is_compared_here() -> None:
 
 LEFT_TO_PYTHON = """
 --help
+--lang zh run true
+run --lang en true
+submit --lang zh true
 --version
 ps
 run

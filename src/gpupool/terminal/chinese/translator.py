@@ -1,0 +1,166 @@
+"""Find the Chinese of a finished English text.
+
+An exact text comes first, then the template with the most literal signs, then the parts of a text
+that is a list of sentences. Pure but for reading the catalogues; each is read when first needed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+_HOLE = re.compile(r"\{(\d+)(!?)\}")
+#: Three English words in a row are a sentence: without Chinese the text around it stays English.
+_PROSE = re.compile(r"(?<![\w/.=-])[A-Za-z]?[a-z']+,? [a-z']{2,},? [a-z']{2,}(?![\w/=-])")
+#: Between sentences of one text, and what stands for it in Chinese.
+_JOINTS = (("; ", "；"), (".  ", "。"), ("  ", "  "))
+_PREFIX = re.compile(r"\s*(?:gpupool: )?")
+_DEPTH = 4
+
+
+class Template:
+    """A text with holes.
+
+    Attributes:
+        probe: Its longest literal part; a text without it is none of this template.
+        weight: How many literal signs it has.
+    """
+
+    def __init__(self, english: str, chinese: str) -> None:
+        parts = _HOLE.split(english)[::3]
+        self.chinese = chinese
+        self.probe = max(parts, key=len)
+        self.weight = sum(map(len, parts))
+        self._pattern = "(.+?)".join(map(re.escape, parts))
+        self._matcher: re.Pattern[str] | None = None
+
+    def match(self, text: str) -> tuple[str, ...] | None:
+        """Return what fills the holes; None where the text is another one."""
+        if self.probe not in text:
+            return None
+        if self._matcher is None:  # compiling all of them would take longer than most commands
+            self._matcher = re.compile(self._pattern, re.DOTALL)
+        found = self._matcher.fullmatch(text)
+        return None if found is None else found.groups()
+
+
+class Translator:
+    """Translates by the catalogues of `texts`."""
+
+    def __init__(
+        self, texts: dict[str, str], terms: dict[str, Any], titles: dict[str, str]
+    ) -> None:
+        self._exact = {key: text for key, text in texts.items() if not _HOLE.search(key)}
+        templates = [Template(key, text) for key, text in texts.items() if _HOLE.search(key)]
+        self._templates = sorted(templates, key=lambda one: -one.weight)
+        self._words: dict[str, str] = terms["words"]
+        self._columns: dict[str, str] = terms["titles"]
+        #: By title, words that mean something else there: a card that failed is no job that failed.
+        self._words_of: dict[str, dict[str, str]] = terms["words_of"]
+        self._words_below: frozenset[str] = frozenset(terms["words_below"])
+        self._sentences_below: frozenset[str] = frozenset(terms["sentences_below"])
+        self.titles = titles
+
+    def translate(self, text: str) -> str:
+        """Return the Chinese of a message; of a message without Chinese the English."""
+        lead = _PREFIX.match(text)
+        before = lead.group() if lead else ""
+        found = self._find(text[len(before) :].rstrip("\n"), 0)
+        return text if found is None else before + found + "\n" * text.endswith("\n")
+
+    def translate_title(self, title: str) -> str:
+        """Return the Chinese of a title."""
+        return self._columns.get(title, title)
+
+    def translate_cell(self, title: str, value: str) -> str:
+        """Return the Chinese of a cell whose title says that it is a word or a sentence."""
+        if title in self._words_below:
+            words = {**self._words, **self._words_of.get(title, {})}
+            word, colon, rest = value.partition(": ")
+            if word in words and not colon:
+                return words[word]
+            reason = self._find_part(rest, 0)
+            if word in words and reason is not None:
+                return f"{words[word]}：{reason}"
+        if title in self._words_below or title in self._sentences_below:
+            return self.translate(value)
+        return value  # a name, a number, a command
+
+    def translate_help(self, text: str) -> str:
+        """Return the Chinese of a text of the help, paragraph by paragraph."""
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(self._translate_paragraph(one) for one in paragraphs)
+
+    def _translate_paragraph(self, text: str) -> str:
+        plain = " ".join(text.split())
+        return _load("help").get(plain) or self._exact.get(plain) or text
+
+    def _find(self, text: str, depth: int) -> str | None:
+        if text in self._exact:
+            return self._exact[text]
+        if depth > _DEPTH:
+            return None
+        for template in self._templates:
+            holes = template.match(text)
+            if holes is not None:
+                filled = self._fill(template.chinese, holes, depth)
+                if filled is not None:
+                    return filled
+        return self._find_parts(text, depth)
+
+    def _fill(self, chinese: str, holes: tuple[str, ...], depth: int) -> str | None:
+        parts = _HOLE.split(chinese)
+        filled = [parts[0]]
+        for number, is_text, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            hole = holes[int(number)]
+            # A name stays as it is, also one that is a word; a sentence is translated or refused.
+            is_sentence = bool(is_text) or self._is_sentence(hole)
+            value = self._find_part(hole, depth) if is_sentence else hole
+            if value is None or ("; " in hole and not is_sentence):
+                return None
+            filled += [value, literal]
+        return "".join(filled)
+
+    def _is_sentence(self, text: str) -> bool:
+        return (" " in text and text in self._words) or bool(_PROSE.search(text))
+
+    def _find_part(self, text: str, depth: int) -> str | None:
+        """Return the Chinese of a part; names, numbers and command lines are their own."""
+        found = self._words.get(text) or self._find(text, depth + 1)
+        if found is None and (text.startswith("gpupool ") or not _PROSE.search(text)):
+            return text
+        return found
+
+    def _find_parts(self, text: str, depth: int) -> str | None:
+        for joint, chinese in _JOINTS:
+            if joint not in text:
+                continue
+            found = []
+            changed = False
+            for part in text.split(joint):
+                one = self._find_part(part, depth)
+                if one is None:
+                    break
+                changed = changed or one != part
+                found.append(one)
+            else:
+                if changed:
+                    return chinese.join(found)
+        return None
+
+
+@cache
+def _load(name: str) -> dict[str, Any]:
+    text = files(__package__).joinpath("texts", f"{name}.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+@cache
+def load_translator() -> Translator:
+    """Read the catalogues of messages; that of the help is read with the first help."""
+    errors = _load("errors")
+    return Translator({**errors["messages"], **_load("output")}, _load("terms"), errors["titles"])

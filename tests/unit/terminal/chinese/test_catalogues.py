@@ -1,0 +1,126 @@
+"""The Chinese catalogues: complete for what they cover, with the holes of the English, never stale."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from gpupool.base.errors import list_error_classes
+from gpupool.terminal.chinese.translator import load_translator
+
+ROOT = Path(__file__).parents[4]
+CONSOLE = ROOT / "console" / "src" / "locales"
+HOLE = re.compile(r"\{(\d+)!?\}")
+
+#: Packages whose errors people meet in `gpupool`; `dialects` and `kubernetes` answer other programs.
+ERRORS = (
+    *("cli", "terminal", "client", "base", "host", "allocations", "tenancy", "fleet", "metering"),
+    *("billing", "signon", "server", "store", "notifications", "workspaces"),
+)
+#: Packages that make what is printed.
+OUTPUT = ("cli", "terminal", "model", "scheduling", "allocations", "base", "client")
+
+
+@cache
+def load_lister() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("list_texts", ROOT / "tools" / "list_texts.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["list_texts"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def read_console(language: str, name: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads((CONSOLE / language / f"{name}.json").read_text())
+    return found
+
+
+def find_holes(text: str) -> set[str]:
+    return set(HOLE.findall(text))
+
+
+def test_every_text_of_the_help_has_chinese() -> None:
+    assert load_lister().list_missing("help", ()) == []
+
+
+@pytest.mark.parametrize("package", ERRORS)
+def test_every_error_of_a_covered_package_has_chinese(package: str) -> None:
+    assert load_lister().list_missing("errors", [package]) == []
+
+
+def test_every_code_has_a_chinese_title() -> None:
+    titles = load_translator().titles
+    assert set(titles) == set(list_error_classes())
+
+
+@pytest.mark.parametrize("name", ["help", "errors", "output"])
+def test_chinese_has_the_holes_of_the_english(name: str) -> None:
+    for english, chinese in load_lister().read_catalogue(name).items():
+        assert (english, find_holes(chinese)) == (english, find_holes(english))
+        assert chinese.strip() == chinese != ""
+
+
+def test_an_entry_of_the_help_is_in_the_help() -> None:
+    lister = load_lister()
+    fixed = ast.unparse(ast.parse((ROOT / "src/gpupool/terminal/help.py").read_text()))
+    known = set(lister.list_help_texts())
+    stale = [text for text in lister.read_catalogue("help") if text not in known]
+    assert [text for text in stale if repr(text)[1:-1] not in fixed] == []
+
+
+def test_an_entry_of_the_errors_is_an_error() -> None:
+    lister = load_lister()
+    known = {text for package in ERRORS for text in lister.list_error_texts(package)}
+    assert [text for text in lister.read_catalogue("errors") if text not in known] == []
+
+
+def test_the_words_of_an_entry_are_in_a_source() -> None:
+    lister = load_lister()
+    words = "\n".join(lister.list_constants(OUTPUT))
+    stale = []
+    for english in lister.read_catalogue("output"):
+        parts = [part.strip() for part in HOLE.split(english)[::2]]
+        stale += [english for part in parts if part not in words]
+    assert stale == []
+
+
+@pytest.mark.parametrize(
+    ("namespace", "prefix"),
+    [
+        ("shell", "state."),
+        ("map", "condition."),
+        ("nodes", "state."),
+        ("nodes", "health."),
+        ("nodes", "level."),
+        ("usage", "kind."),
+        ("request", "priority."),
+    ],
+)
+def test_terms_are_those_of_the_console(namespace: str, prefix: str) -> None:
+    terms = json.loads((load_lister().TEXTS / "terms.json").read_text())
+    words = dict(terms["words"])
+    console = read_console("zh", namespace)
+    words |= terms["words_of"]["HEALTH"] if namespace == "nodes" or prefix == "condition." else {}
+    shared = {key.removeprefix(prefix): key for key in console if key.startswith(prefix)}
+    if namespace == "map":
+        shared.pop("unknown")  # on the map it says of what: the health is not known
+    assert {word: words.get(word) for word in shared} == {
+        word: console[key] for word, key in shared.items()
+    }
+
+
+def test_titles_of_codes_are_those_of_the_console() -> None:
+    titles = load_translator().titles
+    console = read_console("zh", "problems")
+    codes = {code: text for code, text in console.items() if code.startswith("GP-")}
+    assert {code: titles[code] for code in codes} == codes
