@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpupool.allocations.store import dependency_table as _dependencies
 from gpupool.allocations.store import hold_tables as _holds
 from gpupool.allocations.store import suspension_tables as _suspensions
 from gpupool.allocations.store import tables as _allocations
@@ -68,6 +69,7 @@ ROOMS = (
     _allocations,
     _holds,
     _suspensions,
+    _dependencies,
     _notifications,
     _prices,
     _charging,

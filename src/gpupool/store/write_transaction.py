@@ -62,6 +62,10 @@ class WriteTransaction:
             }
         )
 
+    def list_events(self, first: int = 0) -> list[tuple[str, str]]:
+        """List the kind and the subject of the events of this write, from the `first` on."""
+        return [(event["kind"], event["subject"]) for event in self._events[first:]]
+
     def announce(self, *topics: Hashable) -> None:
         """Wake the waiters for these topics, once committed."""
         self._topics.update(topics)

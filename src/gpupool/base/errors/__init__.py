@@ -150,6 +150,12 @@ from gpupool.base.errors.requests import (
     WrittenByGpupoolAlone,
     WrongState,
 )
+from gpupool.base.errors.submissions import (
+    BadDependency,
+    BadRetry,
+    DependencyNeverMet,
+    UnknownAttempt,
+)
 
 TYPE_CHECKING = False  # every command imports this module: typing is for type checkers only
 if TYPE_CHECKING:
@@ -162,6 +168,7 @@ __all__ = [
     "BackupUnusable",
     "BadAddress",
     "BadBandwidth",
+    "BadDependency",
     "BadDuration",
     "BadFraction",
     "BadImage",
@@ -172,6 +179,7 @@ __all__ = [
     "BadOption",
     "BadPlaneInventory",
     "BadQuantity",
+    "BadRetry",
     "BadTrace",
     "BandwidthAboveCap",
     "BeyondQuota",
@@ -187,6 +195,7 @@ __all__ = [
     "CrossSiteRequest",
     "CudaCallFailure",
     "DamagedRecord",
+    "DependencyNeverMet",
     "DeviceClaimUnread",
     "DiskFull",
     "DocumentUnavailable",
@@ -262,6 +271,7 @@ __all__ = [
     "TooManySubscriptions",
     "TooMuchPending",
     "TwoCredentials",
+    "UnknownAttempt",
     "UnknownBudget",
     "UnknownCohort",
     "UnknownModel",
