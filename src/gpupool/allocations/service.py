@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from gpupool.allocations.agents import AgentService
 from gpupool.allocations.budgeting.watch import BudgetWatch
 from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.dependencies.settlement import DependencySettlement
 from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.idleness.service import IdleService
 from gpupool.allocations.lifecycle.leases import Leases
@@ -163,6 +164,9 @@ class Allocations:
         self.stops = StopService(
             store, self.cache, self.leases, self.unsettled, self.placer.planner.describe_wait
         )
+        self.dependencies = DependencySettlement(store, self.cache, self.unsettled.settle_all)
+        store.commit_steps["dependencies"] = self.dependencies.settle_write
+        self.placer.before_cycle = self.dependencies.settle_left
         self.overdue = OverdueJobs(store, self.stops.stop_jobs)
         gate = PendingGate(self.cache, pending_limits)
         writer = SubmissionWriter(store, tenancy, self.placer, self.unsettled, gate)

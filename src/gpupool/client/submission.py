@@ -63,6 +63,7 @@ def job_body(
     network: str | None = None,
     security_groups: Sequence[str] = (),
     address: str | None = None,
+    after: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The body of POST /jobs. Raises subclasses of BadInput; sends nothing and writes nothing.
 
@@ -99,6 +100,10 @@ def job_body(
         from gpupool.client.idle_choice import idle_body  # few submissions agree to it
 
         body |= idle_body(when_idle, idle_after)
+    if after:
+        from gpupool.client.job_chains import parse_dependencies  # few submissions wait for others
+
+        body["after"] = parse_dependencies(after)
     within = None if topology is None else parse_within(topology)
     if gang is not None or gang_min is not None or gang_file is not None:
         from gpupool.client.gang import gang_body

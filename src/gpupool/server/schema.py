@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpupool.allocations.store import dependency_table as _dependencies
 from gpupool.allocations.idleness import tables as _idleness
 from gpupool.allocations.store import hold_tables as _holds
 from gpupool.allocations.store import suspension_tables as _suspensions
@@ -70,6 +71,7 @@ ROOMS = (
     _allocations,
     _holds,
     _suspensions,
+    _dependencies,
     _idleness,
     _notifications,
     _prices,

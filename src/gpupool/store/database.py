@@ -8,7 +8,7 @@ that may write. What can be decided before a transaction is decided before it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,9 @@ class Store:
         self._busy_seconds = busy_seconds
         self._fault = fault
         self._turns = TurnQueue()
+        #: What is done in each write before its commit, after all that its caller wrote; by name, so
+        #: that a service that is made anew replaces its own step.
+        self.commit_steps: dict[str, Callable[[WriteTransaction], None]] = {}
         self._writer = 0
         self._holder = ""
         self._idle_ns = 0
@@ -192,6 +195,8 @@ class Store:
                     ChainHead(row.audit_seq, row.audit_hash),
                 )
                 yield write
+                for step in self.commit_steps.values():
+                    step(write)
                 entry = None if act is None else act.describe(write)
                 if entry is not None:
                     write.audit(entry)

@@ -71,9 +71,9 @@ class WriteTransaction:
         """Add a record to the audit log; numbered and hashed at commit, in the order of calls."""
         self._entries.append(entry)
 
-    def list_events(self) -> Sequence[Mapping[str, Any]]:
-        """List the events so far, with `kind`, `subject`, `tenant_id` and `data`."""
-        return self._events
+    def list_events(self, first: int = 0) -> Sequence[Mapping[str, Any]]:
+        """List the events so far, from the `first` on: `kind`, `subject`, `tenant_id`, `data`."""
+        return self._events[first:]
 
     def announce(self, *topics: Hashable) -> None:
         """Wake the waiters for these topics, once committed."""

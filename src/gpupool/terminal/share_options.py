@@ -185,16 +185,13 @@ JOB: tuple[Option, ...] = (
         "run without the fence",
     ),
 )
+CHAIN: tuple[Option, ...] = (
+    (("--after",), "after", "append", "JOB[:END]", "start when JOB has ended: ok, any or fail (default: ok)"),
+)  # fmt: skip
 RUN: tuple[Option, ...] = (
     (("-q", "--quiet"), "quiet", "flag", None, "print only refusals"),
-    (
-        ("-v", "--verbose"),
-        "verbose",
-        "flag",
-        None,
-        "print progress also when stderr is no terminal",
-    ),
-)
+    (("-v", "--verbose"), "verbose", "flag", None, "print progress also when stderr is no terminal"),
+)  # fmt: skip
 SUBMIT: tuple[Option, ...] = (
     (("--array",), "array", "value", "N", "N jobs, NAME.0 to NAME.N-1; GPUPOOL_ARRAY_INDEX is the number"),
     (("--gang",), "gang", "value", "N", "N members, NAME.0 to NAME.N-1, that start together or not at all"),
@@ -204,8 +201,8 @@ SUBMIT: tuple[Option, ...] = (
 )  # fmt: skip
 
 OF = {
-    "run": (*SHARE, *NEEDS, *JOB, *CONTAINER, *RUN),
-    "submit": (*SHARE, *NEEDS, *JOB, *CONTAINER, *SUBMIT),
+    "run": (*SHARE, *NEEDS, *JOB, *CHAIN, *CONTAINER, *RUN),
+    "submit": (*SHARE, *NEEDS, *JOB, *CHAIN, *CONTAINER, *SUBMIT),
 }
 
 
@@ -344,4 +341,5 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         network=options.network,
         security_groups=options.security_group,
         address=options.address,
+        after=options.after,
     )

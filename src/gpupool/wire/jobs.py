@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpupool.wire.common import BIG, WireModel
+from gpupool.wire.dependencies import DependencyOut
 from gpupool.wire.samples import ProcessUse
 from gpupool.wire.submissions import Sharing, WithinIn
 from gpupool.wire.suspension import SuspensionOut
@@ -148,6 +149,9 @@ class JobOut(WireModel):
     idle_seconds: int | None = Field(None, description="idle time after which it may be suspended")
     suspension: SuspensionOut | None = Field(None, description="null: it was not suspended")
     preemptions: int = Field(0, description="times it was sent back to wait")
+    after: list[DependencyOut] = Field(
+        default_factory=list, description="the ends that it waits for, or waited for"
+    )
     generation: int
     submitted_ns: int
     placed_ns: int | None = None
@@ -194,6 +198,9 @@ class ArrayOut(WireModel):
     requeue: bool = False
     reservation: str | None = None
     command: list[str] = Field(default_factory=list)
+    after: list[DependencyOut] = Field(
+        default_factory=list, description="the ends that it waits for, or waited for"
+    )
     submitted_ns: int
     stopped_ns: int | None = Field(
         None, description="when it was stopped: no further member is started"

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from gpupool.model.dependency import MAX_DEPENDENCIES
 from gpupool.model.launch import (
     check_command,
     check_directory,
@@ -17,6 +18,7 @@ from gpupool.model.launch import (
 from gpupool.model.vm import VM_COMMAND
 from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
+from gpupool.wire.dependencies import DependencyIn
 from gpupool.wire.network.networks import NetworkJoinIn
 from gpupool.wire.vm import VmIn
 
@@ -212,6 +214,11 @@ class JobIn(WireModel):
         "null: never",
     )
     reservation: Name | None = Field(None, description="may also use what that reservation holds")
+    after: list[DependencyIn] = Field(
+        default_factory=list,
+        max_length=MAX_DEPENDENCIES,
+        description="starts after the ends of these; if one can no longer come, the job is stopped",
+    )
     gang: GroupIn | None = Field(
         None, description="jobs NAME.0, NAME.1, … that start together or not at all"
     )

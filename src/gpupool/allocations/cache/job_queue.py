@@ -16,6 +16,7 @@ from gpupool.allocations.arrays.references import is_array_id, parse_reference
 from gpupool.allocations.arrays.rest import ArrayRest
 from gpupool.allocations.budgeting.holds import BudgetHolds
 from gpupool.allocations.cache.pending_jobs import QueueEntry
+from gpupool.allocations.cache.start_waits import StartWaits
 from gpupool.model.gang import Gang
 from gpupool.scheduling import ClassKey, WaitingClass
 
@@ -45,6 +46,8 @@ class JobQueue:
         self._made: dict[ClassKey, WaitingClass | None] = {}
         #: What waits for a budget is in no class.
         self.budgets = BudgetHolds()
+        #: What may not start yet is in no class either.
+        self.waits = StartWaits()
         self._changed: set[ClassKey] = set()
 
     def __len__(self) -> int:
@@ -61,6 +64,7 @@ class JobQueue:
         ):
             table.clear()
         self.budgets.clear_entries()
+        self.waits.clear_entries()
         # What waited before a new reading has been looked at before.
         self._former |= self._generations
         self._generations = {}
@@ -69,7 +73,7 @@ class JobQueue:
 
     def add_entry(self, item: QueueEntry, generation: int = 0, *, again: bool = False) -> None:
         """Add a job or a rest; with `again`, ahead of its class because it had its turn once."""
-        if self.budgets.keep_entry(item):
+        if self.waits.keep_entry(item) or self.budgets.keep_entry(item):
             return
         planned = generation if item.planned is None else item.planned
         self._generations[item.job] = self._former.get(item.job, planned)
@@ -93,6 +97,8 @@ class JobQueue:
         Returns:
             The class in which it waited; None if it did not wait.
         """
+        if self.waits.remove_entry(job):
+            return None
         reference = parse_reference(job)
         if reference is not None:
             rest = self._rests.get(reference.array)
@@ -120,7 +126,8 @@ class JobQueue:
     def count_entries(self, tenant: str, user_id: int | None = None) -> int:
         """Count the entries of a tenant, or of one of its users. A rest is one entry."""
         owner = tenant if user_id is None else (tenant, user_id)
-        return self._entries_of[owner] + self.budgets.count_entries(owner)
+        kept = self.budgets.count_entries(owner) + self.waits.count_entries(owner)
+        return self._entries_of[owner] + kept
 
     def find_class_key(self, job: str, planned: int | None = None) -> ClassKey | None:
         """Return the class in which a job waits; None if it does not wait.
@@ -169,7 +176,7 @@ class JobQueue:
 
     def find_next_member(self, array: str) -> str | None:
         """Return the member of an array's rest that is next; None if the rest is empty."""
-        rest = self._rests.get(array)
+        rest = self._rests.get(array) or self.waits.find_rest(array)
         return None if rest is None else next(rest.list_members(), None)
 
     def list_claims(self) -> dict[str, tuple[str, ...]]:

@@ -57,9 +57,9 @@ class LedgerCache:
         self.idle_rules = USUAL_IDLE_RULES
         self._queue = JobQueue()
         self.budgets = self._queue.budgets
+        self.waits = self._queue.waits
         self._cards = LiveCards()
         self._tenants = TenantViews(clock)
-        #: Which nodes are ready for which tenant's planes.
         self.planes = PlaneLabels()
         self._held = HeldSeats(self._cards, self._estimate_holder, self.planes.restrict_running)
         self._turns = ClaimTurns(self._queue, clock)
@@ -146,7 +146,7 @@ class LedgerCache:
             self.generation += 1
 
     def apply_change(self, granted: LedgerChange) -> None:
-        """Apply everything that one transaction changed of cards, hosts, tenants and jobs."""
+        """Apply all that one transaction changed of cards, hosts, tenants and jobs."""
         with self.lock:
             self.record_created_members(granted.made)
             self.record_cards(granted.cards)
@@ -330,7 +330,7 @@ class LedgerCache:
             return self._queue.find_claim_key(claim)
 
     def find_next_member(self, array: str) -> str | None:
-        """Return the member of an array's rest that is next; None if the rest is empty."""
+        """Find the next member of an array's rest; None if the rest is empty."""
         with self.lock:
             return self._queue.find_next_member(array)
 

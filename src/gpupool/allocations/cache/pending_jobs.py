@@ -7,13 +7,15 @@ seats, so that it never starts by halves. A gang that is to end does not wait.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from gpupool.allocations.arrays.rest import ArrayRest, read_rests
+from gpupool.allocations.cache.start_waits import StartWait
+from gpupool.allocations.store.dependency_table import read_waits
 from gpupool.allocations.store.gangs import build_gang, read_shape
 from gpupool.allocations.store.tables import HAS_REST, IS_LIVE, arrays, claims, gangs, jobs
 from gpupool.model.claim import Shape
@@ -38,6 +40,8 @@ class QueueEntry:
     project: str = ""
     #: Generation of a plan that is about it although it was not in the queue; None: of no plan.
     planned: int | None = None
+    #: Why it may not start yet; None: it may.
+    wait: StartWait | None = None
 
 
 #: Estimates the seconds that a job of a tenant, a name and a shape runs, given its limit.
@@ -127,11 +131,18 @@ def _read_entries_by_claim(
     rows = connection.execute(query).all()
     gang_ids = {row.gang_id for row in rows if row.gang_id is not None}
     complete = read_gangs(connection, gang_ids)
+    waits = read_waits(connection, None if only is None else {row.id for row in rows})
     entries = list[tuple[int, QueueEntry]]()
     for row in rows:
         if row.gang_id is None or row.gang_id in complete:
-            entries.append((row.id, _build_entry(row, complete.get(row.gang_id), seconds)))
+            entry = _build_entry(row, complete.get(row.gang_id), seconds)
+            entries.append((row.id, replace(entry, wait=_find_wait(waits, row.id))))
     return entries
+
+
+def _find_wait(waits: Mapping[int, str], claim_id: int) -> StartWait | None:
+    sentence = waits.get(claim_id)
+    return None if sentence is None else StartWait(sentence)
 
 
 def _build_entry(row: Any, gang: Gang | None, seconds: RuntimeEstimate) -> QueueEntry:
@@ -159,7 +170,12 @@ def _read_rests(
 ) -> list[tuple[int, QueueEntry]]:
     rows = connection.execute(_RESTS).all()
     rests = read_rests(connection, rows)
-    return [(row.id, _build_rest_entry(row, rests[row.array_id], seconds)) for row in rows]
+    waits = read_waits(connection) if rows else {}
+    entries = list[tuple[int, QueueEntry]]()
+    for row in rows:
+        entry = _build_rest_entry(row, rests[row.array_id], seconds)
+        entries.append((row.id, replace(entry, wait=_find_wait(waits, row.id))))
+    return entries
 
 
 def _build_rest_entry(row: Any, rest: ArrayRest, seconds: RuntimeEstimate) -> QueueEntry:

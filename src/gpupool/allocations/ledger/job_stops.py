@@ -30,13 +30,16 @@ _FORGET_LAUNCH = (
 )
 
 
-def stop_waiting_jobs(write: WriteTransaction, job_ids: Sequence[int], why: str) -> list[str]:
+def stop_waiting_jobs(
+    write: WriteTransaction, job_ids: Sequence[int], why: str, sentence: str = ""
+) -> list[str]:
     """End jobs that only wait.
 
     Args:
         write: The transaction; the caller commits it.
         job_ids: Row ids.
         why: A key of `STOP_REASONS`, or a text.
+        sentence: What the jobs say of it; empty: the text of the reason.
 
     Returns:
         Their public ids.
@@ -44,7 +47,7 @@ def stop_waiting_jobs(write: WriteTransaction, job_ids: Sequence[int], why: str)
     if not job_ids:
         return []
     rows = write.execute(sa.select(jobs).where(jobs.c.id.in_(job_ids))).all()
-    reason = STOP_REASONS.get(why, why)
+    reason = sentence[:400] or STOP_REASONS.get(why, why)
     write.execute(
         jobs.update()
         .where(jobs.c.id.in_(job_ids))

@@ -7,6 +7,9 @@ from gpupool.model.deadlines import START_SECONDS
 #: The reason of a stop by the search for overdue jobs; it writes an event of its own.
 OVERDUE = "overdue"
 
+#: The reason of an end because a dependency can no longer be met.
+DEPENDENCY = "dependency"
+
 #: What `jobs.reason` says, by the value of `jobs.stop_requested`. The values are stored: one that a
 #: release no longer writes must stay readable.
 STOP_REASONS = {
@@ -24,6 +27,7 @@ STOP_REASONS = {
     "shrunk": "preempted; its gang goes on without it",
     "idle": "stopped by its idle policy: its share was not used",
     "budget": "its budget is spent, and it is preemptible",
+    DEPENDENCY: "a job that it waits for did not end as asked for",
 }
 
 #: Reasons of a stop after which the job waits again.

@@ -46,6 +46,7 @@ class CacheRefresh:
         Concurrent callers share one reading; it is done for all when the call returns.
         """
         with self._lock:
+            self._release_due()
             # Each mark is cleared before its part is read: a commit meanwhile sets it again.
             cards = self._cards
             self._cards = False
@@ -73,6 +74,13 @@ class CacheRefresh:
                 self._reservations |= reservations
                 self._queue |= queue
                 raise
+
+    def _release_due(self) -> None:
+        """Let entries whose time has come take their turns."""
+        with self._cache.lock:
+            due = self._cache.waits.take_due(self._store.clock.now_ns())
+            if due:
+                self._cache.enqueue_jobs(due)
 
     def _read_queue(self) -> None:
         with self._store.read() as connection, self._cache.lock:

@@ -76,6 +76,8 @@ class Placer:
         self._closing = False
         self._stale_plans = 0
         self._reported_fault: PolicyFault | None = None
+        #: What is done first in each cycle.
+        self.before_cycle: Callable[[], None] = lambda: None
         self._thread = SupervisedThread("placer", self._loop)
         store.notifier.add_listener(self._listen)
 
@@ -143,10 +145,7 @@ class Placer:
             return None if waiting is None else (waiting, self.planner.explain_wait(waiting, job))
 
     def refresh_cache(self) -> None:
-        """Read what other packages changed since the last plan. From any thread.
-
-        Concurrent callers share one reading; it is done for all when the call returns.
-        """
+        """Read what changed since the last plan, as `CacheRefresh.refresh`. From any thread."""
         self._refresh.refresh()
 
     @contextmanager
@@ -178,6 +177,7 @@ class Placer:
         """Run one cycle over everything that waits. Begins and commits its own transactions."""
         with self._cycle_lock:
             self._report_fault()
+            self.before_cycle()
             self.refresh_cache()
             self._recover_jobs()
             if not self._cache.count_waiting():

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.cache.pending_jobs import QueueEntry
 from gpupool.allocations.cache.reservations import find_next_boundary
 from gpupool.allocations.cache.start_records import StartRecords
 from gpupool.allocations.placement.shared_rejections import SharedRejections
@@ -215,12 +216,20 @@ class Planner:
         """Return the start of a job by its name, as `find_start` does."""
         return self.find_start(self._cache.find_class_key(job), job)
 
+    def list_start_waits(self) -> list[QueueEntry]:
+        """List the entries that may not start yet, the oldest submission first."""
+        with self._cache.lock:
+            return self._cache.waits.list_entries()
+
     def find_rejection(self, key: ClassKey) -> Rejection | None:
         """Return why a class waited in the last plan."""
         return self._judgement.rejections.get(key)
 
     def describe_wait(self, job: str) -> str:
-        """Return why a job waits: for its budget, or as the last plan says, in one sentence."""
+        """Describe in one sentence why a job waits: may not start, budget, or the last plan."""
+        wait = self._cache.waits.find_wait(job)
+        if wait is not None:
+            return wait.describe(self._clock.now_ns())
         spent = self._cache.budgets.find_sentence(job)
         if spent is not None:
             return spent
@@ -231,12 +240,16 @@ class Planner:
         return rejection.sentence if rejection else "not looked at yet"
 
     def compute_next_wake(self) -> float | None:
-        """Return the seconds until time alone can change a plan; None if no job waits."""
-        if not self._cache.count_waiting():
-            return None
+        """Return the seconds until time alone can change a plan; None if it cannot."""
         now_ns = self._clock.now_ns()
+        due_ns = self._cache.waits.next_due_ns
+        until_due = None
+        if due_ns is not None:
+            until_due = max(SHORTEST_WAIT_SECONDS, (due_ns - now_ns) / NANOS_PER_SECOND)
+        if not self._cache.count_waiting():
+            return until_due
         boundary = find_next_boundary(self._cache.list_reservations(), now_ns)
-        seconds = LOOK_SECONDS
+        seconds = LOOK_SECONDS if until_due is None else min(LOOK_SECONDS, until_due)
         instants = [start.at_ns for start in self._starts.values()]
         if boundary:
             instants.append(boundary)

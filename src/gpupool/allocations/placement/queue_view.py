@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from gpupool.allocations.arrays.references import MemberReference, parse_reference
+from gpupool.allocations.cache.pending_jobs import QueueEntry
 from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.placement.start_view import build_start_fields
 from gpupool.allocations.store.tables import arrays, jobs
@@ -47,7 +48,65 @@ def list_queue(
         if _can_see_class(principal, waiting):
             visible.append(waiting.job_ids[number])
     names = _read_names(connection, visible)
-    return list(_build_rows(turns, names, placer, principal, now_ns))
+    rows = list(_build_rows(turns, names, placer, principal, now_ns))
+    if len(turns) < limit:
+        rows += _list_start_waits(connection, placer, principal, now_ns, rows, limit - len(turns))
+    return rows
+
+
+def _list_start_waits(
+    connection: sa.Connection,
+    placer: Placer,
+    principal: Principal,
+    now_ns: int,
+    rows: Sequence[QueuedOut],
+    limit: int,
+) -> Iterator[QueuedOut]:
+    """Yield the jobs that may not start yet, behind those that may; a gang is one row."""
+    place = 1 + sum(row.count for row in rows)
+    by_claim: dict[str, list[QueueEntry]] = {}
+    hidden = 0
+    for entry in placer.planner.list_start_waits():
+        if principal.sees_all or entry.key.tenant == principal.tenant:
+            by_claim.setdefault(entry.key.gang or entry.job, []).append(entry)
+        else:
+            hidden += _count_entry(entry)
+    shown = list(by_claim.values())[:limit]
+    names = _read_names(connection, [_name_entry(entries[0]) for entries in shown])
+    for entries in shown:
+        first = entries[0]
+        name = names.get(_name_entry(first))
+        count = sum(_count_entry(entry) for entry in entries)
+        yield QueuedOut(
+            place=place,
+            count=count,
+            job=name and (name.array_name if first.gang or first.rest else name.name),
+            id=first.job,
+            tenant=first.key.tenant,
+            user=name and name.user,
+            share=str(first.key.shape),
+            priority=first.key.priority,
+            gang=first.gang is not None,
+            waited_seconds=max(0, now_ns - first.submitted_ns) // NANOS_PER_SECOND,
+            reason="not yet",
+            sentence=first.wait and first.wait.describe(now_ns),
+            gpu_milli=first.key.shape.gpu_milli,
+            cards=first.key.shape.count,
+            seconds=first.key.seconds,
+            seconds_estimated=first.key.guessed,
+        )
+        place += count
+    if hidden:
+        yield QueuedOut(place=place, count=hidden)
+
+
+def _count_entry(entry: QueueEntry) -> int:
+    return 1 if entry.rest is None else entry.rest.count
+
+
+def _name_entry(entry: QueueEntry) -> str:
+    """Return a name of a job by which the entry's row is read: of a rest its next member."""
+    return entry.job if entry.rest is None else next(entry.rest.list_members(), entry.job)
 
 
 @dataclass(frozen=True)

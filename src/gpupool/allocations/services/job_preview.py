@@ -18,6 +18,7 @@ from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.placement.start_view import build_start_fields
 from gpupool.allocations.submission import validate
+from gpupool.allocations.submission.dependency_targets import add_dependencies
 from gpupool.allocations.submission.idle_choice import reserve_moved_memory
 from gpupool.allocations.submission.network_join import find_network_columns, is_network_wanted
 from gpupool.allocations.submission.preview_budget import PreviewBudget
@@ -108,6 +109,12 @@ class JobPreviewService:
         """
         submission = self._check(body, principal, run_as)
         snapshot = self._placer.take_snapshot()
+        if submission.wait is not None:
+            answer = self._describe_request(body, submission, snapshot)
+            # Without a start: when the ends that it waits for come is not known.
+            answer |= {"outcome": "waits", "reason": submission.wait.sentence, "hints": []}
+            request = PricedRequest(submission, _list_models(submission, snapshot))
+            return PreviewOut(**answer, cost=self.estimate_cost(request))
         now_ns = self._store.clock.now_ns()
         waiting = self._cache.planes.restrict_class(submission.build_waiting_class(now_ns))
         extended = replace(snapshot, waiting=(*snapshot.waiting, waiting))
@@ -168,7 +175,7 @@ class JobPreviewService:
             self._tenancy.project_id(connection, submission.tenant_id, submission.project)
             refuse_taken_name(connection, submission)
             find_network_columns(connection, submission)
-        return submission
+            return add_dependencies(connection, submission, body, principal)
 
     def _describe_request(
         self, body: JobIn, submission: Submission, snapshot: Snapshot

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.arrays import view
 from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.dependencies.rows import read_dependencies
 from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.lifecycle import job_reports
 from gpupool.allocations.lifecycle.leases import Leases
@@ -20,6 +21,7 @@ from gpupool.allocations.placement.start_view import build_start_fields
 from gpupool.allocations.stop import StopService, check_ownership
 from gpupool.allocations.submission import validate
 from gpupool.allocations.submission.create import SubmissionWriter
+from gpupool.allocations.submission.dependency_targets import add_dependencies
 from gpupool.allocations.submission.idle_choice import reserve_moved_memory
 from gpupool.allocations.submission.network_join import is_network_wanted
 from gpupool.allocations.views import job as job_view
@@ -87,6 +89,9 @@ class JobService:
         submission = validate.check_submission(
             body, principal, tenant, run_as, self._cache, now_ns, in_network=in_network
         )
+        if body.after:
+            with self._store.read() as connection:
+                submission = add_dependencies(connection, submission, body, principal)
         answer = self._writer.create_submission(submission, principal, wait=body.wait)
         if body.attached:
             self._leases.renew_lease(submission.public_ids[0])
@@ -112,6 +117,9 @@ class JobService:
         submission = validate.check_submission(
             body, principal, tenant, run_as, self._cache, now_ns, in_network=in_network
         )
+        if body.after:
+            with self._store.read() as connection:
+                add_dependencies(connection, submission, body, principal)
         plan = plan_mechanism(self._cache.build_snapshot(), submission.shape, submission.tenant)
         return PlannedOut(share=str(submission.shape), count=submission.size, **dict(plan))
 
@@ -166,6 +174,8 @@ class JobService:
             array = view.describe_array(
                 connection, row, next_member, self._placer.planner.describe_wait
             )
+            awaited = read_dependencies(connection, [row.claim_id])
+            array = array.model_copy(update={"after": awaited.get(row.claim_id, [])})
         if job_lookup.can_see_content(principal, array.user):
             return array
         return array.model_copy(update={"command": [], "private": True})

@@ -109,7 +109,9 @@ class SubmissionWriter:
             insert=job.insert_rows,
             tell=job.record_answer,
         )
-        if wait and not submission.attached and self._placer.is_running:
+        if submission.wait is not None:
+            self._placer.enqueue_arrival(arrival, submission.wait.sentence)
+        elif wait and not submission.attached and self._placer.is_running:
             # No client waits for the start: jobs that come together are placed by one plan.
             self._placer.enqueue_arrival(arrival)
         else:
@@ -121,7 +123,7 @@ class SubmissionWriter:
         # An array or a gang waits first, and is placed with what waits.
         with self._store.write() as write:
             key = self._insert_submission(write, submission)
-            answer = _record_answer(write, submission, key, REASON_BEFORE_FIRST_CYCLE)
+            answer = _record_answer(write, submission, key, _describe_first_wait(submission))
             self._enqueue_on_commit(write, submission)
         return self._run_cycle_and_read(submission, key, answer)
 
@@ -149,7 +151,8 @@ class SubmissionWriter:
                 ):
                     gang_parts.add_members(write, begun, first, end)
                     if is_last:
-                        answer = _record_answer(write, submission, key, REASON_BEFORE_FIRST_CYCLE)
+                        why = _describe_first_wait(submission)
+                        answer = _record_answer(write, submission, key, why)
                         self._enqueue_on_commit(write, submission)
         return self._run_cycle_and_read(submission, key, answer)
 
@@ -180,6 +183,10 @@ class SubmissionWriter:
 
     def _find_project(self, write: WriteTransaction, submission: Submission) -> int:
         return self._tenancy.project_id(write.connection, submission.tenant_id, submission.project)
+
+
+def _describe_first_wait(submission: Submission) -> str:
+    return REASON_BEFORE_FIRST_CYCLE if submission.wait is None else submission.wait.sentence
 
 
 def _record_answer(

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.arrays.members import build_member_row
 from gpupool.allocations.arrays.references import split_name
+from gpupool.allocations.dependencies.rows import insert_dependencies
 from gpupool.allocations.store import gangs as gang_rows
 from gpupool.allocations.store.tables import HAS_REST, arrays, claims, gangs, jobs, launches
 from gpupool.allocations.submission.network_join import find_network_columns
@@ -129,7 +130,9 @@ def _insert_claim_once(
     """Write the claim of a part with its first jobs; return its row id."""
     if part.first not in begun.claims:
         columns = _build_claim_row(write, begun.submission, part)
-        begun.claims[part.first] = write.insert(claims, **columns, **begun.owner, **begun.network)
+        claim = write.insert(claims, **columns, **begun.owner, **begun.network)
+        begun.claims[part.first] = claim
+        insert_dependencies(write, claim, begun.submission.after)
     return begun.claims[part.first]
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from gpupool.allocations.arrays.rest import ArrayRest
 from gpupool.allocations.cache.pending_jobs import QueueEntry
+from gpupool.allocations.cache.start_waits import StartWait
+from gpupool.allocations.dependencies.rows import Dependency
 from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang, GangRole
 from gpupool.scheduling import (
@@ -53,6 +55,9 @@ class Submission:
     array_id: str | None = None
     #: The name that replaces a generated one if a live job has that.
     spare_name: str | None = None
+    #: The ends for which its jobs wait, and why they wait as of its check; None: they do not.
+    after: tuple[Dependency, ...] = ()
+    wait: StartWait | None = None
 
     def rename(self, name: str) -> Submission:
         """Return the same submission under another name."""
@@ -111,12 +116,27 @@ class Submission:
         key = self.class_key
         found = list[QueueEntry]()
         for job in self.public_ids:
-            entry = QueueEntry(job, key, now_ns, self.gang, self.user_id, project=self.project)
+            entry = QueueEntry(
+                job,
+                key,
+                now_ns,
+                self.gang,
+                self.user_id,
+                project=self.project,
+                wait=self.wait,
+            )
             found.append(entry)
         if self.array_id is not None and (left := self.size - len(self.public_ids)):
             rest = ArrayRest(self.array_id, self.size, self.size - left)
             entry = QueueEntry(
-                self.array_id, key, now_ns, None, self.user_id, rest, project=self.project
+                self.array_id,
+                key,
+                now_ns,
+                None,
+                self.user_id,
+                rest,
+                project=self.project,
+                wait=self.wait,
             )
             found.append(entry)
         return found

@@ -59,6 +59,8 @@ _MEMBERS = (
     .order_by(jobs.c.gang_rank, devices.c.idx)
 )
 
+#: Awaited ends that an answer has a hint for at most.
+_MOST_HINTS = 3
 #: Foreign pieces that an answer names at most.
 _MOST_FOREIGN = 8
 _FOREIGN = (
@@ -121,6 +123,14 @@ def _explain_state(
 ) -> ExplainOut:
     if job.state != "pending":
         return ExplainOut(job=job.name, state=job.state, sentence=_describe_standing(job, now_ns))
+    wait = cache.waits.find_wait(job.id)
+    if wait is not None:
+        return ExplainOut(
+            job=job.name,
+            state=job.state,
+            sentence=wait.describe(now_ns),
+            hints=_list_wait_hints(job),
+        )
     spent = cache.budgets.find_sentence(job.id)
     if spent is not None:
         hint = "an admin can raise it: gpupool budget list, gpupool budget set"
@@ -148,6 +158,15 @@ def _explain_state(
         ahead=answer.ahead + cache.count_jobs_ahead(job.id),
         **build_start_fields(answer.start, answer.chance_pct),
     )
+
+
+def _list_wait_hints(job: JobOut) -> list[str]:
+    """List where to look for what a job waits for."""
+    hints = list[str]()
+    for end in job.after:
+        if end.outcome is None:
+            hints.append(f"gpupool explain {end.job}  tells how {end.kind} {end.job} stands")
+    return hints[:_MOST_HINTS]
 
 
 def _list_foreign_pieces(connection: sa.Connection, shape: Shape) -> list[str]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.allocations.dependencies.rows import read_dependencies
+from gpupool.allocations.store.dependency_table import dependencies
 from gpupool.allocations.store.gangs import describe_within
 from gpupool.allocations.store.suspension_tables import suspensions
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
@@ -51,6 +53,7 @@ JOB = (
         claims.c.idle_seconds,
         claims.c.reservation,
         claims.c.profile,
+        sa.exists().where(dependencies.c.claim_id == claims.c.id).label("has_dependencies"),
         gangs.c.public_id.label("gang"),
         networks.c.name.label("network"),
         tenants.c.name.label("tenant"),
@@ -123,9 +126,17 @@ def read_job_by_id(connection: sa.Connection, public_id: str, why: WaitReason) -
 
 
 def describe_jobs(connection: sa.Connection, rows: Sequence[Row], why: WaitReason) -> list[JobOut]:
-    """Describe rows of jobs, with one more query for any number of rows."""
+    """Describe rows of jobs, with one or two more queries for any number of rows."""
     granted = _read_seats(connection, [row.id for row in rows])
-    return [_describe_job(row, granted.get(row.id, ()), why) for row in rows]
+    claims_with_ends = {row.claim_id for row in rows if row.has_dependencies}
+    awaited = read_dependencies(connection, claims_with_ends) if claims_with_ends else {}
+    described = list[JobOut]()
+    for row in rows:
+        job = _describe_job(row, granted.get(row.id, ()), why)
+        if row.claim_id in awaited:
+            job = job.model_copy(update={"after": awaited[row.claim_id]})
+        described.append(job)
+    return described
 
 
 def _read_seats(connection: sa.Connection, job_ids: Sequence[int]) -> dict[int, list[Row]]:

@@ -61,6 +61,9 @@ def _list_options(body: JobIn) -> Iterator[str]:
         ("--array", body.array),
         ("--reservation", body.reservation),
     ]
+    for end in body.after:
+        suffix = "" if end.condition == "ok" else f":{end.condition}"
+        values.append(("--after", f"{end.job}{suffix}"))
     if body.idle_seconds is not None:
         values += [("--when-idle", "suspend"), ("--idle-after", format_seconds(body.idle_seconds))]
     if body.gang is not None:

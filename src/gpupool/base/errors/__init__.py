@@ -175,6 +175,12 @@ from gpupool.base.errors.requests import (
     WrittenByGpupoolAlone,
     WrongState,
 )
+from gpupool.base.errors.submissions import (
+    BadDependency,
+    BadRetry,
+    DependencyNeverMet,
+    UnknownAttempt,
+)
 
 TYPE_CHECKING = False  # every command imports this module: typing is for type checkers only
 if TYPE_CHECKING:
@@ -191,6 +197,7 @@ __all__ = [
     "BackupUnusable",
     "BadAddress",
     "BadBandwidth",
+    "BadDependency",
     "BadDuration",
     "BadFraction",
     "BadImage",
@@ -201,6 +208,7 @@ __all__ = [
     "BadOption",
     "BadPlaneInventory",
     "BadQuantity",
+    "BadRetry",
     "BadTemplate",
     "BadTemplateValue",
     "BadTrace",
@@ -221,6 +229,7 @@ __all__ = [
     "CrossSiteRequest",
     "CudaCallFailure",
     "DamagedRecord",
+    "DependencyNeverMet",
     "DeviceClaimUnread",
     "DiskFull",
     "DocumentUnavailable",
@@ -308,6 +317,7 @@ __all__ = [
     "TooManyTemplates",
     "TooMuchPending",
     "TwoCredentials",
+    "UnknownAttempt",
     "UnknownBudget",
     "UnknownCohort",
     "UnknownIdlePolicy",

@@ -31,6 +31,8 @@ class JobClaim:
     project: str | None = None
     queue: str | None = None
     requeue: bool = False
+    #: The ends that it waits for, as `--after` has them.
+    after: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -116,6 +118,8 @@ def _write_job(job: JobClaim) -> Iterator[str]:
     for option, value in options:
         if value is not None:
             yield from (option, str(value))
+    for end in job.after:
+        yield from ("--after", end)
     if job.requeue:
         yield "--requeue"
 

@@ -255,6 +255,11 @@ def _add_settings(
         project=text.get("account"),
         queue=text.get("partition"),
         requeue="requeue" in options,
+        after=(
+            slurm_values.parse_dependencies(options["dependency"])
+            if "dependency" in options
+            else ()
+        ),
         notes=notes,
     )
 

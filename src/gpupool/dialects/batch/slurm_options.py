@@ -27,7 +27,6 @@ FLAGS = {
 CARD_OPTIONS = ("gres", "gpus", "gpus-per-node", "gpus-per-task")
 #: Options whose loss would change what the job does, so they are refused and not noted.
 REFUSED_OPTIONS = {
-    "dependency": "jobs are not started after one another here",
     "begin": "a job starts when there is room",
     "exclude": "nodes are not refused by name",
 }
@@ -36,7 +35,7 @@ REFUSED_OPTIONS = {
 #: word.
 READ_OPTIONS = {
     *CARD_OPTIONS, *REFUSED_OPTIONS, "nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu",
-    "time", "array", "job-name", "account", "partition", "requeue", "no-requeue",
+    "dependency", "time", "array", "job-name", "account", "partition", "requeue", "no-requeue",
 }  # fmt: skip
 _OUTPUT = "the pool keeps what a job writes: gpupool logs JOB"
 _MAIL = "who wants mail says so once: gpupool notify add"
@@ -80,7 +79,12 @@ NAMES = tuple(
         ("job-name, account, requeue", "", "name, project, requeue"),
         ("partition, qos", "name", "noted: what a tenant may have is its quota's to say"),
         ("constraint", "feature", "noted: choose nodes by label"),
-        ("dependency, begin, exclude", "", "refused: nothing here keeps that promise"),
+        (
+            "dependency=TYPE:JOB[:JOB][,TYPE:JOB]",
+            "afterok, afterany, afternotok",
+            "starts after these ends: --after JOB:ok, :any, :fail; `?` and other types are refused",
+        ),
+        ("begin, exclude", "", "refused: nothing here keeps that promise"),
     )
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpupool.base.errors import ForeignValue
+from gpupool.base.errors import ForeignValue, NotExpressible
 from gpupool.base.units import MIB
 from gpupool.dialects import amounts
 from gpupool.dialects.pod import PlacedWord
@@ -22,6 +22,38 @@ def parse_size(word: PlacedWord) -> int:
             f"{word}: this is no amount of memory", hint="write it like 64G", path=word.path
         )
     return int(found.group(1)) * _UNITS[found.group(2)]
+
+
+#: Types of --dependency that have a meaning here, as `--after` has it.
+_ENDS = {"afterok": "ok", "afterany": "any", "afternotok": "fail"}
+
+
+def parse_dependencies(word: PlacedWord) -> tuple[str, ...]:
+    """Parse `afterok:12:13,afterany:14` into the values of `--after`.
+
+    Raises:
+        NotExpressible: It is a type that has no meaning here, or one of several is enough (`?`).
+    """
+    text = str(word.value).strip()
+    if "?" in text:
+        raise NotExpressible(
+            f"{word}: one of several ends is enough (`?`), and --after waits for all",
+            hint="submit a job for each, or join them with a comma",
+            path=word.path,
+        )
+    found = list[str]()
+    for part in text.split(","):
+        kind, *jobs = part.strip().split(":")
+        if kind not in _ENDS:
+            raise NotExpressible(
+                f"{word}: {kind!r} has no meaning here",
+                hint="use afterok, afterany or afternotok",
+                path=word.path,
+            )
+        if not jobs or not all(jobs):
+            raise ForeignValue(f"{word}: names no job", hint="write afterok:JOB", path=word.path)
+        found += [f"{job}:{_ENDS[kind]}" for job in jobs]
+    return tuple(found)
 
 
 def parse_seconds(word: PlacedWord) -> int | None:

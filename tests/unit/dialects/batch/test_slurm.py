@@ -84,8 +84,16 @@ def test_lines_after_the_first_command_are_none_of_sbatchs() -> None:
         (["--gpus=8", "-N 3"], "GP-1041: --gpus: 8 is not the same on each of 3 nodes"),
         (["--gres=fpga:1"], "GP-2016: --gres: fpga:1: fpga is no kind of card"),
         (
-            ["--gres=gpu:1", "--dependency=afterok:12"],
-            "GP-2016: --dependency: afterok:12: jobs are not started after",
+            ["--gres=gpu:1", "--dependency=singleton"],
+            "GP-2016: --dependency: singleton: 'singleton' has no meaning here",
+        ),
+        (
+            ["--gres=gpu:1", "--dependency=afterok:12?afterany:13"],
+            "GP-2016: --dependency: afterok:12?afterany:13: one of several ends is enough",
+        ),
+        (
+            ["--gres=gpu:1", "--dependency=afterok:"],
+            "GP-1041: --dependency: afterok:: names no job",
         ),
         (["--gres=gpu:0"], "GP-1041: --gres: 0: this is a whole number from 1"),
         (["--gres=gpu:1", "--time=soon"], "GP-1041: --time: soon: this is no time"),
@@ -170,6 +178,16 @@ def test_a_part_is_typed_as_a_share_and_an_array_of_gangs_is_not_kept() -> None:
     line, left_out = submit_line(job("--gres=gpu:1", "-N 2", "--array=0-3"), ("bash", "job.sh"))
     assert line == "gpupool submit --gpu 1 --gang 2 -- bash job.sh"
     assert left_out == ("an array of gangs: submit it 4 times",)
+
+
+def test_a_dependency_is_typed_as_after() -> None:
+    found = job("--gres=gpu:1", "-d afterok:prep:12,afterany:load,afternotok:main")
+    assert found.after == ("prep:ok", "12:ok", "load:any", "main:fail")
+    line, _ = submit_line(found, ("bash", "job.sh"))
+    assert line == (
+        "gpupool submit --gpu 1 --after prep:ok --after 12:ok --after load:any --after main:fail"
+        " -- bash job.sh"
+    )
 
 
 def test_no_option_is_left_out_without_a_word() -> None:
