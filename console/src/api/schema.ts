@@ -3206,6 +3206,8 @@ export interface paths {
         /**
          * Put Budget
          * @description Set the budget of a tenant, a project or a user. The one that it has is replaced.
+         *
+         *     With `If-Match`, only if it is still the one that was read; `"0"`: only if there is none.
          */
         put: operations["put_budget_api_v1_budgets_put"];
         post?: never;
@@ -3224,7 +3226,7 @@ export interface paths {
         };
         /**
          * Get Budget
-         * @description One budget, and where it stands.
+         * @description One budget, and where it stands. The `ETag` names its generation.
          */
         get: operations["get_budget_api_v1_budgets__budget__get"];
         put?: never;
@@ -3321,6 +3323,286 @@ export interface paths {
          * @description Add an entry to the month of today: a credit, a charge, or a sealed month's correction.
          */
         post: operations["create_adjustment_api_v1_adjustments_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Templates
+         * @description Templates that the caller may use: shipped ones, those of all tenants, those of its own.
+         */
+        get: operations["list_templates_api_v1_templates_get"];
+        put?: never;
+        /**
+         * Add Template
+         * @description Add a version of a template, which becomes the default one. A version never changes.
+         */
+        post: operations["add_template_api_v1_templates_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates/{template}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Template
+         * @description One version of a template: its fields and the job that it makes.
+         */
+        get: operations["get_template_api_v1_templates__template__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove Template
+         * @description Remove a template, or one version of it. Jobs that it made go on.
+         */
+        delete: operations["remove_template_api_v1_templates__template__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change Template
+         * @description Enable or disable a template, or choose its default version.
+         */
+        patch: operations["change_template_api_v1_templates__template__patch"];
+        trace?: never;
+    };
+    "/api/v1/templates/{template}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Template Versions
+         * @description The versions of a template, the newest first.
+         */
+        get: operations["list_template_versions_api_v1_templates__template__versions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates/{template}/render": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Render Template
+         * @description The request that a template makes of the values: a body of `POST /jobs`. Writes nothing.
+         */
+        post: operations["render_template_api_v1_templates__template__render_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates/{template}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run Template
+         * @description Render a template and submit what it makes, as `POST /jobs` does: one job, array or gang.
+         */
+        post: operations["run_template_api_v1_templates__template__run_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/idle/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Idle Jobs
+         * @description Running jobs that do not use their cards: for how long, what comes next, what they cost.
+         */
+        get: operations["list_idle_jobs_api_v1_idle_jobs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/idle/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Idle Report
+         * @description What idle policies gave back, and what dry runs would have, in GPU time and money.
+         */
+        get: operations["get_idle_report_api_v1_idle_report_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/idle/policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Idle Policies
+         * @description Idle policies of the pool and of the caller's tenant, of all tenants for an admin.
+         */
+        get: operations["list_idle_policies_api_v1_idle_policies_get"];
+        /**
+         * Put Idle Policy
+         * @description Set the idle policy of the pool, a tenant, a project or a kind of job. Tenants may tighten.
+         */
+        put: operations["put_idle_policy_api_v1_idle_policies_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/idle/policies/{policy}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Idle Policy
+         * @description One idle policy.
+         */
+        get: operations["get_idle_policy_api_v1_idle_policies__policy__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Idle Policy
+         * @description Delete an idle policy: jobs that only it was about get back what they gave.
+         */
+        delete: operations["delete_idle_policy_api_v1_idle_policies__policy__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/idle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Job Idleness
+         * @description Whether a running job is idle, and what its idle policies do with it.
+         */
+        get: operations["get_job_idleness_api_v1_jobs__job__idle_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/idle/keep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep Idle Job
+         * @description Leave an idle job alone for a while, so often a day as its policy allows.
+         */
+        post: operations["keep_idle_job_api_v1_jobs__job__idle_keep_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Records
+         * @description Records of what people did: all for admins and auditors, the tenant's for its admins.
+         */
+        get: operations["list_records_api_v1_audit_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit/head": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Head
+         * @description The last record's number and hash, for admins and auditors.
+         */
+        get: operations["get_head_api_v1_audit_head_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3535,6 +3817,11 @@ export interface components {
             reservation?: string | null;
             /** Command */
             command?: string[];
+            /**
+             * After
+             * @description the ends that it waits for, or waited for
+             */
+            after?: components["schemas"]["DependencyOut"][];
             /** Submitted Ns */
             submitted_ns: number;
             /**
@@ -3548,6 +3835,128 @@ export interface components {
              * @default false
              */
             private: boolean;
+        };
+        /**
+         * AuditHeadOut
+         * @description The last record: note it elsewhere, and compare with `gpupool audit verify --expect`.
+         */
+        AuditHeadOut: {
+            /**
+             * Seq
+             * @description 0: the log is empty
+             */
+            seq: number;
+            /** Hash */
+            hash: string;
+            /** At Ns */
+            at_ns: number | null;
+            /**
+             * First Seq
+             * @description the first record that is kept
+             */
+            first_seq: number | null;
+            /** Records */
+            records: number;
+            /** Keep Days */
+            keep_days: number;
+        };
+        /**
+         * AuditRecordOut
+         * @description One record. Its hash is SHA-256 of `previous` and of the JSON of all other fields.
+         *
+         *     The JSON has sorted names, no spaces, and ASCII characters alone.
+         */
+        AuditRecordOut: {
+            /**
+             * Seq
+             * @description without gaps, from 1
+             */
+            seq: number;
+            /** At Ns */
+            at_ns: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "change" | "request" | "refusal" | "login" | "logout" | "answer" | "start" | "stop" | "restore" | "checkpoint" | "gap";
+            /**
+             * Action
+             * @description method and route, as `POST /api/v1/jobs`
+             * @default
+             */
+            action: string;
+            /**
+             * User
+             * @description null: nobody was logged in
+             */
+            user?: string | null;
+            /**
+             * Tenant
+             * @description of the user
+             */
+            tenant?: string | null;
+            /** Role */
+            role?: string | null;
+            /**
+             * Credential
+             * @description socket, token ID, service-token ID, session ID; null: none
+             */
+            credential?: string | null;
+            /**
+             * Source
+             * @description an address, or uid and pid on the socket; null: not for this reader
+             */
+            source?: string | null;
+            /**
+             * Objects
+             * @description ids and names that the act is about
+             * @default []
+             */
+            objects: string[];
+            /**
+             * Status
+             * @description of the answer over HTTP
+             */
+            status?: number | null;
+            /**
+             * Code
+             * @description of a refusal, as GP-3002
+             */
+            code?: string | null;
+            /**
+             * Request
+             * @description its Idempotency-Key
+             */
+            request?: string | null;
+            /**
+             * Changes
+             * @description fields of the body; texts that may be secret are not shown
+             * @default {}
+             */
+            changes: {
+                [key: string]: unknown;
+            };
+            /**
+             * Times
+             * @description so many equal requests within a second or two
+             * @default 1
+             */
+            times: number;
+            /**
+             * Data
+             * @description of records of the log about itself
+             * @default {}
+             */
+            data: {
+                [key: string]: unknown;
+            };
+            /**
+             * Previous
+             * @description hash of the record before; zeros for the first
+             */
+            previous: string;
+            /** Hash */
+            hash: string;
         };
         /**
          * BandwidthIn
@@ -4541,7 +4950,7 @@ export interface components {
              * Topic
              * @enum {string}
              */
-            topic: "job-ended" | "job-failed" | "job-requeued" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
+            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
             /** Subject */
             subject: string;
             /** Data */
@@ -4579,6 +4988,60 @@ export interface components {
              * @default
              */
             error: string;
+        };
+        /**
+         * DependencyIn
+         * @description The end of a job, of all jobs of an array, or of a gang.
+         */
+        DependencyIn: {
+            /**
+             * Job
+             * @description id or name of a job, an array or a gang; or `last`
+             */
+            job: string;
+            /**
+             * Condition
+             * @description ok: it is done; fail: it ends any other way; any: it ends
+             * @default ok
+             * @enum {string}
+             */
+            condition: "ok" | "any" | "fail";
+        };
+        /**
+         * DependencyOut
+         * @description For which end a job waits, or waited.
+         */
+        DependencyOut: {
+            /**
+             * Job
+             * @description the name
+             */
+            job: string;
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "job" | "array" | "gang";
+            /**
+             * Condition
+             * @enum {string}
+             */
+            condition: "ok" | "any" | "fail";
+            /**
+             * Outcome
+             * @description never: it can no longer be met; null: not decided yet
+             */
+            outcome?: ("met" | "never") | null;
+            /**
+             * Ending
+             * @description how it ended; empty: it has not
+             * @default
+             */
+            ending: string;
+            /** Settled Ns */
+            settled_ns?: number | null;
         };
         /**
          * DeviceIn
@@ -5916,12 +6379,23 @@ export interface components {
          * GroupIn
          * @description Roles and groups that belong together, at most so far apart.
          */
-        GroupIn: {
+        "GroupIn-Input": {
             /** Name */
             name: string;
             within?: components["schemas"]["WithinIn"] | null;
             /** Parts */
-            parts: (components["schemas"]["RoleIn"] | components["schemas"]["GroupIn"])[];
+            parts: (components["schemas"]["RoleIn"] | components["schemas"]["GroupIn-Input"])[];
+        };
+        /**
+         * GroupIn
+         * @description Roles and groups that belong together, at most so far apart.
+         */
+        "GroupIn-Output": {
+            /** Name */
+            name: string;
+            within?: components["schemas"]["WithinIn"] | null;
+            /** Parts */
+            parts: (components["schemas"]["RoleIn"] | components["schemas"]["GroupIn-Output"])[];
         };
         /**
          * HealthOut
@@ -6088,6 +6562,214 @@ export interface components {
             drain_seconds: number;
         };
         /**
+         * IdleJobOut
+         * @description A running job with cards: whether it is idle, and what happens to it.
+         */
+        IdleJobOut: {
+            /** Job */
+            job: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /** Project */
+            project: string;
+            /** User */
+            user: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "notebook" | "gang" | "container" | "job";
+            /**
+             * Jobs
+             * @description members of the gang that it stands for; 1: it is in none
+             */
+            jobs: number;
+            /**
+             * State
+             * @description unknown: no fence, or no news of its node; it is never idle then
+             * @enum {string}
+             */
+            state: "active" | "idle" | "kept" | "unknown";
+            /**
+             * Idle Seconds
+             * @description since its last activity; null: unknown
+             */
+            idle_seconds: number | null;
+            /**
+             * Last Ns
+             * @description its last activity; null: unknown
+             */
+            last_ns: number | null;
+            /**
+             * Rule
+             * @description what its policies do, for people; null: none is about it
+             */
+            rule: string | null;
+            /** Mode */
+            mode: ("on" | "dry-run") | null;
+            /** Policies */
+            policies: string[];
+            /**
+             * Act
+             * @description the last step that was taken; null: none
+             */
+            act: ("warn" | "shrink" | "suspend" | "stop") | null;
+            /** Act Ns */
+            act_ns: number | null;
+            /**
+             * Skip
+             * @description why that step could not be taken; empty: it was
+             */
+            skip: string;
+            /**
+             * Next Act
+             * @description the next step if it stays idle
+             */
+            next_act: ("warn" | "shrink" | "suspend" | "stop") | null;
+            /** Next Ns */
+            next_ns: number | null;
+            /** Keep Until Ns */
+            keep_until_ns: number | null;
+            /**
+             * Keeps Left
+             * @description in these 24 hours; null: no rule
+             */
+            keeps_left: number | null;
+            /**
+             * Keep Seconds
+             * @description the longest keep; null: no rule
+             */
+            keep_seconds: number | null;
+            /**
+             * Gpu Milli
+             * @description compute that it holds now, of all its cards
+             */
+            gpu_milli: number;
+            /** Cards */
+            cards: number;
+            /**
+             * Waits To Grow
+             * @description it is active and has not got its share back yet
+             */
+            waits_to_grow: boolean;
+            /**
+             * Cost Per Hour Micro
+             * @description of what it holds; null: no price
+             */
+            cost_per_hour_micro: number | null;
+            /** Currency */
+            currency: string;
+        };
+        /**
+         * IdleKeepIn
+         * @description How long an idle job is to stay.
+         */
+        IdleKeepIn: {
+            /**
+             * Seconds
+             * @description null: the longest that its rule allows
+             */
+            seconds?: number | null;
+        };
+        /**
+         * IdlePolicyIn
+         * @description What happens to idle jobs: of the pool, or of one tenant, project or kind of job.
+         */
+        IdlePolicyIn: {
+            /**
+             * Tenant
+             * @description null: all, and for a tenant's admin the own one
+             */
+            tenant?: string | null;
+            /** Project */
+            project?: string | null;
+            /**
+             * Kind
+             * @description null: jobs of every kind
+             */
+            kind?: ("notebook" | "gang" | "container" | "job") | null;
+            /**
+             * Mode
+             * @description dry-run: nothing happens, the report says what would have
+             * @default on
+             * @enum {string}
+             */
+            mode: "on" | "dry-run";
+            /**
+             * Window Seconds
+             * @description a job with activity within it is active
+             * @default 300
+             */
+            window_seconds: number;
+            /** Steps */
+            steps: components["schemas"]["IdleStepIn"][];
+            /**
+             * Keep Seconds
+             * @description the longest keep
+             * @default 7200
+             */
+            keep_seconds: number;
+            /**
+             * Keeps Per Day
+             * @description keeps of one job in 24 hours
+             * @default 2
+             */
+            keeps_per_day: number;
+        };
+        /**
+         * IdlePolicyOut
+         * @description One idle policy.
+         */
+        IdlePolicyOut: {
+            /** Id */
+            id: string;
+            /** Tenant */
+            tenant: string | null;
+            /** Project */
+            project: string | null;
+            /** Kind */
+            kind: ("notebook" | "gang" | "container" | "job") | null;
+            /**
+             * By Tenant
+             * @description set by an admin of the tenant: it only tightens
+             */
+            by_tenant: boolean;
+            /**
+             * Mode
+             * @enum {string}
+             */
+            mode: "on" | "dry-run";
+            /** Window Seconds */
+            window_seconds: number;
+            /** Steps */
+            steps: components["schemas"]["IdleStepIn"][];
+            /** Keep Seconds */
+            keep_seconds: number;
+            /** Keeps Per Day */
+            keeps_per_day: number;
+            /**
+             * Scope
+             * @description which jobs it is about, for people
+             */
+            scope: string;
+        };
+        /**
+         * IdleReportOut
+         * @description What idle policies gave back, or would have, since an instant.
+         */
+        IdleReportOut: {
+            /** Since Ns */
+            since_ns: number;
+            /** Until Ns */
+            until_ns: number;
+            /** Currency */
+            currency: string;
+            /** Rows */
+            rows: components["schemas"]["IdleSavingOut"][];
+        };
+        /**
          * IdleRoom
          * @description A card of which shares are suspended because their jobs were idle.
          */
@@ -6134,8 +6816,58 @@ export interface components {
              */
             limit_bytes: number;
         };
+        /**
+         * IdleSavingOut
+         * @description What the steps of one kind gave back, or would have.
+         */
+        IdleSavingOut: {
+            /** Tenant */
+            tenant: string;
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "warn" | "shrink" | "suspend" | "stop";
+            /** Dry Run */
+            dry_run: boolean;
+            /** Steps */
+            steps: number;
+            /** Jobs */
+            jobs: number;
+            /**
+             * Card Milliseconds
+             * @description null: of stops that were done, not known
+             */
+            card_milliseconds: number | null;
+            /**
+             * Cost Micro
+             * @description at the prices of each hour; null: no price
+             */
+            cost_micro: number | null;
+        };
+        /**
+         * IdleStepIn
+         * @description One step of a ladder.
+         */
+        IdleStepIn: {
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "warn" | "shrink" | "suspend" | "stop";
+            /**
+             * After Seconds
+             * @description idle time when it is due
+             */
+            after_seconds: number;
+            /**
+             * Gpu Milli
+             * @description of shrink alone: compute of each card that is left
+             */
+            gpu_milli?: number | null;
+        };
         /** JobIn */
-        JobIn: {
+        "JobIn-Input": {
             shape: components["schemas"]["ShapeIn"];
             launch: components["schemas"]["LaunchIn"];
             /** Name */
@@ -6198,8 +6930,85 @@ export interface components {
              * @description may also use what that reservation holds
              */
             reservation?: string | null;
+            /**
+             * After
+             * @description starts after the ends of these; if one can no longer come, the job is stopped
+             */
+            after?: components["schemas"]["DependencyIn"][];
             /** @description jobs NAME.0, NAME.1, … that start together or not at all */
-            gang?: components["schemas"]["GroupIn"] | null;
+            gang?: components["schemas"]["GroupIn-Input"] | null;
+        };
+        /** JobIn */
+        "JobIn-Output": {
+            shape: components["schemas"]["ShapeIn"];
+            launch: components["schemas"]["LaunchIn"];
+            /** Name */
+            name?: string | null;
+            /**
+             * Tenant
+             * @description another tenant: admins only
+             */
+            tenant?: string | null;
+            /** Project */
+            project?: string | null;
+            /**
+             * Priority
+             * @default 0
+             */
+            priority: string | number;
+            /** Max Seconds */
+            max_seconds?: number | null;
+            /**
+             * Array
+             * @description that many jobs of the same kind
+             */
+            array?: number | null;
+            /**
+             * Attached
+             * @description the client brings its terminal and must keep its lease
+             * @default false
+             */
+            attached: boolean;
+            /**
+             * Wait
+             * @description false: refuse instead of waiting for room
+             * @default true
+             */
+            wait: boolean;
+            /**
+             * Fence
+             * @default true
+             */
+            fence: boolean;
+            /**
+             * Preemptible
+             * @description may be sent back to wait for claims of higher priority
+             * @default false
+             */
+            preemptible: boolean;
+            /**
+             * Requeue
+             * @description starts again when its card, node or supervisor is lost
+             * @default false
+             */
+            requeue: boolean;
+            /**
+             * Idle Seconds
+             * @description may be suspended for other claims when its cards were idle for so long; null: never
+             */
+            idle_seconds?: number | null;
+            /**
+             * Reservation
+             * @description may also use what that reservation holds
+             */
+            reservation?: string | null;
+            /**
+             * After
+             * @description starts after the ends of these; if one can no longer come, the job is stopped
+             */
+            after?: components["schemas"]["DependencyIn"][];
+            /** @description jobs NAME.0, NAME.1, … that start together or not at all */
+            gang?: components["schemas"]["GroupIn-Output"] | null;
         };
         /**
          * JobOut
@@ -6415,6 +7224,11 @@ export interface components {
              * @default 0
              */
             preemptions: number;
+            /**
+             * After
+             * @description the ends that it waits for, or waited for
+             */
+            after?: components["schemas"]["DependencyOut"][];
             /** Generation */
             generation: number;
             /** Submitted Ns */
@@ -9064,6 +9878,13 @@ export interface components {
              */
             most_preemptible_milli?: number | null;
         };
+        /** Page[AuditRecordOut] */
+        Page_AuditRecordOut_: {
+            /** Items */
+            items: components["schemas"]["AuditRecordOut"][];
+            /** Next */
+            next?: string | null;
+        };
         /** Page[CohortOut] */
         Page_CohortOut_: {
             /** Items */
@@ -10719,6 +11540,44 @@ export interface components {
             advice: string;
         };
         /**
+         * RenderOut
+         * @description The request that the template makes of the values. Nothing is written.
+         */
+        RenderOut: {
+            /** Template */
+            template: string;
+            /** Version */
+            version: number;
+            /**
+             * Values
+             * @description of all fields, defaults too
+             */
+            values: {
+                [key: string]: boolean | number | string | (boolean | number | string)[];
+            };
+            /** @description a body of POST /jobs and of POST /jobs/preview */
+            job: components["schemas"]["JobIn-Output"];
+            /**
+             * Command
+             * @description the same on the command line; null: a gang of several roles
+             */
+            command: string | null;
+            /**
+             * Manifest
+             * @description the body as YAML
+             */
+            manifest: string;
+            /** @description null: no port, or the jobs join no network */
+            balancer?: components["schemas"]["TemplateBalancerOut"] | null;
+            /**
+             * Follow
+             * @description commands to type next
+             */
+            follow?: string[];
+            /** Programs */
+            programs?: string[];
+        };
+        /**
          * ReportIn
          * @description What became of an allocation. `ended` says that nothing of it is left on the node.
          *
@@ -11873,7 +12732,7 @@ export interface components {
              */
             secret: string;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
             /**
              * Scope
              * @description of one's own jobs; `tenant` is for its admins, `pool` for the pool's
@@ -11932,7 +12791,7 @@ export interface components {
             /** Signed */
             signed: boolean;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
             /**
              * Scope
              * @enum {string}
@@ -12000,7 +12859,7 @@ export interface components {
             note?: string | null;
             /**
              * Beneficiary
-             * @description the claim that it made room for, because it was idle; null: suspended by hand
+             * @description the claim that it made room for, because it was idle; idle-rule: an idle policy suspended it; null: suspended by hand
              */
             beneficiary?: string | null;
             /**
@@ -12053,6 +12912,423 @@ export interface components {
              * @description jobs whose end was requested
              */
             stopped: number;
+        };
+        /** TemplateAdd */
+        TemplateAdd: {
+            template: components["schemas"]["TemplateIn"];
+            /**
+             * Tenant
+             * @description for this tenant alone; null: for all, or the tenant of a tenant-admin
+             */
+            tenant?: string | null;
+        };
+        /**
+         * TemplateBalancerOut
+         * @description The load balancer that publishes the jobs: a body of POST /networks/NETWORK/load-balancers.
+         */
+        TemplateBalancerOut: {
+            /** Network */
+            network: string;
+            /** Body */
+            body: {
+                [key: string]: unknown;
+            };
+        };
+        /**
+         * TemplateChange
+         * @description What is null stays.
+         */
+        TemplateChange: {
+            /** Enabled */
+            enabled?: boolean | null;
+            /** Default Version */
+            default_version?: number | null;
+        };
+        /**
+         * TemplateField
+         * @description A field of the form. The words are those of JSON Schema, of which this is a part.
+         */
+        TemplateField: {
+            /**
+             * Type
+             * @default string
+             * @enum {string}
+             */
+            type: "string" | "integer" | "number" | "boolean" | "array";
+            title: components["schemas"]["Words"];
+            description?: components["schemas"]["Words"] | null;
+            /**
+             * Default
+             * @description null: none
+             */
+            default?: boolean | number | string | (boolean | number | string)[] | null;
+            /**
+             * Required
+             * @description a value must be given where there is no default
+             * @default false
+             */
+            required: boolean;
+            /** Enum */
+            enum?: (boolean | number | string)[] | null;
+            /** Minimum */
+            minimum?: number | null;
+            /** Maximum */
+            maximum?: number | null;
+            /**
+             * Max Length
+             * @description characters
+             */
+            max_length?: number | null;
+            /**
+             * Pattern
+             * @description of the whole text; of each item of an array
+             */
+            pattern?: string | null;
+            /**
+             * Max Items
+             * @description of an array
+             */
+            max_items?: number | null;
+            /**
+             * Unit
+             * @description of the number; with GiB also `8GiB` is understood, with h and min `90m`
+             */
+            unit?: ("GiB" | "h" | "min" | "GPU" | "cards" | "jobs") | null;
+            /**
+             * Order
+             * @description place in the form, the smallest first
+             * @default 0
+             */
+            order: number;
+        };
+        /**
+         * TemplateGang
+         * @description Members that start together or not at all.
+         */
+        TemplateGang: {
+            /** Size */
+            size: number | string;
+            /** Minimum */
+            minimum?: number | string | null;
+            /**
+             * Within
+             * @description how near together, as --topology: rack, or rack,preferred
+             */
+            within?: string | null;
+        };
+        /**
+         * TemplateIn
+         * @description A version of a template. A version never changes.
+         */
+        TemplateIn: {
+            /** Name */
+            name: string;
+            /** Version */
+            version: number;
+            summary: components["schemas"]["Words"];
+            /** Fields */
+            fields?: {
+                [key: string]: components["schemas"]["TemplateField"];
+            };
+            job: components["schemas"]["TemplateJob"];
+            /**
+             * @default {
+             *       "tenants": [],
+             *       "projects": [],
+             *       "groups": []
+             *     }
+             */
+            users: components["schemas"]["TemplateUsers"];
+            /**
+             * Programs
+             * @description that have to be on the job's PATH
+             */
+            programs?: string[];
+            /**
+             * Follow
+             * @description commands to type next; ${job} is the job's name
+             */
+            follow?: string[];
+        };
+        /**
+         * TemplateJob
+         * @description What the template asks of the pool. Texts may have references to fields.
+         *
+         *     A part that names a field without a value is left out. A reference that is a whole element of
+         *     `argv` and names an array gives as many elements.
+         */
+        TemplateJob: {
+            /**
+             * Argv
+             * @description a list in it is left out as a whole
+             */
+            argv: (string | string[])[];
+            /** Env */
+            env?: {
+                [key: string]: string;
+            };
+            /** Directory */
+            directory?: string | null;
+            /**
+             * Gpu
+             * @description compute of each card: 0.001 to 1, or cards
+             * @default 1
+             */
+            gpu: number | string;
+            /** Memory Gib */
+            memory_gib?: number | string | null;
+            /** Count */
+            count?: number | string | null;
+            /** Model */
+            model?: string | null;
+            /** Sharing */
+            sharing?: ("fixed" | "burst" | "best-effort" | "mps" | "offline") | null;
+            /** Cpus */
+            cpus?: number | string | null;
+            /** Host Memory Gib */
+            host_memory_gib?: number | string | null;
+            /** Max Hours */
+            max_hours?: number | string | null;
+            /**
+             * Idle Minutes
+             * @description it may be suspended for other claims when its cards were idle so long
+             */
+            idle_minutes?: number | string | null;
+            /**
+             * Preemptible
+             * @default false
+             */
+            preemptible: boolean | string;
+            /**
+             * Requeue
+             * @default false
+             */
+            requeue: boolean | string;
+            /** Network */
+            network?: string | null;
+            /** Image */
+            image?: string | null;
+            /**
+             * Pull
+             * @default never
+             * @enum {string}
+             */
+            pull: "never" | "missing";
+            /**
+             * Mounts
+             * @description SOURCE:TARGET or SOURCE:TARGET:ro
+             */
+            mounts?: string[];
+            /** Array */
+            array?: number | string | null;
+            sweep?: components["schemas"]["TemplateSweep"] | null;
+            gang?: components["schemas"]["TemplateGang"] | null;
+            port?: components["schemas"]["TemplatePort"] | null;
+        };
+        /**
+         * TemplateLaunchIn
+         * @description What a caller's shell has; null or left out: as a new login would.
+         */
+        TemplateLaunchIn: {
+            /** Cwd */
+            cwd?: string | null;
+            /** Env */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * Umask
+             * @default 18
+             */
+            umask: number;
+            /** Limits */
+            limits?: {
+                [key: string]: [
+                    number,
+                    number
+                ];
+            };
+        };
+        /** TemplateOut */
+        TemplateOut: {
+            /** Name */
+            name: string;
+            /**
+             * Tenant
+             * @description null: for all tenants
+             */
+            tenant: string | null;
+            summary: components["schemas"]["Words"];
+            /**
+             * Version
+             * @description that is used where none is named
+             */
+            version: number;
+            /** Versions */
+            versions: number[];
+            /** Enabled */
+            enabled: boolean;
+            /**
+             * Shipped
+             * @description came with gpupool; it can be disabled, not removed
+             */
+            shipped: boolean;
+            document: components["schemas"]["TemplateIn"];
+            /**
+             * Takes
+             * @description by field, what it takes, for people
+             */
+            takes: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * TemplatePort
+         * @description The port on which the jobs serve.
+         */
+        TemplatePort: {
+            /** Number */
+            number: number | string;
+            /**
+             * Is Http
+             * @default true
+             */
+            is_http: boolean;
+            /**
+             * Health
+             * @description path that answers 200 once it serves
+             */
+            health?: string | null;
+        };
+        /** TemplateRow */
+        TemplateRow: {
+            /** Name */
+            name: string;
+            /**
+             * Tenant
+             * @description null: for all tenants
+             */
+            tenant: string | null;
+            summary: components["schemas"]["Words"];
+            /**
+             * Version
+             * @description that is used where none is named
+             */
+            version: number;
+            /** Versions */
+            versions: number[];
+            /** Enabled */
+            enabled: boolean;
+            /**
+             * Shipped
+             * @description came with gpupool; it can be disabled, not removed
+             */
+            shipped: boolean;
+        };
+        /**
+         * TemplateSweep
+         * @description An array of which each job gets other arguments, added to `argv`.
+         */
+        TemplateSweep: {
+            /**
+             * Parameters
+             * @description reference to an array of texts: `lr=0.1,0.01` or a range, `lr=0.0001..0.1`
+             */
+            parameters: string;
+            /**
+             * Method
+             * @description grid or random
+             * @default grid
+             */
+            method: string;
+            /**
+             * Trials
+             * @description jobs of random
+             */
+            trials?: number | string | null;
+            /**
+             * Seed
+             * @default 0
+             */
+            seed: number | string;
+            /**
+             * Argument
+             * @description form of an argument
+             * @default --{name}={value}
+             */
+            argument: string;
+        };
+        /**
+         * TemplateUse
+         * @description Values of the fields, and what belongs to one use of the template.
+         */
+        TemplateUse: {
+            /** Values */
+            values?: {
+                [key: string]: boolean | number | string | (boolean | number | string)[];
+            };
+            /**
+             * Version
+             * @description null: the default one
+             */
+            version?: number | null;
+            /**
+             * Owner
+             * @description tenant whose template it is; null: the caller's, else that of all
+             */
+            owner?: string | null;
+            /**
+             * Name
+             * @description of the job; null: the template's
+             */
+            name?: string | null;
+            /**
+             * Tenant
+             * @description whose job it is; another tenant: admins only
+             */
+            tenant?: string | null;
+            /** Project */
+            project?: string | null;
+            /**
+             * Priority
+             * @default 0
+             */
+            priority: string | number;
+            launch?: components["schemas"]["TemplateLaunchIn"] | null;
+        };
+        /**
+         * TemplateUsers
+         * @description Its users. An empty list allows all; a user is in each list that is not empty.
+         */
+        TemplateUsers: {
+            /** Tenants */
+            tenants?: string[];
+            /** Projects */
+            projects?: string[];
+            /**
+             * Groups
+             * @description of the identity provider
+             */
+            groups?: string[];
+        };
+        /** TemplateVersionOut */
+        TemplateVersionOut: {
+            /** Version */
+            version: number;
+            /** Is Default */
+            is_default: boolean;
+            /** Shipped */
+            shipped: boolean;
+            /**
+             * Created Ns
+             * @description null: it came with gpupool
+             */
+            created_ns?: number | null;
+            /**
+             * User
+             * @description who added it
+             */
+            user?: string | null;
         };
         /**
          * TenantHolding
@@ -12506,6 +13782,16 @@ export interface components {
             required?: string | null;
             /** Preferred */
             preferred?: string | null;
+        };
+        /**
+         * Words
+         * @description A text in the languages of the console. Null: the English one stands for it.
+         */
+        Words: {
+            /** En */
+            en: string;
+            /** Zh */
+            zh?: string | null;
         };
         /**
          * WorkOut
@@ -13050,7 +14336,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["JobIn"];
+                "application/json": components["schemas"]["JobIn-Input"];
             };
         };
         responses: {
@@ -13185,7 +14471,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["JobIn"];
+                "application/json": components["schemas"]["JobIn-Input"];
             };
         };
         responses: {
@@ -38234,7 +39520,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["JobIn"];
+                "application/json": components["schemas"]["JobIn-Input"];
             };
         };
         responses: {
@@ -39802,6 +41088,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description `ETag` of the quota that was read */
+                "if-match"?: string | null;
                 /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
                 "Idempotency-Key"?: string;
             };
@@ -40876,6 +42164,2413 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AdjustmentOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_templates_api_v1_templates_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateRow"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    add_template_api_v1_templates_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TemplateAdd"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_template_api_v1_templates__template__get: {
+        parameters: {
+            query?: {
+                /** @description default: the default one */
+                version?: number | null;
+                /** @description whose; default: the caller's tenant's, else that of all */
+                tenant?: string | null;
+            };
+            header?: never;
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_template_api_v1_templates__template__delete: {
+        parameters: {
+            query?: {
+                /** @description default: the default one */
+                version?: number | null;
+                /** @description whose; default: the caller's tenant's, else that of all */
+                tenant?: string | null;
+            };
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_template_api_v1_templates__template__patch: {
+        parameters: {
+            query?: {
+                /** @description whose; default: the caller's tenant's, else that of all */
+                tenant?: string | null;
+            };
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TemplateChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_template_versions_api_v1_templates__template__versions_get: {
+        parameters: {
+            query?: {
+                /** @description whose; default: the caller's tenant's, else that of all */
+                tenant?: string | null;
+            };
+            header?: never;
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateVersionOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    render_template_api_v1_templates__template__render_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TemplateUse"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RenderOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_template_api_v1_templates__template__run_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TemplateUse"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubmittedOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_idle_jobs_api_v1_idle_jobs_get: {
+        parameters: {
+            query?: {
+                /** @description also jobs that are active or not known */
+                all?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdleJobOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_idle_report_api_v1_idle_report_get: {
+        parameters: {
+            query?: {
+                /** @description 7d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+                /** @description the same, or now */
+                until?: string;
+                tenant?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdleReportOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_idle_policies_api_v1_idle_policies_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdlePolicyOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_idle_policy_api_v1_idle_policies_put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdlePolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdlePolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_idle_policy_api_v1_idle_policies__policy__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdlePolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_idle_policy_api_v1_idle_policies__policy__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_idleness_api_v1_jobs__job__idle_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdleJobOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    keep_idle_job_api_v1_jobs__job__idle_keep_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdleKeepIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdleJobOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_records_api_v1_audit_get: {
+        parameters: {
+            query?: {
+                since_ns?: number | null;
+                until_ns?: number | null;
+                user?: string | null;
+                /** @description part of it */
+                action?: string | null;
+                /** @description an id or a name */
+                object?: string | null;
+                tenant?: string | null;
+                kind?: ("change" | "request" | "refusal" | "login" | "logout" | "answer" | "start" | "stop" | "restore" | "checkpoint" | "gap") | null;
+                order?: "newest" | "oldest";
+                /** @description `next` of a page */
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AuditRecordOut_"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_head_api_v1_audit_head_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditHeadOut"];
                 };
             };
             /** @description What was asked makes no sense. */
