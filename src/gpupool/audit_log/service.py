@@ -136,7 +136,7 @@ class AuditService:
         self.recorder.flush()
         is_newest = order == "newest"
         seq = audit_records.c.seq
-        selected = sa.select(*_BODY, seq).order_by(seq.desc() if is_newest else seq)
+        selected: sa.Select[Any] = sa.select(*_BODY, seq).order_by(seq.desc() if is_newest else seq)
         if after is not None:
             last = _parse_after(after)
             selected = selected.where(seq < last if is_newest else seq > last)

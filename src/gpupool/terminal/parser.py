@@ -282,7 +282,11 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = LIST_FO
         help=f"{', '.join(formats)} (default: {formats[0]})",
     )
     # What other tools call it; the help names one spelling.
-    hidden = {"dest": "output", "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+    hidden: dict[str, Any] = {
+        "dest": "output",
+        "default": argparse.SUPPRESS,
+        "help": argparse.SUPPRESS,
+    }
     parser.add_argument("--format", type=kind, **hidden)
     if "json" in formats:
         parser.add_argument("--json", action="store_const", const="json", **hidden)

@@ -20,7 +20,6 @@ from gpupool.terminal.output import count_noun
 
 if TYPE_CHECKING:
     from gpupool.model.claim import Rejection
-    from gpupool.scheduling.snapshot.plan import Eviction, JobPlacement
     from gpupool.simulation.replay.world import SimulatedJob, SimulatedPool
 
     #: Waits for so many seconds.
@@ -141,7 +140,7 @@ class TracePlayer:
                 self.refused += 1
                 self._tell(now_ns, job, "refused", refused.sentence)
 
-    def on_start(self, job: SimulatedJob, placement: JobPlacement, now_ns: int) -> None:
+    def on_start(self, job: SimulatedJob, placement: object, now_ns: int) -> None:
         self.started += 1
         run = job.run
         assert run is not None
@@ -156,7 +155,7 @@ class TracePlayer:
         self.ended += 1
         self._tell(now_ns, job, "ends", "")
 
-    def on_eviction(self, job: SimulatedJob, eviction: Eviction, now_ns: int) -> None:
+    def on_eviction(self, job: SimulatedJob, eviction: Any, now_ns: int) -> None:
         self.evicted += 1
         self._tell(now_ns, job, "evicted", eviction.why)
 
