@@ -44,9 +44,7 @@ def put_budget(
 
 
 @router.get("/budgets/{budget}")
-def get_budget(
-    budget: str, service: Service, caller: Reader, response: Response
-) -> BudgetOut:
+def get_budget(budget: str, service: Service, caller: Reader, response: Response) -> BudgetOut:
     """One budget, and where it stands. The `ETag` names its generation."""
     return _tag(service.find(caller, budget), response)
 
