@@ -3184,6 +3184,8 @@ export interface paths {
         /**
          * Put Budget
          * @description Set the budget of a tenant, a project or a user. The one that it has is replaced.
+         *
+         *     With `If-Match`, only if it is still the one that was read; `"0"`: only if there is none.
          */
         put: operations["put_budget_api_v1_budgets_put"];
         post?: never;
@@ -3202,7 +3204,7 @@ export interface paths {
         };
         /**
          * Get Budget
-         * @description One budget, and where it stands.
+         * @description One budget, and where it stands. The `ETag` names its generation.
          */
         get: operations["get_budget_api_v1_budgets__budget__get"];
         put?: never;
@@ -39602,6 +39604,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description `ETag` of the quota that was read */
+                "if-match"?: string | null;
                 /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
                 "Idempotency-Key"?: string;
             };
