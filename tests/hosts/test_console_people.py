@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from gpupool.model.device import DeviceHealth
+from gpupool.probes.simulated_health import set_health
 from tests.e2e.pool_fixture import RealPool
 from tests.support.console_browser import (
     add_package_path,
@@ -255,6 +257,56 @@ def test_subscription_is_refused_at_its_address_and_tested(
     page.get_by_role("button", name="Delete… me").click()
     page.get_by_role("button", name="Delete 1 subscription").click()
     page.wait_for_selector("text=Nothing is subscribed to.")
+
+
+def test_health_says_cause_and_since_of_a_card_that_fails(
+    pool: RealPool, page: Any, login: dict[str, Any]
+) -> None:
+    page.goto(f"{login['address']}/health")
+    page.wait_for_selector("text=No card and no node has a fault.")
+    card = pool.json("gpus")[-1]
+    set_health(
+        pool.state_dir / "simulated", card["uuid"], DeviceHealth.FAILED, "fell off the bus", 79
+    )
+    # No reload: an event of the pool says so.
+    faults = page.get_by_role("region", name="Open faults")
+    row = faults.get_by_role("row", name=card["name"])
+    row.wait_for()
+    cells = row.locator("td").all_inner_texts()
+    assert cells[1] == "failed"
+    assert "fell off the bus (XID 79)" in cells[2]
+    assert ":" in cells[5], "the clock's time of the event"
+    set_health(pool.state_dir / "simulated", card["uuid"], DeviceHealth.OK)
+    page.wait_for_selector("text=No card and no node has a fault.")
+
+
+def test_network_is_made_and_its_group_lets_a_port_in(
+    pool: RealPool, page: Any, login: dict[str, Any]
+) -> None:
+    page.goto(f"{login['address']}/networks")
+    page.get_by_role("button", name="New network").click()
+    page.get_by_label("Name", exact=True).fill("demo")
+    page.get_by_label("Prefix of its first subnet").fill("10.7.0.0/33")
+    page.get_by_role("button", name="Create the network").click()
+    page.wait_for_selector("text=GP-1060")
+    page.get_by_label("Prefix of its first subnet").fill("10.7.0.0/24")
+    page.get_by_role("button", name="Create the network").click()
+    page.get_by_role("tab", name="Security groups").click()
+    page.get_by_role("button", name="New security group").click()
+    page.get_by_label("Name", exact=True).fill("web")
+    page.get_by_role("button", name="Create the group").click()
+    page.get_by_role("button", name="Allow… web").click()
+    page.get_by_label("Ports", exact=True).fill("443")
+    page.get_by_role("button", name="Add the rule").click()
+    page.wait_for_selector("text=tcp 443 from anywhere")
+    (group,) = pool.json("network", "group-list", "demo")
+    assert [rule["first_port"] for rule in group["rules"]] == [443]
+    page.get_by_role("tab", name="In and out").click()
+    page.wait_for_selector("text=No floating IP.")
+    assert find_violations(page) == []
+    page.locator(".acts").get_by_role("button", name="Delete…").first.click()
+    page.get_by_role("button", name="Delete 1 network").click()
+    page.wait_for_selector("text=No network is here yet.")
 
 
 def test_pages_of_admins_are_absent_for_a_user(
