@@ -1,4 +1,7 @@
-"""The console's pages of people, money, networks and plans in a real browser, on a simulated pool."""
+"""The console's pages of people, money, networks and plans in a real browser, on a simulated pool.
+
+Each page is opened here; further acts on them are for the nightly run.
+"""
 
 from __future__ import annotations
 
@@ -141,6 +144,7 @@ def test_token_is_shown_once_and_revoked_by_its_plan(
     assert token["id"] not in [each["id"] for each in pool.json("token", "list")]
 
 
+@pytest.mark.nightly
 def test_user_is_made_refused_at_its_field_and_disabled(
     pool: RealPool, page: Any, login: dict[str, Any]
 ) -> None:
@@ -160,6 +164,7 @@ def test_user_is_made_refused_at_its_field_and_disabled(
     assert (user["kind"], user["disabled"]) == ("service", True)
 
 
+@pytest.mark.nightly
 def test_rules_say_what_a_login_gets(page: Any, login: dict[str, Any]) -> None:
     page.goto(f"{login['address']}/people?part=signon")
     page.get_by_role("button", name="Add a rule").click()
@@ -194,6 +199,7 @@ def test_budget_conflict_is_shown_and_nothing_is_lost(
     assert budget["amount"] == 300 * 3_600_000
 
 
+@pytest.mark.nightly
 def test_month_is_downloaded_or_refused_with_its_code(page: Any, login: dict[str, Any]) -> None:
     page.goto(f"{login['address']}/usage")
     with page.expect_download() as started:
@@ -223,6 +229,7 @@ def test_reservation_says_what_it_meets_and_is_refused_with_numbers(
     assert [each["name"] for each in pool.json("reservation", "list")] == ["demo"]
 
 
+@pytest.mark.nightly
 def test_plans_move_nothing_and_whatif_compares(page: Any, login: dict[str, Any]) -> None:
     page.goto(f"{login['address']}/defrag")
     page.get_by_role("button", name="Make a plan").click()
@@ -235,6 +242,7 @@ def test_plans_move_nothing_and_whatif_compares(page: Any, login: dict[str, Any]
     cards.wait_for()
 
 
+@pytest.mark.nightly
 def test_subscription_is_refused_at_its_address_and_tested(
     pool: RealPool, page: Any, login: dict[str, Any]
 ) -> None:
@@ -280,6 +288,7 @@ def test_health_says_cause_and_since_of_a_card_that_fails(
     page.wait_for_selector("text=No card and no node has a fault.")
 
 
+@pytest.mark.nightly
 def test_network_is_made_and_its_group_lets_a_port_in(
     pool: RealPool, page: Any, login: dict[str, Any]
 ) -> None:
