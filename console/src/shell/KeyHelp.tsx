@@ -1,11 +1,17 @@
 import { Modal } from '@mantine/core'
 import { useTranslation } from 'react-i18next'
-import { PAGES } from '../app/pages'
+import { isFor, PAGES } from '../app/pages'
+
+interface KeyHelpProps {
+  readonly opened: boolean
+  readonly permissions: readonly string[] | undefined
+  onClose(): void
+}
 
 /** The keys of the console, by `?`. */
-export function KeyHelp(props: { opened: boolean; onClose: () => void }) {
+export function KeyHelp(props: KeyHelpProps) {
   const { t } = useTranslation()
-  const pages = PAGES.filter((page) => page.menu?.shortcut)
+  const pages = PAGES.filter((page) => page.menu?.shortcut && isFor(page, props.permissions))
   return (
     <Modal
       opened={props.opened}

@@ -74,7 +74,7 @@ export function Shell() {
       </div>
       <Dock session={session.data} />
       <Palette open={acts.open} permissions={session.data?.permissions} />
-      <KeyHelp opened={isHelpOpen} onClose={() => setHelpOpen(false)} />
+      <KeyHelp opened={isHelpOpen} permissions={session.data?.permissions} onClose={() => setHelpOpen(false)} />
     </div>
   )
 }

@@ -33,7 +33,6 @@ export function NetworksPage() {
   const mayChange = session?.permissions.includes('manage-tenant') ?? false
   const rows = networks.data ?? []
   const selected = rows.find((row) => keyOf(row) === chosen) ?? rows[0]
-  const isReady = engine.data?.state === 'ready'
   const columns: Column<Network>[] = [
     {
       title: t('name'),
@@ -80,7 +79,7 @@ export function NetworksPage() {
         <Answer query={networks}>
           {networks.isSuccess && rows.length === 0 && (
             <Panel>
-              <Empty action={mayChange && isReady && create}>{t(isReady ? 'none' : 'noneYet')}</Empty>
+              <Empty action={mayChange && create}>{t('none')}</Empty>
             </Panel>
           )}
           {rows.length > 0 && (

@@ -1,6 +1,6 @@
 // Users: persons and service accounts, their roles, whether they may log in; making and changing them.
 import { Button, SegmentedControl, TextInput } from '@mantine/core'
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { apiPath, listAll, send } from '../../api/lists'
@@ -9,6 +9,7 @@ import { Answer } from '../../ui/Answer'
 import { FormDialog } from '../../ui/FormDialog'
 import { formatClock, UNKNOWN } from '../../ui/format'
 import { Empty, Fact, Panel } from '../../ui/Page'
+import { Refusal } from '../../ui/Refusal'
 import { Tenant } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
@@ -33,10 +34,10 @@ export function Users({ session }: { session: Session | undefined }) {
     setOpen(null)
     void client.invalidateQueries({ queryKey: ['people'] })
   }
-  const enable = async (user: User) => {
-    await send('PATCH', apiPath('users', user.name), { disabled: false })
-    done()
-  }
+  const enable = useMutation({
+    mutationFn: (user: User) => send('PATCH', apiPath('users', user.name), { disabled: false }),
+    onSuccess: done,
+  })
   const roleOf = (user: User) => t(`shell:role.${user.role}`, { defaultValue: user.role })
   const columns: Column<User>[] = [
     { title: t('name'), cell: (user) => <span className="strong word">{user.name}</span> },
@@ -56,7 +57,7 @@ export function Users({ session }: { session: Session | undefined }) {
         <span className="acts">
           <Act label={t('change')} of={user.name} onClick={() => setOpen({ act: 'change', user })} />
           {user.disabled ? (
-            <Act label={t('enable')} of={user.name} onClick={() => void enable(user)} />
+            <Act label={t('enable')} of={user.name} onClick={() => enable.mutate(user)} />
           ) : (
             <Act label={t('disable')} of={user.name} onClick={() => setOpen({ act: 'disable', user })} />
           )}
@@ -97,6 +98,7 @@ export function Users({ session }: { session: Session | undefined }) {
         {users.isSuccess && rows.length === 0 && <Empty>{t(typed === '' ? 'noUsers' : 'noMatch')}</Empty>}
         {rows.length > 0 && <Table label={t('users')} columns={columns} rows={rows} rowKey={(user) => user.name} />}
       </Answer>
+      {enable.isError && <Refusal error={enable.error} />}
       {(open?.act === 'create' || open?.act === 'change') && (
         <UserDialog
           session={session}

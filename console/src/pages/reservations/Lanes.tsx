@@ -22,7 +22,8 @@ export function Lanes({ reservations, hours }: LanesProps) {
   const { t } = useTranslation('reservations')
   const [now] = useState(Date.now)
   const axis = makeAxis(now, hours)
-  const all = listTicks(axis)
+  // Over days the midnights alone are named.
+  const all = listTicks(axis).filter((at) => hours < DAYS_FROM_HOURS || new Date(at).getHours() === 0)
   const step = Math.max(1, Math.ceil(all.length / MOST_TICKS))
   const ticks = all.filter((_, place) => place % step === 0)
   const name = (at: number) =>

@@ -19,6 +19,7 @@ import type { Reservation } from './reservations'
 import './reservations.css'
 
 const SPANS_HOURS = [24, 72, 168, 720] as const
+const DAY_SECONDS = 86_400
 
 export function ReservationsPage() {
   const { t } = useTranslation('reservations')
@@ -40,6 +41,11 @@ export function ReservationsPage() {
     void client.invalidateQueries({ queryKey: ['reservations'] })
     void client.invalidateQueries({ queryKey: ['map'] })
   }
+  const writeRepeat = (seconds: number | null | undefined) => {
+    if (!seconds) return t('once')
+    const time = seconds % DAY_SECONDS === 0 ? t('days', { count: seconds / DAY_SECONDS }) : formatDuration(seconds)
+    return t('every', { time })
+  }
   const columns: Column<Reservation>[] = [
     { title: t('name'), cell: (row) => <span className="strong">{row.name}</span> },
     { title: t('tenant'), cell: (row) => <Tenant name={row.tenant} /> },
@@ -54,7 +60,7 @@ export function ReservationsPage() {
     {
       title: t('repeats'),
       minor: true,
-      cell: (row) => (row.every_seconds ? t('every', { time: formatDuration(row.every_seconds) }) : t('once')),
+      cell: (row) => writeRepeat(row.every_seconds),
     },
     { title: t('madeBy'), minor: true, cell: (row) => row.user },
   ]
@@ -83,7 +89,7 @@ export function ReservationsPage() {
     <SegmentedControl
       size="xs"
       aria-label={t('span')}
-      data={SPANS_HOURS.map((value) => ({ value: String(value), label: formatDuration(value * 3600) }))}
+      data={SPANS_HOURS.map((value) => ({ value: String(value), label: t('days', { count: value / 24 }) }))}
       value={String(hours)}
       onChange={(value) => setHours(Number(value))}
     />
@@ -155,10 +161,10 @@ export function ReservationsPage() {
   )
 }
 
-/** What a reservation holds, as the CLI writes it: `2 × 4 × 1.00 GPU of H200`. */
+/** What a reservation holds, as the CLI writes it; `share` has the cards of one node. */
 export function Held({ reservation }: { reservation: Reservation }) {
   const { t } = useTranslation('reservations')
-  const times = [reservation.replicas, reservation.count].filter((number) => number > 1)
-  const amount = [...times, reservation.share].join(' × ')
-  return <span className="num">{reservation.model ? t('ofModel', { amount, model: reservation.model }) : amount}</span>
+  const { replicas, share, model } = reservation
+  const amount = replicas > 1 ? t('nodes', { count: replicas, share }) : share
+  return <span className="num resv-held">{model ? t('ofModel', { amount, model }) : amount}</span>
 }

@@ -13,11 +13,16 @@ import { FormDialog } from '../../ui/FormDialog'
 import { formatClock, formatMoney, formatNumber, UNKNOWN } from '../../ui/format'
 import { Fact, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { Tenant as TenantName } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
+import { type Column, Table } from '../../ui/Table'
+import { toCardHours } from './books'
 
 type Statement = components['schemas']['StatementOut']
 type Seal = components['schemas']['SealOut']
 type Tenant = components['schemas']['TenantOut']
+
+type Total = Statement['totals'][number]
 
 const FORMATS = ['xlsx', 'pdf', 'focus'] as const
 const MICRO = 1e6
@@ -57,6 +62,14 @@ export function Documents({ month, isOver }: { month: string; isOver: boolean })
     if (tenant !== null) query.set('tenant', tenant)
     return `/api/v1/documents/${month}?${query}`
   }
+  const columns: Column<Total>[] = [
+    { title: t('by.tenant'), cell: (row) => <TenantName name={row.tenant} strong /> },
+    { title: t('hours'), right: true, cell: (row) => formatNumber(toCardHours(row.card_milliseconds), 1) },
+    { title: t('usageCost'), right: true, minor: true, cell: (row) => money(row.lines_micro) },
+    { title: t('entries'), right: true, minor: true, cell: (row) => money(row.adjustments_micro) },
+    { title: t('taxes'), right: true, minor: true, cell: (row) => money(row.tax_micro) },
+    { title: t('toPay'), right: true, cell: (row) => <span className="strong">{money(row.total_micro)}</span> },
+  ]
   return (
     <Panel
       title={t('documents')}
@@ -98,6 +111,11 @@ export function Documents({ month, isOver }: { month: string; isOver: boolean })
             <Fact name={t('toPay')}>{money(found.total_micro)}</Fact>
             {found.unpriced.length > 0 && <Fact name={t('unpriced')}>{found.unpriced.join(', ')}</Fact>}
           </dl>
+        )}
+        {found && found.totals.length > 0 && (
+          <div className="gap">
+            <Table label={t('documents')} columns={columns} rows={found.totals} rowKey={(row) => row.tenant} />
+          </div>
         )}
       </Answer>
       <div className="row wrap gap">
