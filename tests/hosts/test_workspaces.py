@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -343,6 +344,63 @@ def test_notebook_computes_in_a_browser_and_survives_the_server(
     pool.until(lambda: not run.exists(), "its token is gone")
     refused = pool.run("notebook", "--open", "lab")
     assert "GP-2007" in refused.stderr
+
+
+def test_notebook_without_its_program_is_refused_before_it_is_submitted(pool: RealPool) -> None:
+    bare = {"PATH": "/usr/bin:/bin"}
+    for words, command in (((), "pip install jupyterlab"), (("--vscode",), "npm install")):
+        refused = pool.run("notebook", *words, "--name", "none", environ=bare)
+        assert refused.returncode == 3, refused.stderr
+        assert "GP-2210" in refused.stderr
+        assert command in refused.stderr
+    assert "none" not in [job["name"] for job in pool.json("ps", "--all")]
+
+
+#: Takes the options of code-server 4, and answers with the path that it was asked for.
+CODE_SERVER = """\
+#!{python}
+import argparse, http.server, os, socketserver
+parser = argparse.ArgumentParser()
+for option in ("--socket", "--socket-mode", "--auth"):
+    parser.add_argument(option, required=True)
+for option in ("--disable-telemetry", "--disable-update-check"):
+    parser.add_argument(option, action="store_true", required=True)
+parser.add_argument("folder")
+options = parser.parse_args()
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = f"{{options.folder}} {{self.path}}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def address_string(self):
+        return "relay"
+socketserver.UnixStreamServer(options.socket, Answer).serve_forever()
+"""
+
+
+def test_vscode_is_served_at_its_root(pool: RealPool, tmp_path: Path) -> None:
+    program = tmp_path / "code-server"
+    program.write_text(CODE_SERVER.format(python=sys.executable))
+    program.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    words = ("notebook", "--vscode", "--dir", str(tmp_path), "-o", "json")
+    started = pool.run(*words, environ=environ)
+    assert started.returncode == 0, started.stderr
+    link = json.loads(started.stdout)["url"]
+
+    async def act(browser: Browser) -> None:
+        answer = await browser.open(link)
+        while answer.status == 502:
+            await asyncio.sleep(0.1)
+            answer = await browser.ask("GET", "")
+        assert await answer.text() == f"{tmp_path} /"
+        answer = await browser.ask("GET", "static/a%20b?x=1")
+        assert await answer.text() == f"{tmp_path} /static/a%20b?x=1"
+
+    browse(act)
+    pool.do("stop", "vscode", "--grace", "0")
 
 
 def test_programs_end_with_a_killed_server_and_jobs_do_not(pool: RealPool, job: str) -> None:
