@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -46,6 +47,8 @@ PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 #: Accounts of the machine's Base group of ids, without files of their own.
 OWNER = 64017
 STRANGER = 64018
+#: An account that the machine knows by name, as those of people are.
+NOBODY = pwd.getpwnam("nobody").pw_uid
 SERVE = """
 import http.server, os, socket, sys
 os.write(1, b"serving\\n")
@@ -344,6 +347,30 @@ def test_notebook_computes_in_a_browser_and_survives_the_server(
     pool.until(lambda: not run.exists(), "its token is gone")
     refused = pool.run("notebook", "--open", "lab")
     assert "GP-2007" in refused.stderr
+
+
+def test_a_browser_of_an_account_runs_jobs_as_that_account(pool: RealPool) -> None:
+    """The console's port of a pool on a Unix socket, with the link that the account made itself."""
+    done = run_as(pool, NOBODY, "console", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    link = json.loads(done.stdout)
+    seal = {"Origin": link["address"], "X-Gpupool": "1"}
+    name = "as-its-owner"
+    launch = {"argv": ["/usr/bin/id", "-u"], "env": {"PATH": "/usr/bin:/bin"}}
+    job = {"shape": {"gpu_milli": 100}, "launch": launch, "name": name}
+
+    async def act(browser: Browser) -> None:
+        login = {"token": link["url"].partition("#token=")[2]}
+        answer = await browser.session.post(f"{link['address']}/login", json=login, headers=seal)
+        assert answer.status == 204, await answer.text()
+        cookie = {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
+        address = f"{link['address']}/api/v1/jobs"
+        answer = await browser.session.post(address, json=job, headers=seal | cookie)
+        assert answer.status == 201, await answer.text()
+
+    browse(act)
+    pool.until_state(name, "done")
+    assert pool.do("logs", name) == f"{NOBODY}\n"
 
 
 def test_notebook_without_its_program_is_refused_before_it_is_submitted(pool: RealPool) -> None:
