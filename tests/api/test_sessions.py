@@ -82,6 +82,29 @@ def test_a_session_acts_from_pages_of_the_console_alone(browser: Browser) -> Non
     assert browser.get("tenants/forged").status == 404
 
 
+def test_a_handshake_of_a_session_is_taken_from_the_console_alone(browser: Browser) -> None:
+    handshake = {
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    # An unknown stream, or a server without connections to take over: the caller is not refused.
+    answer = browser.get("streams/s-1", headers={**handshake, "origin": browser.origin})
+    assert answer.status in (400, 404)
+    for origin in ({"origin": "https://evil.example.org"}, {"origin": "null"}, {}):
+        answer = browser.get("streams/s-1", headers={**handshake, **origin})
+        assert (answer.status, answer.code) == (403, "GP-3060"), origin
+
+
+def test_a_session_of_the_consoles_link_runs_jobs_as_its_account(pool: RunningApp) -> None:
+    link = pool.client().post("console").json()["url"]
+    browser = Browser(pool)
+    assert browser.log_in(link.partition("#token=")[2]).status == 204
+    job = {"shape": {"gpu_milli": 100}, "launch": {"argv": ["true"]}}
+    # Root's account counts on the console's own listener alone; this is another one.
+    assert browser.post("jobs", job).code == "GP-2005"
+
+
 def test_a_refused_forgery_is_refused_for_every_method(pool: RunningApp, browser: Browser) -> None:
     for route in closed(pool):
         if route.method in ("GET", "WEBSOCKET"):

@@ -19,13 +19,37 @@ from tests.e2e.pool_fixture import GPUPOOL, RealPool
 
 IMAGE = "localhost/gpupool-test:1"
 #: Prints the card's memory in MiB and what an allocation of 3000 MiB answers; then ends or waits.
+#: With `serve` it answers HTTP on the socket `nb` of the job, with the path that was asked for.
 PROBE = r"""
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
+static int serve(const char *run)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char name[200], request[4096], path[1000];
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    snprintf(name, sizeof name, "%s/nb.root", run);
+    if (open(name, O_CREAT | O_WRONLY, 0600) < 0) return 7;
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/nb.sock", run);
+    if (bind(listener, (void *)&address, sizeof address) || listen(listener, 9)) return 6;
+    for (;;) {
+        int client = accept(listener, NULL, NULL);
+        ssize_t size = read(client, request, sizeof request - 1);
+        request[size < 0 ? 0 : size] = 0;
+        if (sscanf(request, "GET %999s", path) == 1)
+            dprintf(client, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", strlen(path), path);
+        close(client);
+    }
+}
 int main(int count, char **words)
 {
+    if (count > 1 && !strcmp(words[1], "serve")) return serve(getenv("GPUPOOL_RUN"));
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *context;
     if (!cuda) { fprintf(stderr, "%s\n", dlerror()); return 9; }
     int (*init)(unsigned) = dlsym(cuda, "cuInit");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ from tests.hosts.container_account import (
     find_missing_part,
     make_account,
 )
+from tests.support.jupyter import Browser
 from tests.support.pages import PAGES
 from tests.support.typed_commands import commands
 
@@ -363,3 +365,26 @@ def test_a_container_joins_a_network_and_sees_no_other_one(pool: AccountPool) ->
     finally:
         pool.do("network", "delete", "lab", "--yes")
         pool.do("network", "disable", "--yes")
+
+
+def test_a_page_of_a_container_is_shown_without_its_prefix(pool: AccountPool) -> None:
+    words = ("submit", *SHARE, "--user", "0", "--name", "web", "--", "/bin/probe", "serve")
+    submitted = pool.type(*words)
+    assert submitted.returncode == 0, submitted.stderr
+    pool.until_state("web", "running")
+    opened = pool.type("notebook", "--open", "web", "-o", "json")
+    assert opened.returncode == 0, opened.stderr
+    link = json.loads(opened.stdout)["url"]
+
+    async def read_page() -> str:
+        async with Browser() as browser:
+            answer = await browser.open(link)
+            # The link works once; the container may still be starting.
+            while answer.status == 502:
+                await asyncio.sleep(0.1)
+                answer = await browser.ask("GET", "lab")
+            return await answer.text()
+
+    assert asyncio.run(asyncio.wait_for(read_page(), 60)) == "/lab"
+    stopped = pool.type("stop", "web", "--grace", "0")
+    assert stopped.returncode == 0, stopped.stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -45,6 +47,8 @@ PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 #: Accounts of the machine's Base group of ids, without files of their own.
 OWNER = 64017
 STRANGER = 64018
+#: An account that the machine knows by name, as those of people are.
+NOBODY = pwd.getpwnam("nobody").pw_uid
 SERVE = """
 import http.server, os, socket, sys
 os.write(1, b"serving\\n")
@@ -343,6 +347,87 @@ def test_notebook_computes_in_a_browser_and_survives_the_server(
     pool.until(lambda: not run.exists(), "its token is gone")
     refused = pool.run("notebook", "--open", "lab")
     assert "GP-2007" in refused.stderr
+
+
+def test_a_browser_of_an_account_runs_jobs_as_that_account(pool: RealPool) -> None:
+    """The console's port of a pool on a Unix socket, with the link that the account made itself."""
+    done = run_as(pool, NOBODY, "console", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    link = json.loads(done.stdout)
+    seal = {"Origin": link["address"], "X-Gpupool": "1"}
+    name = "as-its-owner"
+    launch = {"argv": ["/usr/bin/id", "-u"], "env": {"PATH": "/usr/bin:/bin"}}
+    job = {"shape": {"gpu_milli": 100}, "launch": launch, "name": name}
+
+    async def act(browser: Browser) -> None:
+        login = {"token": link["url"].partition("#token=")[2]}
+        answer = await browser.session.post(f"{link['address']}/login", json=login, headers=seal)
+        assert answer.status == 204, await answer.text()
+        cookie = {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
+        address = f"{link['address']}/api/v1/jobs"
+        answer = await browser.session.post(address, json=job, headers=seal | cookie)
+        assert answer.status == 201, await answer.text()
+
+    browse(act)
+    pool.until_state(name, "done")
+    assert pool.do("logs", name) == f"{NOBODY}\n"
+
+
+def test_notebook_without_its_program_is_refused_before_it_is_submitted(pool: RealPool) -> None:
+    bare = {"PATH": "/usr/bin:/bin"}
+    for words, command in (((), "pip install jupyterlab"), (("--vscode",), "npm install")):
+        refused = pool.run("notebook", *words, "--name", "none", environ=bare)
+        assert refused.returncode == 3, refused.stderr
+        assert "GP-2210" in refused.stderr
+        assert command in refused.stderr
+    assert "none" not in [job["name"] for job in pool.json("ps", "--all")]
+
+
+#: Takes the options of code-server 4, and answers with the path that it was asked for.
+CODE_SERVER = """\
+#!{python}
+import argparse, http.server, os, socketserver
+parser = argparse.ArgumentParser()
+for option in ("--socket", "--socket-mode", "--auth"):
+    parser.add_argument(option, required=True)
+for option in ("--disable-telemetry", "--disable-update-check"):
+    parser.add_argument(option, action="store_true", required=True)
+parser.add_argument("folder")
+options = parser.parse_args()
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = f"{{options.folder}} {{self.path}}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def address_string(self):
+        return "relay"
+socketserver.UnixStreamServer(options.socket, Answer).serve_forever()
+"""
+
+
+def test_vscode_is_served_at_its_root(pool: RealPool, tmp_path: Path) -> None:
+    program = tmp_path / "code-server"
+    program.write_text(CODE_SERVER.format(python=sys.executable))
+    program.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    words = ("notebook", "--vscode", "--dir", str(tmp_path), "-o", "json")
+    started = pool.run(*words, environ=environ)
+    assert started.returncode == 0, started.stderr
+    link = json.loads(started.stdout)["url"]
+
+    async def act(browser: Browser) -> None:
+        answer = await browser.open(link)
+        while answer.status == 502:
+            await asyncio.sleep(0.1)
+            answer = await browser.ask("GET", "")
+        assert await answer.text() == f"{tmp_path} /"
+        answer = await browser.ask("GET", "static/a%20b?x=1")
+        assert await answer.text() == f"{tmp_path} /static/a%20b?x=1"
+
+    browse(act)
+    pool.do("stop", "vscode", "--grace", "0")
 
 
 def test_programs_end_with_a_killed_server_and_jobs_do_not(pool: RealPool, job: str) -> None:

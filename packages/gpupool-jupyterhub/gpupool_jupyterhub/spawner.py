@@ -37,7 +37,10 @@ SCRIPT: Final = """\
 umask 077
 : "${HOME:=$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)}"
 export HOME="${HOME:-/tmp}"
-cd "${1:-$HOME}" || exit 1
+if ! cd "${1:-$HOME}" 2>/dev/null; then
+  echo "${1:-$HOME}, where the account $(id -un) would work, cannot be entered: see notebook_dir" >&2
+  exit 1
+fi
 shift
 exec "$@" --ServerApp.sock="$GPUPOOL_RUN/hub.sock" --ServerApp.sock_mode=0600 --ServerApp.allow_root=True
 """

@@ -44,6 +44,7 @@ GUIDES: Mapping[str, str] = {
     **dict.fromkeys(("GP-3046", "GP-3047"), _MONEY),
     **dict.fromkeys(("GP-2140", "GP-2141", "GP-3048"), "docs/how-to/notifications.md"),
     **dict.fromkeys(("GP-2130", "GP-3040", "GP-3041", "GP-3042", "GP-3043", "GP-3044"), _SIGN_ON),
+    "GP-2210": "docs/how-to/workspaces.md",
     "GP-2015": "docs/how-to/gangs.md",
     "GP-2045": "docs/how-to/arrays.md",
     **dict.fromkeys(("GP-2060", "GP-2061", "GP-2062"), "docs/how-to/containers.md"),

@@ -15,7 +15,10 @@ _BEGIN: Final = """\
 umask 077
 : "${HOME:=$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)}"
 export HOME="${HOME:-/tmp}"
-cd "${1:-$HOME}" || exit 1
+if ! cd "${1:-$HOME}" 2>/dev/null; then
+  echo "${1:-$HOME}, where the account $(id -un) would work, cannot be entered: choose another --dir" >&2
+  exit 1
+fi
 """
 _JUPYTER: Final = (
     _BEGIN
