@@ -3305,6 +3305,118 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Templates
+         * @description Templates that the caller may use: shipped ones, those of all tenants, those of its own.
+         */
+        get: operations["list_templates_api_v1_templates_get"];
+        put?: never;
+        /**
+         * Add Template
+         * @description Add a version of a template, which becomes the default one. A version never changes.
+         */
+        post: operations["add_template_api_v1_templates_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates/{template}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Template
+         * @description One version of a template: its fields and the job that it makes.
+         */
+        get: operations["get_template_api_v1_templates__template__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove Template
+         * @description Remove a template, or one version of it. Jobs that it made go on.
+         */
+        delete: operations["remove_template_api_v1_templates__template__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change Template
+         * @description Enable or disable a template, or choose its default version.
+         */
+        patch: operations["change_template_api_v1_templates__template__patch"];
+        trace?: never;
+    };
+    "/api/v1/templates/{template}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Template Versions
+         * @description The versions of a template, the newest first.
+         */
+        get: operations["list_template_versions_api_v1_templates__template__versions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates/{template}/render": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Render Template
+         * @description The request that a template makes of the values: a body of `POST /jobs`. Writes nothing.
+         */
+        post: operations["render_template_api_v1_templates__template__render_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/templates/{template}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run Template
+         * @description Render a template and submit what it makes, as `POST /jobs` does: one job, array or gang.
+         */
+        post: operations["run_template_api_v1_templates__template__run_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -10697,6 +10809,49 @@ export interface components {
             advice: string;
         };
         /**
+         * RenderOut
+         * @description The request that the template makes of the values. Nothing is written.
+         */
+        RenderOut: {
+            /** Template */
+            template: string;
+            /** Version */
+            version: number;
+            /**
+             * Values
+             * @description of all fields, defaults too
+             */
+            values: {
+                [key: string]: boolean | number | string | (boolean | number | string)[];
+            };
+            /**
+             * Job
+             * @description a body of POST /jobs and of POST /jobs/preview: a JobIn
+             */
+            job: {
+                [key: string]: unknown;
+            };
+            /**
+             * Command
+             * @description the same on the command line; null: a gang of several roles
+             */
+            command: string | null;
+            /**
+             * Manifest
+             * @description the body as YAML
+             */
+            manifest: string;
+            /** @description null: no port, or the jobs join no network */
+            balancer?: components["schemas"]["TemplateBalancerOut"] | null;
+            /**
+             * Follow
+             * @description commands to type next
+             */
+            follow?: string[];
+            /** Programs */
+            programs?: string[];
+        };
+        /**
          * ReportIn
          * @description What became of an allocation. `ended` says that nothing of it is left on the node.
          *
@@ -12032,6 +12187,423 @@ export interface components {
              */
             stopped: number;
         };
+        /** TemplateAdd */
+        TemplateAdd: {
+            template: components["schemas"]["TemplateIn"];
+            /**
+             * Tenant
+             * @description for this tenant alone; null: for all, or the tenant of a tenant-admin
+             */
+            tenant?: string | null;
+        };
+        /**
+         * TemplateBalancerOut
+         * @description The load balancer that publishes the jobs: a body of POST /networks/NETWORK/load-balancers.
+         */
+        TemplateBalancerOut: {
+            /** Network */
+            network: string;
+            /** Body */
+            body: {
+                [key: string]: unknown;
+            };
+        };
+        /**
+         * TemplateChange
+         * @description What is null stays.
+         */
+        TemplateChange: {
+            /** Enabled */
+            enabled?: boolean | null;
+            /** Default Version */
+            default_version?: number | null;
+        };
+        /**
+         * TemplateField
+         * @description A field of the form. The words are those of JSON Schema, of which this is a part.
+         */
+        TemplateField: {
+            /**
+             * Type
+             * @default string
+             * @enum {string}
+             */
+            type: "string" | "integer" | "number" | "boolean" | "array";
+            title: components["schemas"]["Words"];
+            description?: components["schemas"]["Words"] | null;
+            /**
+             * Default
+             * @description null: none
+             */
+            default?: boolean | number | string | (boolean | number | string)[] | null;
+            /**
+             * Required
+             * @description a value must be given where there is no default
+             * @default false
+             */
+            required: boolean;
+            /** Enum */
+            enum?: (boolean | number | string)[] | null;
+            /** Minimum */
+            minimum?: number | null;
+            /** Maximum */
+            maximum?: number | null;
+            /**
+             * Max Length
+             * @description characters
+             */
+            max_length?: number | null;
+            /**
+             * Pattern
+             * @description of the whole text; of each item of an array
+             */
+            pattern?: string | null;
+            /**
+             * Max Items
+             * @description of an array
+             */
+            max_items?: number | null;
+            /**
+             * Unit
+             * @description of the number; with GiB also `8GiB` is understood, with h and min `90m`
+             */
+            unit?: ("GiB" | "h" | "min" | "GPU" | "cards" | "jobs") | null;
+            /**
+             * Order
+             * @description place in the form, the smallest first
+             * @default 0
+             */
+            order: number;
+        };
+        /**
+         * TemplateGang
+         * @description Members that start together or not at all.
+         */
+        TemplateGang: {
+            /** Size */
+            size: number | string;
+            /** Minimum */
+            minimum?: number | string | null;
+            /**
+             * Within
+             * @description how near together, as --topology: rack, or rack,preferred
+             */
+            within?: string | null;
+        };
+        /**
+         * TemplateIn
+         * @description A version of a template. A version never changes.
+         */
+        TemplateIn: {
+            /** Name */
+            name: string;
+            /** Version */
+            version: number;
+            summary: components["schemas"]["Words"];
+            /** Fields */
+            fields?: {
+                [key: string]: components["schemas"]["TemplateField"];
+            };
+            job: components["schemas"]["TemplateJob"];
+            /**
+             * @default {
+             *       "tenants": [],
+             *       "projects": [],
+             *       "groups": []
+             *     }
+             */
+            users: components["schemas"]["TemplateUsers"];
+            /**
+             * Programs
+             * @description that have to be on the job's PATH
+             */
+            programs?: string[];
+            /**
+             * Follow
+             * @description commands to type next; ${job} is the job's name
+             */
+            follow?: string[];
+        };
+        /**
+         * TemplateJob
+         * @description What the template asks of the pool. Texts may have references to fields.
+         *
+         *     A part that names a field without a value is left out. A reference that is a whole element of
+         *     `argv` and names an array gives as many elements.
+         */
+        TemplateJob: {
+            /**
+             * Argv
+             * @description a list in it is left out as a whole
+             */
+            argv: (string | string[])[];
+            /** Env */
+            env?: {
+                [key: string]: string;
+            };
+            /** Directory */
+            directory?: string | null;
+            /**
+             * Gpu
+             * @description compute of each card: 0.001 to 1, or cards
+             * @default 1
+             */
+            gpu: number | string;
+            /** Memory Gib */
+            memory_gib?: number | string | null;
+            /** Count */
+            count?: number | string | null;
+            /** Model */
+            model?: string | null;
+            /** Sharing */
+            sharing?: ("fixed" | "burst" | "best-effort" | "mps" | "offline") | null;
+            /** Cpus */
+            cpus?: number | string | null;
+            /** Host Memory Gib */
+            host_memory_gib?: number | string | null;
+            /** Max Hours */
+            max_hours?: number | string | null;
+            /**
+             * Idle Minutes
+             * @description it may be suspended for other claims when its cards were idle so long
+             */
+            idle_minutes?: number | string | null;
+            /**
+             * Preemptible
+             * @default false
+             */
+            preemptible: boolean | string;
+            /**
+             * Requeue
+             * @default false
+             */
+            requeue: boolean | string;
+            /** Network */
+            network?: string | null;
+            /** Image */
+            image?: string | null;
+            /**
+             * Pull
+             * @default never
+             * @enum {string}
+             */
+            pull: "never" | "missing";
+            /**
+             * Mounts
+             * @description SOURCE:TARGET or SOURCE:TARGET:ro
+             */
+            mounts?: string[];
+            /** Array */
+            array?: number | string | null;
+            sweep?: components["schemas"]["TemplateSweep"] | null;
+            gang?: components["schemas"]["TemplateGang"] | null;
+            port?: components["schemas"]["TemplatePort"] | null;
+        };
+        /**
+         * TemplateLaunchIn
+         * @description What a caller's shell has; null or left out: as a new login would.
+         */
+        TemplateLaunchIn: {
+            /** Cwd */
+            cwd?: string | null;
+            /** Env */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * Umask
+             * @default 18
+             */
+            umask: number;
+            /** Limits */
+            limits?: {
+                [key: string]: [
+                    number,
+                    number
+                ];
+            };
+        };
+        /** TemplateOut */
+        TemplateOut: {
+            /** Name */
+            name: string;
+            /**
+             * Tenant
+             * @description null: for all tenants
+             */
+            tenant: string | null;
+            summary: components["schemas"]["Words"];
+            /**
+             * Version
+             * @description that is used where none is named
+             */
+            version: number;
+            /** Versions */
+            versions: number[];
+            /** Enabled */
+            enabled: boolean;
+            /**
+             * Shipped
+             * @description came with gpupool; it can be disabled, not removed
+             */
+            shipped: boolean;
+            document: components["schemas"]["TemplateIn"];
+            /**
+             * Takes
+             * @description by field, what it takes, for people
+             */
+            takes: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * TemplatePort
+         * @description The port on which the jobs serve.
+         */
+        TemplatePort: {
+            /** Number */
+            number: number | string;
+            /**
+             * Is Http
+             * @default true
+             */
+            is_http: boolean;
+            /**
+             * Health
+             * @description path that answers 200 once it serves
+             */
+            health?: string | null;
+        };
+        /** TemplateRow */
+        TemplateRow: {
+            /** Name */
+            name: string;
+            /**
+             * Tenant
+             * @description null: for all tenants
+             */
+            tenant: string | null;
+            summary: components["schemas"]["Words"];
+            /**
+             * Version
+             * @description that is used where none is named
+             */
+            version: number;
+            /** Versions */
+            versions: number[];
+            /** Enabled */
+            enabled: boolean;
+            /**
+             * Shipped
+             * @description came with gpupool; it can be disabled, not removed
+             */
+            shipped: boolean;
+        };
+        /**
+         * TemplateSweep
+         * @description An array of which each job gets other arguments, added to `argv`.
+         */
+        TemplateSweep: {
+            /**
+             * Parameters
+             * @description reference to an array of texts: `lr=0.1,0.01` or a range, `lr=0.0001..0.1`
+             */
+            parameters: string;
+            /**
+             * Method
+             * @description grid or random
+             * @default grid
+             */
+            method: string;
+            /**
+             * Trials
+             * @description jobs of random
+             */
+            trials?: number | string | null;
+            /**
+             * Seed
+             * @default 0
+             */
+            seed: number | string;
+            /**
+             * Argument
+             * @description form of an argument
+             * @default --{name}={value}
+             */
+            argument: string;
+        };
+        /**
+         * TemplateUse
+         * @description Values of the fields, and what belongs to one use of the template.
+         */
+        TemplateUse: {
+            /** Values */
+            values?: {
+                [key: string]: boolean | number | string | (boolean | number | string)[];
+            };
+            /**
+             * Version
+             * @description null: the default one
+             */
+            version?: number | null;
+            /**
+             * Owner
+             * @description tenant whose template it is; null: the caller's, else that of all
+             */
+            owner?: string | null;
+            /**
+             * Name
+             * @description of the job; null: the template's
+             */
+            name?: string | null;
+            /**
+             * Tenant
+             * @description whose job it is; another tenant: admins only
+             */
+            tenant?: string | null;
+            /** Project */
+            project?: string | null;
+            /**
+             * Priority
+             * @default 0
+             */
+            priority: string | number;
+            launch?: components["schemas"]["TemplateLaunchIn"] | null;
+        };
+        /**
+         * TemplateUsers
+         * @description Its users. An empty list allows all; a user is in each list that is not empty.
+         */
+        TemplateUsers: {
+            /** Tenants */
+            tenants?: string[];
+            /** Projects */
+            projects?: string[];
+            /**
+             * Groups
+             * @description of the identity provider
+             */
+            groups?: string[];
+        };
+        /** TemplateVersionOut */
+        TemplateVersionOut: {
+            /** Version */
+            version: number;
+            /** Is Default */
+            is_default: boolean;
+            /** Shipped */
+            shipped: boolean;
+            /**
+             * Created Ns
+             * @description null: it came with gpupool
+             */
+            created_ns?: number | null;
+            /**
+             * User
+             * @description who added it
+             */
+            user?: string | null;
+        };
         /**
          * TenantHolding
          * @description What a tenant holds now.
@@ -12484,6 +13056,16 @@ export interface components {
             required?: string | null;
             /** Preferred */
             preferred?: string | null;
+        };
+        /**
+         * Words
+         * @description A text in the languages of the console. Null: the English one stands for it.
+         */
+        Words: {
+            /** En */
+            en: string;
+            /** Zh */
+            zh?: string | null;
         };
         /**
          * WorkOut
@@ -40676,6 +41258,1087 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AdjustmentOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_templates_api_v1_templates_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateRow"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    add_template_api_v1_templates_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TemplateAdd"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_template_api_v1_templates__template__get: {
+        parameters: {
+            query?: {
+                /** @description default: the default one */
+                version?: number | null;
+                /** @description whose; default: the caller's tenant's, else that of all */
+                tenant?: string | null;
+            };
+            header?: never;
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_template_api_v1_templates__template__delete: {
+        parameters: {
+            query?: {
+                /** @description default: the default one */
+                version?: number | null;
+                /** @description whose; default: the caller's tenant's, else that of all */
+                tenant?: string | null;
+            };
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_template_api_v1_templates__template__patch: {
+        parameters: {
+            query?: {
+                /** @description whose; default: the caller's tenant's, else that of all */
+                tenant?: string | null;
+            };
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TemplateChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_template_versions_api_v1_templates__template__versions_get: {
+        parameters: {
+            query?: {
+                /** @description whose; default: the caller's tenant's, else that of all */
+                tenant?: string | null;
+            };
+            header?: never;
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplateVersionOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    render_template_api_v1_templates__template__render_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TemplateUse"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RenderOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_template_api_v1_templates__template__run_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                template: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TemplateUse"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubmittedOut"];
                 };
             };
             /** @description What was asked makes no sense. */

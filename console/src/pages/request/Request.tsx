@@ -1,9 +1,10 @@
 // The page Request: a form, and beside it what the scheduler says of it while it is typed.
 import { useDebouncedValue } from '@mantine/hooks'
 import { skipToken, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { makeKey } from '../../api/client'
 import { getJob } from '../../api/jobs'
 import { type Preview, previewJob, submitJob } from '../../api/preview'
 import { Problem } from '../../api/problem'
@@ -14,13 +15,6 @@ import { RequestForm } from './RequestForm'
 import { WrittenPanel } from './WrittenPanel'
 
 const TYPING_MS = 300
-const KEY_BYTES = 16
-
-/** A name for one submission; `randomUUID` is only there on pages with TLS. */
-function makeKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES))
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-}
 
 export function Request() {
   const { t } = useTranslation('request')
@@ -78,7 +72,7 @@ export function Request() {
     setForm((before) => ({ ...before, ...part }))
   }
   return (
-    <Page title={t('menu')} sentence={t('sentence')}>
+    <Page title={t('menu')} sentence={t('sentence')} actions={<Link to="/templates">{t('templates')}</Link>}>
       <form
         className="grid request"
         onSubmit={(event) => {
