@@ -1,7 +1,7 @@
 // One template: its form, and beside it what the scheduler says of the job while it is typed.
 import { TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { skipToken, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -14,7 +14,7 @@ import { CopyButton, Panel } from '../../ui/Page'
 import { PreviewPanel } from '../request/PreviewPanel'
 import { WrittenPanel } from '../request/WrittenPanel'
 import { FieldInput } from './FieldInput'
-import { beginValues, chooseWords, listFields, readValues } from './fields'
+import { beginValues, chooseWords, isComplete, listFields, readValues } from './fields'
 
 const TYPING_MS = 300
 const NAME_FIELD = 'name'
@@ -50,7 +50,9 @@ export function TemplateForm({ template }: { template: Template }) {
   const [settled] = useDebouncedValue(use, TYPING_MS)
   const answer = useQuery({
     queryKey: ['template-preview', template.name, settled],
-    queryFn: ({ signal }: { signal: AbortSignal }) => previewTemplate(template.name, settled, signal),
+    queryFn: isComplete(fields, settled.values)
+      ? ({ signal }: { signal: AbortSignal }) => previewTemplate(template.name, settled, signal)
+      : skipToken,
     placeholderData: (previous: Answer | undefined) => previous,
     staleTime: 2000,
     retry: false,
@@ -79,7 +81,7 @@ export function TemplateForm({ template }: { template: Template }) {
     run.reset()
     setValues((before) => ({ ...before, [field]: value }))
   }
-  const shown = answer.isError ? undefined : answer.data
+  const shown = answer.isError || !isComplete(fields, use.values) ? undefined : answer.data
   const shape = shown?.rendering.job.shape
   return (
     <form

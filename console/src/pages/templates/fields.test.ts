@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { TemplateField } from '../../api/templates'
-import { beginValues, chooseWords, listFields, readValues } from './fields'
+import { beginValues, chooseWords, isComplete, listFields, readValues } from './fields'
 
 const field = (more: Partial<TemplateField>): TemplateField => ({
   type: 'string',
@@ -28,6 +28,11 @@ describe('fields of a template', () => {
   it('send lines of an array as items, spaces and commas in them kept, and nothing for what is empty', () => {
     const values = { words: 'lr=0.1,0.01\n\n bs = 8', gpu: '', fast: 'true', script: ' ' }
     expect(readValues(fields, values)).toEqual({ words: ['lr=0.1,0.01', ' bs = 8'], fast: 'true' })
+  })
+
+  it('are complete once each one that needs a value has one', () => {
+    expect(isComplete(fields, {})).toBe(false)
+    expect(isComplete(fields, { script: 't.py' })).toBe(true)
   })
 
   it('are named in the language of the viewer, in English where there is no other text', () => {

@@ -34,6 +34,10 @@ export function readValues(fields: Record<string, TemplateField>, values: Values
   return sent
 }
 
+/** Whether every field that needs a value has one: an empty form is not wrong. */
+export const isComplete = (fields: Record<string, TemplateField>, sent: Record<string, FieldValue>): boolean =>
+  Object.entries(fields).every(([name, field]) => !field.required || name in sent || field.default != null)
+
 /** A text of a template in the viewer's language; the English one where there is no other. */
 export const chooseWords = (words: Words, language: string): string =>
   (language.startsWith('zh') ? words.zh : null) ?? words.en
