@@ -38,8 +38,18 @@ FIRST_PAGE_BYTES = 300_000
 #: A job's line that would be markup, after a colour code.
 HOSTILE = "\\033[31m<img src=x onerror=alert(1)>\\033[0m"
 TITLES = {
-    "en": {"/": "Overview", "/jobs": "Jobs", "/request": "Request a share"},
-    "zh": {"/": "概览", "/jobs": "任务", "/request": "申请份额"},
+    "en": {
+        "/": "Overview",
+        "/jobs": "Jobs",
+        "/request": "Request a share",
+        "/templates?template=sweep": "Templates",
+    },
+    "zh": {
+        "/": "概览",
+        "/jobs": "任务",
+        "/request": "申请份额",
+        "/templates?template=sweep": "模板",
+    },
 }
 #: Presses of the tab key until the last field of a page.
 MOST_TABS = 60
@@ -75,6 +85,14 @@ def pool() -> Iterator[RealPool]:
             made.until_state("small", "running")
             yield made
             made.stop_all()
+
+
+@pytest.fixture
+def scripts() -> Iterator[Path]:
+    """A folder that every account reads."""
+    with tempfile.TemporaryDirectory(prefix="gpc-") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +174,37 @@ def test_first_page_is_small(browser: Any, login: dict[str, Any]) -> None:
     assert any(name.endswith(".css") for name in names)
     total = sum(len(gzip.compress((STATIC / name.lstrip("/")).read_bytes())) for name in names)
     assert total <= FIRST_PAGE_BYTES, f"{total} bytes of {sorted(names)}"
+    context.close()
+
+
+def test_a_template_says_what_is_wrong_at_its_field_and_makes_the_job(
+    pool: RealPool, browser: Any, login: dict[str, Any], scripts: Path
+) -> None:
+    # The job runs as another account, which reads nothing below tmp_path.
+    script = scripts / "train.py"
+    script.write_text("import sys; print(sys.argv[1:])\n")
+    context = open_context(browser, login)
+    page = context.new_page()
+    page.goto(login["address"] + "/request")
+    page.get_by_role("link", name="Templates with fields").click()
+    page.locator(".template-card[href$='=training']").click()
+    page.get_by_label("Program").fill(str(script))
+    page.get_by_label("Arguments").fill("a b; $(id)\n${script}")
+    compute = page.get_by_label("Compute, GPU")
+    compute.fill("99")
+    error = "document.querySelector('.mantine-InputWrapper-error')?.innerText ?? ''"
+    await_condition(page, f"{error}.includes('GP-2171')", "the refusal at the field")
+    assert page.evaluate(error) == "got 99 (GP-2171)"
+    assert page.locator("button[type=submit]").is_disabled()
+    compute.fill("0.2")
+    page.get_by_label("Card memory").fill("1GiB")
+    await_condition(page, "document.querySelector('.verdict b')?.innerText === 'Fits now'", "fits")
+    written = page.locator(".beside pre").inner_text()
+    assert "gpupool submit --gpu 0.2 --memory 1GiB" in written
+    page.locator("button[type=submit]").click()
+    page.wait_for_selector("[role=log]")
+    line = await_condition(page, "document.querySelector('.log-line code')?.innerText", "a line")
+    assert line == str(["a b; $(id)", "${script}"])
     context.close()
 
 

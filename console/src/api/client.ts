@@ -33,6 +33,14 @@ export async function request<T>(path: string, init: RequestInit = {}): Promise<
   return (response.status === 204 ? undefined : await response.json()) as T
 }
 
+const KEY_BYTES = 16
+
+/** Make a name for one submission; `randomUUID` is only there on pages with TLS. */
+export function makeKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES))
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
 /** Go to the login page, which comes back to this page. */
 export function leaveForLogin(): void {
   if (location.pathname === '/login') return

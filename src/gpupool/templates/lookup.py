@@ -93,7 +93,8 @@ def list_templates(
     query = (
         sa.select(templates, tenants.c.name.label("tenant"))
         .outerjoin(tenants, tenants.c.id == templates.c.tenant_id)
-        .where(*conditions)
+        # A deleted tenant keeps its row; that of all has no tenant.
+        .where(tenants.c.retired_ns.is_(None), *conditions)
     )
     rows = connection.execute(query).all()
     stored = _read_versions(connection, [row.id for row in rows])

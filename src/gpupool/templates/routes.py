@@ -14,6 +14,7 @@ from gpupool.model.tenant import Permission, Principal
 from gpupool.templates.service import TemplateService
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.jobs import SubmittedOut
+from gpupool.wire.submissions import JobIn
 from gpupool.wire.templates.uses import (
     RenderOut,
     TemplateAdd,
@@ -114,4 +115,4 @@ async def run_template(
 ) -> SubmittedOut:
     """Render a template and submit what it makes, as `POST /jobs` does: one job, array or gang."""
     made = await run_in_threadpool(service.render, caller, template, body)
-    return await submit_body(request, made.job, allocations, caller)
+    return await submit_body(request, JobIn.model_validate(made.job), allocations, caller)

@@ -64,7 +64,7 @@ def render_use(
         template=name,
         version=document.version,
         values=values,
-        job=made.job,
+        job=made.job.model_dump(mode="json"),
         command=_format_command(made),
         manifest=format_manifest(_strip_surroundings(made)),
         balancer=balancer,

@@ -14,7 +14,7 @@ from pydantic_core import SchemaError
 
 from gpupool.base.errors import BadTemplateValue, GpupoolError
 from gpupool.base.units import GIB, parse_duration, parse_memory
-from gpupool.wire.templates.documents import FieldValue, TemplateField
+from gpupool.wire.templates.documents import MOST, FieldValue, TemplateField
 
 #: Characters of a value that a message repeats.
 _SHOWN: Final = 80
@@ -222,8 +222,8 @@ def _parse_number(field: TemplateField, value: Any) -> int | float:
     if isinstance(value, bool):
         raise _Wrong(f"got {show_scalar(value)}, expected a number")
     number = value if isinstance(value, (int, float)) else _parse_typed(field, value.strip())
-    # Beyond it no unit of the pool has a meaning, and a float has no whole numbers.
-    if not math.isfinite(number) or abs(number) > 2**53:
+    # In this order: a whole number of hundreds of digits is no float. No number at all compares.
+    if not abs(number) <= MOST:
         raise _Wrong(f"got {show_scalar(value)[:_SHOWN]}, expected a finite number")
     return number
 

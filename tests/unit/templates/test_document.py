@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from gpupool.base.errors import BadTemplate
 from gpupool.cli.workspace.notebook import SCRIPT
@@ -98,3 +99,25 @@ def test_the_shipped_documents_are_whole_in_both_languages() -> None:
 def test_the_notebook_template_starts_what_gpupool_notebook_starts() -> None:
     argv = read_catalogue()["notebook"][1].job.argv
     assert argv[2] == SCRIPT
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("job/gpu", float("inf")),
+        ("job/memory_gib", float("nan")),
+        ("job/max_hours", 1e300),
+        ("job/count", 10**400),
+        ("job/argv", []),
+        ("job/argv", ["x", []]),
+        ("fields/lr/default", float("inf")),
+        ("fields/lr/maximum", float("nan")),
+        ("fields/Lr", {"title": WORDS}),
+        ("job/env", {"A=B": "x"}),
+        ("job/foreign", 1),
+        ("version", 0),
+    ],
+)
+def test_a_document_out_of_bounds_is_no_document(path: str, value: Any) -> None:
+    with pytest.raises(ValidationError):
+        TemplateIn.model_validate(change(path, value))

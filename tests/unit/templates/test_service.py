@@ -137,6 +137,15 @@ def test_a_tenants_template_comes_first_there_and_is_absent_elsewhere(
     assert made["blue-user"].get("templates/mine").json()["summary"]["en"] == "All"
 
 
+def test_templates_of_a_deleted_tenant_are_absent(made: dict[str, Client]) -> None:
+    admin = made["root"]
+    assert admin.post("tenants", {"name": "short"}).status == 201
+    assert add(admin, "short").status == 201
+    assert names(admin) == [("mine", "short")]
+    assert admin.delete("tenants/short").status == 204
+    assert names(admin) == []
+
+
 def test_a_template_for_others_is_absent(pool: RunningApp, made: dict[str, Client]) -> None:
     admin = made["root"]
     add(admin, name="blues", users={"tenants": ["blue"]})

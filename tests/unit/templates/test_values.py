@@ -62,6 +62,8 @@ def test_a_value_is_read_as_the_type_of_its_field(given: dict[str, Any], expecte
         ({"gpu": 2}, "got 2", "a number from 0.01 to 1 GPU"),
         ({"gpu": "much"}, "got 'much', expected a number", "a number from 0.01 to 1 GPU"),
         ({"gpu": float("nan")}, "got nan, expected a finite number", "a number from 0.01 to 1 GPU"),
+        ({"gpu": 10**400}, f"got {'1' + '0' * 79}, expected a finite number", None),
+        ({"gpu": "1e999"}, "got 1e999, expected a finite number", None),
         ({"gpu": True}, "got true, expected a number", "a number from 0.01 to 1 GPU"),
         ({"gpu": "1_0"}, "got 1_0, expected a finite number", "a number from 0.01 to 1 GPU"),
         ({"hours": "3d"}, "got 72", "a number of at most 48 h"),

@@ -23,7 +23,7 @@ interface Props {
   isOld: boolean
   isSubmitting: boolean
   canSubmit: boolean
-  form: Form
+  form: Pick<Form, 'gpu' | 'count' | 'preemptible'>
 }
 
 /** What the scheduler would do with the request now, and the button that submits it. */

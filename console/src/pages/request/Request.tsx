@@ -1,9 +1,10 @@
 // The page Request: a form, and beside it what the scheduler says of it while it is typed.
 import { useDebouncedValue } from '@mantine/hooks'
 import { skipToken, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { makeKey } from '../../api/client'
 import { getJob } from '../../api/jobs'
 import { type Preview, previewJob, submitJob } from '../../api/preview'
 import { Problem } from '../../api/problem'
@@ -73,7 +74,16 @@ export function Request() {
     setForm((before) => ({ ...before, ...part }))
   }
   return (
-    <Page title={t('menu')} sentence={t('sentence')} actions={<NotebookButton />}>
+    <Page
+      title={t('menu')}
+      sentence={t('sentence')}
+      actions={
+        <>
+          <Link to="/templates">{t('templates')}</Link>
+          <NotebookButton />
+        </>
+      }
+    >
       <form
         className="grid request"
         onSubmit={(event) => {

@@ -9,13 +9,24 @@ from pydantic import Field
 from gpupool.wire.common import Name, WireModel
 from gpupool.wire.submissions import Sharing
 
+#: Largest number: beyond it a float has no whole numbers, and no amount of the pool comes near.
+MOST = 2**53
 #: The value of a field. A number or truth value may come as text, as a command line has it.
-Scalar = bool | int | float | Annotated[str, Field(max_length=8192)]
+Scalar = (
+    bool
+    | int
+    | Annotated[float, Field(allow_inf_nan=False)]
+    | Annotated[str, Field(max_length=8192)]
+)
 FieldValue = Scalar | Annotated[list[Scalar], Field(max_length=1000)]
 #: Text with references: `${lr}` is the value of the field `lr`.
 Reference = Annotated[str, Field(max_length=8192)]
 #: A number, or text with a reference to a field that is one.
-NumberOrReference = int | float | Reference
+NumberOrReference = (
+    Annotated[int, Field(ge=-MOST, le=MOST)]
+    | Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
+    | Reference
+)
 FieldName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
@@ -35,8 +46,8 @@ class TemplateField(WireModel):
     default: FieldValue | None = Field(None, description="null: none")
     required: bool = Field(False, description="a value must be given where there is no default")
     enum: list[Scalar] | None = Field(None, min_length=1, max_length=100)
-    minimum: float | None = None
-    maximum: float | None = None
+    minimum: float | None = Field(None, ge=-MOST, le=MOST)
+    maximum: float | None = Field(None, ge=-MOST, le=MOST)
     max_length: int | None = Field(None, ge=1, le=8192, description="characters")
     pattern: str | None = Field(
         None, max_length=200, description="of the whole text; of each item of an array"
@@ -87,7 +98,7 @@ class TemplateJob(WireModel):
     `argv` and names an array gives as many elements.
     """
 
-    argv: list[Reference | list[Reference]] = Field(
+    argv: list[Reference | Annotated[list[Reference], Field(min_length=1)]] = Field(
         min_length=1, max_length=200, description="a list in it is left out as a whole"
     )
     env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Reference] = Field(

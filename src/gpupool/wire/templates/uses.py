@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from gpupool.wire.common import Name, WireModel
-from gpupool.wire.submissions import JobIn
 from gpupool.wire.templates.documents import FieldName, FieldValue, TemplateIn, Words
 
 
@@ -96,7 +95,9 @@ class RenderOut(WireModel):
     template: str
     version: int
     values: dict[str, FieldValue] = Field(description="of all fields, defaults too")
-    job: JobIn = Field(description="a body of POST /jobs and of POST /jobs/preview")
+    job: dict[str, Any] = Field(
+        description="a body of POST /jobs and of POST /jobs/preview: a JobIn"
+    )
     command: str | None = Field(
         description="the same on the command line; null: a gang of several roles"
     )
