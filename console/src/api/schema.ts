@@ -3305,6 +3305,134 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/idle/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Idle Jobs
+         * @description Running jobs that do not use their cards: for how long, what comes next, what they cost.
+         */
+        get: operations["list_idle_jobs_api_v1_idle_jobs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/idle/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Idle Report
+         * @description What idle policies gave back, and what dry runs would have, in GPU time and money.
+         */
+        get: operations["get_idle_report_api_v1_idle_report_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/idle/policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Idle Policies
+         * @description Idle policies of the pool and of the caller's tenant, of all tenants for an admin.
+         */
+        get: operations["list_idle_policies_api_v1_idle_policies_get"];
+        /**
+         * Put Idle Policy
+         * @description Set the idle policy of the pool, a tenant, a project or a kind of job. Tenants may tighten.
+         */
+        put: operations["put_idle_policy_api_v1_idle_policies_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/idle/policies/{policy}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Idle Policy
+         * @description One idle policy.
+         */
+        get: operations["get_idle_policy_api_v1_idle_policies__policy__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Idle Policy
+         * @description Delete an idle policy: jobs that only it was about get back what they gave.
+         */
+        delete: operations["delete_idle_policy_api_v1_idle_policies__policy__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/idle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Job Idleness
+         * @description Whether a running job is idle, and what its idle policies do with it.
+         */
+        get: operations["get_job_idleness_api_v1_jobs__job__idle_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/idle/keep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep Idle Job
+         * @description Leave an idle job alone for a while, so often a day as its policy allows.
+         */
+        post: operations["keep_idle_job_api_v1_jobs__job__idle_keep_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -4519,7 +4647,7 @@ export interface components {
              * Topic
              * @enum {string}
              */
-            topic: "job-ended" | "job-failed" | "job-requeued" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
+            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
             /** Subject */
             subject: string;
             /** Data */
@@ -6066,6 +6194,214 @@ export interface components {
             drain_seconds: number;
         };
         /**
+         * IdleJobOut
+         * @description A running job with cards: whether it is idle, and what happens to it.
+         */
+        IdleJobOut: {
+            /** Job */
+            job: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /** Project */
+            project: string;
+            /** User */
+            user: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "notebook" | "gang" | "container" | "job";
+            /**
+             * Jobs
+             * @description members of the gang that it stands for; 1: it is in none
+             */
+            jobs: number;
+            /**
+             * State
+             * @description unknown: no fence, or no news of its node; it is never idle then
+             * @enum {string}
+             */
+            state: "active" | "idle" | "kept" | "unknown";
+            /**
+             * Idle Seconds
+             * @description since its last activity; null: unknown
+             */
+            idle_seconds: number | null;
+            /**
+             * Last Ns
+             * @description its last activity; null: unknown
+             */
+            last_ns: number | null;
+            /**
+             * Rule
+             * @description what its policies do, for people; null: none is about it
+             */
+            rule: string | null;
+            /** Mode */
+            mode: ("on" | "dry-run") | null;
+            /** Policies */
+            policies: string[];
+            /**
+             * Act
+             * @description the last step that was taken; null: none
+             */
+            act: ("warn" | "shrink" | "suspend" | "stop") | null;
+            /** Act Ns */
+            act_ns: number | null;
+            /**
+             * Skip
+             * @description why that step could not be taken; empty: it was
+             */
+            skip: string;
+            /**
+             * Next Act
+             * @description the next step if it stays idle
+             */
+            next_act: ("warn" | "shrink" | "suspend" | "stop") | null;
+            /** Next Ns */
+            next_ns: number | null;
+            /** Keep Until Ns */
+            keep_until_ns: number | null;
+            /**
+             * Keeps Left
+             * @description in these 24 hours; null: no rule
+             */
+            keeps_left: number | null;
+            /**
+             * Keep Seconds
+             * @description the longest keep; null: no rule
+             */
+            keep_seconds: number | null;
+            /**
+             * Gpu Milli
+             * @description compute that it holds now, of all its cards
+             */
+            gpu_milli: number;
+            /** Cards */
+            cards: number;
+            /**
+             * Waits To Grow
+             * @description it is active and has not got its share back yet
+             */
+            waits_to_grow: boolean;
+            /**
+             * Cost Per Hour Micro
+             * @description of what it holds; null: no price
+             */
+            cost_per_hour_micro: number | null;
+            /** Currency */
+            currency: string;
+        };
+        /**
+         * IdleKeepIn
+         * @description How long an idle job is to stay.
+         */
+        IdleKeepIn: {
+            /**
+             * Seconds
+             * @description null: the longest that its rule allows
+             */
+            seconds?: number | null;
+        };
+        /**
+         * IdlePolicyIn
+         * @description What happens to idle jobs: of the pool, or of one tenant, project or kind of job.
+         */
+        IdlePolicyIn: {
+            /**
+             * Tenant
+             * @description null: all, and for a tenant's admin the own one
+             */
+            tenant?: string | null;
+            /** Project */
+            project?: string | null;
+            /**
+             * Kind
+             * @description null: jobs of every kind
+             */
+            kind?: ("notebook" | "gang" | "container" | "job") | null;
+            /**
+             * Mode
+             * @description dry-run: nothing happens, the report says what would have
+             * @default on
+             * @enum {string}
+             */
+            mode: "on" | "dry-run";
+            /**
+             * Window Seconds
+             * @description a job with activity within it is active
+             * @default 300
+             */
+            window_seconds: number;
+            /** Steps */
+            steps: components["schemas"]["IdleStepIn"][];
+            /**
+             * Keep Seconds
+             * @description the longest keep
+             * @default 7200
+             */
+            keep_seconds: number;
+            /**
+             * Keeps Per Day
+             * @description keeps of one job in 24 hours
+             * @default 2
+             */
+            keeps_per_day: number;
+        };
+        /**
+         * IdlePolicyOut
+         * @description One idle policy.
+         */
+        IdlePolicyOut: {
+            /** Id */
+            id: string;
+            /** Tenant */
+            tenant: string | null;
+            /** Project */
+            project: string | null;
+            /** Kind */
+            kind: ("notebook" | "gang" | "container" | "job") | null;
+            /**
+             * By Tenant
+             * @description set by an admin of the tenant: it only tightens
+             */
+            by_tenant: boolean;
+            /**
+             * Mode
+             * @enum {string}
+             */
+            mode: "on" | "dry-run";
+            /** Window Seconds */
+            window_seconds: number;
+            /** Steps */
+            steps: components["schemas"]["IdleStepIn"][];
+            /** Keep Seconds */
+            keep_seconds: number;
+            /** Keeps Per Day */
+            keeps_per_day: number;
+            /**
+             * Scope
+             * @description which jobs it is about, for people
+             */
+            scope: string;
+        };
+        /**
+         * IdleReportOut
+         * @description What idle policies gave back, or would have, since an instant.
+         */
+        IdleReportOut: {
+            /** Since Ns */
+            since_ns: number;
+            /** Until Ns */
+            until_ns: number;
+            /** Currency */
+            currency: string;
+            /** Rows */
+            rows: components["schemas"]["IdleSavingOut"][];
+        };
+        /**
          * IdleRoom
          * @description A card of which shares are suspended because their jobs were idle.
          */
@@ -6111,6 +6447,56 @@ export interface components {
              * @description both together at most: the pool's factor times the card
              */
             limit_bytes: number;
+        };
+        /**
+         * IdleSavingOut
+         * @description What the steps of one kind gave back, or would have.
+         */
+        IdleSavingOut: {
+            /** Tenant */
+            tenant: string;
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "warn" | "shrink" | "suspend" | "stop";
+            /** Dry Run */
+            dry_run: boolean;
+            /** Steps */
+            steps: number;
+            /** Jobs */
+            jobs: number;
+            /**
+             * Card Milliseconds
+             * @description null: of stops that were done, not known
+             */
+            card_milliseconds: number | null;
+            /**
+             * Cost Micro
+             * @description at the prices of each hour; null: no price
+             */
+            cost_micro: number | null;
+        };
+        /**
+         * IdleStepIn
+         * @description One step of a ladder.
+         */
+        IdleStepIn: {
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "warn" | "shrink" | "suspend" | "stop";
+            /**
+             * After Seconds
+             * @description idle time when it is due
+             */
+            after_seconds: number;
+            /**
+             * Gpu Milli
+             * @description of shrink alone: compute of each card that is left
+             */
+            gpu_milli?: number | null;
         };
         /** JobIn */
         JobIn: {
@@ -11851,7 +12237,7 @@ export interface components {
              */
             secret: string;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
             /**
              * Scope
              * @description of one's own jobs; `tenant` is for its admins, `pool` for the pool's
@@ -11910,7 +12296,7 @@ export interface components {
             /** Signed */
             signed: boolean;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
             /**
              * Scope
              * @enum {string}
@@ -11978,7 +12364,7 @@ export interface components {
             note?: string | null;
             /**
              * Beneficiary
-             * @description the claim that it made room for, because it was idle; null: suspended by hand
+             * @description the claim that it made room for, because it was idle; idle-rule: an idle policy suspended it; null: suspended by hand
              */
             beneficiary?: string | null;
             /**
@@ -40676,6 +41062,1062 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AdjustmentOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_idle_jobs_api_v1_idle_jobs_get: {
+        parameters: {
+            query?: {
+                /** @description also jobs that are active or not known */
+                all?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdleJobOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_idle_report_api_v1_idle_report_get: {
+        parameters: {
+            query?: {
+                /** @description 7d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+                /** @description the same, or now */
+                until?: string;
+                tenant?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdleReportOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_idle_policies_api_v1_idle_policies_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdlePolicyOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_idle_policy_api_v1_idle_policies_put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdlePolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdlePolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_idle_policy_api_v1_idle_policies__policy__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdlePolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_idle_policy_api_v1_idle_policies__policy__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_idleness_api_v1_jobs__job__idle_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdleJobOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    keep_idle_job_api_v1_jobs__job__idle_keep_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdleKeepIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IdleJobOut"];
                 };
             };
             /** @description What was asked makes no sense. */

@@ -14,6 +14,7 @@ import { ShareBar, Tenant, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { findState } from '../jobs/JobTable'
 import { joinWords } from '../request/words'
+import { IdlePanel } from './IdlePanel'
 import { LogPanel } from './LogPanel'
 import { listPhases, type PhaseName } from './phases'
 import { ResizeDialog } from './ResizeDialog'
@@ -111,6 +112,7 @@ function JobView({ job }: { job: Job }) {
         <div className="grid">
           <CardsPanel job={job} />
           <UsePanel job={job} />
+          {job.state === 'running' && job.count > 0 && <IdlePanel job={job} mayAct={mayAct} />}
           <FactsPanel job={job} />
         </div>
       </div>

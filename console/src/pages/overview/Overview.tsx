@@ -19,6 +19,7 @@ import { Refusal } from '../../ui/Refusal'
 import { ShareBar, Tenant, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { findState } from '../jobs/JobTable'
+import { IdlePanel } from './IdlePanel'
 
 const REFRESH_MS = 30_000
 const MICRO = 1e6
@@ -57,6 +58,7 @@ export function Overview() {
             <AttentionPanel pool={pool} />
             <MinePanel pool={pool} />
             <TodayPanel pool={pool} />
+            <IdlePanel />
           </div>
         </>
       )}
