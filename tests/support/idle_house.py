@@ -8,7 +8,8 @@ from typing import Any
 from gpupool.allocations.idleness.watch import IdleWatch
 from gpupool.base.clock import LedgerClock
 from gpupool.wire.fleet import ReportsIn
-from gpupool.wire.idleness import IdleJobOut, IdlePolicyIn, IdlePolicyOut
+from gpupool.wire.idleness.jobs import IdleJobOut
+from gpupool.wire.idleness.policies import IdlePolicyIn, IdlePolicyOut
 from gpupool.wire.samples import CardUse, JobSample
 from tests.support.house import House
 from tests.support.metering_books import Time

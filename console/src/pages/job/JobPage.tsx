@@ -15,6 +15,7 @@ import { State } from '../../ui/State'
 import { findState } from '../jobs/JobTable'
 import { joinWords } from '../request/words'
 import { EnterPanel } from './EnterPanel'
+import { IdlePanel } from './IdlePanel'
 import { LogPanel } from './LogPanel'
 import { listPhases, type PhaseName } from './phases'
 import { ResizeDialog } from './ResizeDialog'
@@ -117,6 +118,7 @@ function JobView({ job }: { job: Job }) {
         <div className="grid">
           <CardsPanel job={job} />
           <UsePanel job={job} />
+          {job.state === 'running' && job.count > 0 && <IdlePanel job={job} mayAct={mayAct} />}
           <FactsPanel job={job} />
         </div>
       </div>

@@ -20,6 +20,7 @@ import { ShareBar, Tenant, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { NotebookButton } from '../../workspace/NotebookButton'
 import { findState } from '../jobs/JobTable'
+import { IdlePanel } from './IdlePanel'
 
 const REFRESH_MS = 30_000
 const MICRO = 1e6
@@ -61,6 +62,7 @@ export function Overview() {
             <AttentionPanel pool={pool} />
             <MinePanel pool={pool} />
             <TodayPanel pool={pool} />
+            <IdlePanel />
           </div>
         </>
       )}

@@ -57,6 +57,8 @@ class KeepBook:
         most = rule.keeps_per_day if rule.keep_seconds else 0
         if len(instants) >= most:
             raise _refuse_keep(unit, instants, most)
+        # Older ones count for nothing any more.
+        write.execute(idle_keeps.delete().where(idle_keeps.c.at_ns <= write.now_ns - DAY_NS))
         until_ns = write.now_ns + wanted * NANOS_PER_SECOND
         write.insert(
             idle_keeps,

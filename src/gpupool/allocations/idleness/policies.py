@@ -23,7 +23,7 @@ from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import projects, tenants
 from gpupool.tenancy.tenants import find_project, find_tenant
-from gpupool.wire.idleness import IdlePolicyIn, IdlePolicyOut, IdleStepIn
+from gpupool.wire.idleness.policies import IdlePolicyIn, IdlePolicyOut, IdleStepIn
 
 #: Woken when policies change.
 TOPIC: Final = "idle-policies"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -10,8 +10,12 @@ from gpupool.allocations.idleness.ladder import IdleAct, IdleStep
 from gpupool.allocations.idleness.tables import idle_spans, idle_states
 from gpupool.allocations.idleness.units import IdleUnit, UnitActivity
 from gpupool.allocations.store.tables import jobs
+from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.job import ENDED
 from gpupool.store.database import WriteTransaction
+
+#: What was given back is reported for 400 days, a year and its month.
+KEPT_NS: Final = 400 * 86_400 * NANOS_PER_SECOND
 
 _FRESH = {
     "counters": "",
@@ -111,6 +115,8 @@ def forget_ended(write: WriteTransaction) -> None:
     for row in write.execute(_select_open_ended()).all():
         mine = sa.and_(idle_spans.c.job_id == row.id, idle_spans.c.end_ns.is_(None))
         write.execute(idle_spans.update().where(mine).values(end_ns=row.ended_ns or write.now_ns))
+    old_ns = write.now_ns - KEPT_NS
+    write.execute(idle_spans.delete().where(idle_spans.c.end_ns < old_ns))
     ended = write.execute(_select_ended(idle_states)).scalars().all()
     write.execute(idle_states.delete().where(idle_states.c.job_id.in_(ended)))
 

@@ -30,7 +30,7 @@ from gpupool.model.tenant import Principal
 from gpupool.store.database import Store
 from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.tables import tenants
-from gpupool.wire.idleness import IdleJobOut, IdleReportOut, IdleSavingOut
+from gpupool.wire.idleness.jobs import IdleJobOut, IdleReportOut, IdleSavingOut
 
 #: Rows of spans that one report reads at most.
 MOST_SPANS: Final = 200_000

@@ -8,7 +8,7 @@ from gpupool.allocations.idleness.policy import IdleRule
 from gpupool.allocations.idleness.units import IdleUnit, UnitActivity
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.billing.prices.price_list import ShareFacts
-from gpupool.wire.idleness import IdleJobOut
+from gpupool.wire.idleness.jobs import IdleJobOut
 
 #: Seconds without activity after which a job without a rule is shown as idle.
 _USUAL_WINDOW = 300

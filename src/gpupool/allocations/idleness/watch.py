@@ -170,11 +170,9 @@ class IdleWatch:
         assert state is not None
         if state.must_grow and not unit.is_away:
             return True
-        if rule is None:
-            return state.act is not None or state.keep_until_ns is not None
         if state.act is None:
             return False
-        if state.dry_run != rule.is_dry:
+        if rule is None or state.dry_run != rule.is_dry:
             return True
         return (
             not unit.is_away and seen.last_ns is not None and state.progress.has_ended(seen.last_ns)

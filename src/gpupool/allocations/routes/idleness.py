@@ -11,13 +11,8 @@ from gpupool.metering.routes import parse_instant_ns
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store
 from gpupool.tenancy.access import require_caller
-from gpupool.wire.idleness import (
-    IdleJobOut,
-    IdleKeepIn,
-    IdlePolicyIn,
-    IdlePolicyOut,
-    IdleReportOut,
-)
+from gpupool.wire.idleness.jobs import IdleJobOut, IdleKeepIn, IdleReportOut
+from gpupool.wire.idleness.policies import IdlePolicyIn, IdlePolicyOut
 
 router = APIRouter(tags=["idle"])
 Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]

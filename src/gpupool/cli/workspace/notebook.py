@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import Any, Final
 
-from gpupool.base.errors import BadOption, ProgramMissing, WrongState
+from gpupool.base.errors import BadOption, NotFound, ProgramMissing, WrongState
 from gpupool.client.attached_run import ENDED
 from gpupool.client.submission import job_body
 from gpupool.model.workspaces.programs import JUPYTER, PROGRAMS, VSCODE, WorkspaceProgram
@@ -89,9 +89,22 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         print_data({"job": job["id"], "name": job["name"], **visit}, options.output)
         return 0
     sys.stdout.write(f"{visit['url']}\n")
+    rule = _find_rule(context, job["id"])
+    if rule is not None:
+        print_notice(f"{job['name']}: {rule}")
     if sys.stderr.isatty():
         print_notice(f"{job['name']}: {job['share']}; gpupool stop {job['name']}  ends it")
     return 0
+
+
+def _find_rule(context: CommandContext, job: str) -> str | None:
+    """Find what happens to the notebook when it is idle; None: nothing, or its server is older."""
+    try:
+        found = context.api.request("GET", f"{job_path(job)}/idle")
+    except (NotFound, WrongState):
+        return None
+    rule: str | None = found["rule"]
+    return rule
 
 
 def check_program(program: WorkspaceProgram, context: CommandContext) -> None:

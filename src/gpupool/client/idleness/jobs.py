@@ -1,7 +1,7 @@
 """Idle jobs and their policies in the SDK.
 
 from gpupool.client import Pool
-from gpupool.client.idleness import Idleness
+from gpupool.client.idleness.jobs import Idleness
 
 with Pool() as pool:
     for job in Idleness(pool.api).jobs():
@@ -19,7 +19,8 @@ from gpupool.wire.answers import read_answer
 
 if TYPE_CHECKING:
     from gpupool.client.transport import Api
-    from gpupool.wire.idleness import IdleJobOut, IdlePolicyOut, IdleReportOut
+    from gpupool.wire.idleness.jobs import IdleJobOut, IdleReportOut
+    from gpupool.wire.idleness.policies import IdlePolicyOut
 
 
 class Idleness:
@@ -30,21 +31,21 @@ class Idleness:
 
     def jobs(self, *, every: bool = False) -> list[IdleJobOut]:
         """List idle jobs, those that are idle for longest first; `every`: active ones too."""
-        from gpupool.wire.idleness import IdleJobOut
+        from gpupool.wire.idleness.jobs import IdleJobOut
 
         found = self._api.request("GET", "idle/jobs", query={"all": "true" if every else None})
         return [read_answer(IdleJobOut, one) for one in found]
 
     def job(self, job: str) -> IdleJobOut:
         """Return whether a running job is idle. Raises NotFound, WrongState."""
-        from gpupool.wire.idleness import IdleJobOut
+        from gpupool.wire.idleness.jobs import IdleJobOut
 
         path = f"jobs/{path_segment(job)}/idle"
         return read_answer(IdleJobOut, self._api.request("GET", path))
 
     def keep(self, job: str, seconds: int | None = None) -> IdleJobOut:
         """Leave an idle job alone for a while. Raises KeepsSpent, KeepTooLong, NoIdleRule."""
-        from gpupool.wire.idleness import IdleJobOut
+        from gpupool.wire.idleness.jobs import IdleJobOut
 
         path = f"jobs/{path_segment(job)}/idle/keep"
         body = {"seconds": seconds}
@@ -55,28 +56,28 @@ class Idleness:
         self, since: str = "7d", until: str = "now", tenant: str | None = None
     ) -> IdleReportOut:
         """Return what policies gave back, and what dry runs would have."""
-        from gpupool.wire.idleness import IdleReportOut
+        from gpupool.wire.idleness.jobs import IdleReportOut
 
         query = {"since": since, "until": until, "tenant": tenant}
         return read_answer(IdleReportOut, self._api.request("GET", "idle/report", query=query))
 
     def policies(self) -> list[IdlePolicyOut]:
         """List the policies of the pool and of the own tenant."""
-        from gpupool.wire.idleness import IdlePolicyOut
+        from gpupool.wire.idleness.policies import IdlePolicyOut
 
         found = self._api.request("GET", "idle/policies")
         return [read_answer(IdlePolicyOut, one) for one in found]
 
     def policy(self, policy: str) -> IdlePolicyOut:
         """Return one policy. Raises UnknownIdlePolicy."""
-        from gpupool.wire.idleness import IdlePolicyOut
+        from gpupool.wire.idleness.policies import IdlePolicyOut
 
         path = f"idle/policies/{path_segment(policy)}"
         return read_answer(IdlePolicyOut, self._api.request("GET", path))
 
     def set_policy(self, body: Mapping[str, Any]) -> IdlePolicyOut:
         """Set the policy of some jobs: `IdlePolicyIn`. Raises LooserIdlePolicy."""
-        from gpupool.wire.idleness import IdlePolicyOut
+        from gpupool.wire.idleness.policies import IdlePolicyOut
 
         return read_answer(IdlePolicyOut, self._api.request("PUT", "idle/policies", dict(body)))
 

@@ -11,10 +11,10 @@ import pytest
 
 from gpupool.base.errors import WrongState
 from gpupool.client import Pool
-from gpupool.client.idleness import Idleness
+from gpupool.client.idleness.jobs import Idleness
 from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
 
-OPENAPI = Path(__file__).parents[3] / "docs/reference/openapi.json"
+OPENAPI = Path(__file__).parents[4] / "docs/reference/openapi.json"
 ROUTES = re.compile(r"/api/v1/(idle/|jobs/{job}/idle\b)")
 USES: tuple[Callable[[Idleness], object], ...] = (
     lambda idle: idle.jobs(),

@@ -1,0 +1,1 @@
+"""Idle jobs and their policies in the SDK; `jobs.Idleness` has them all."""

@@ -1,0 +1,1 @@
+"""Shapes of idle policies and idle jobs."""
