@@ -36,6 +36,9 @@ _STANDBY_SANDBOX: Final = """
 NoNewPrivileges=yes
 ProtectSystem=strict
 ReadWritePaths={state_dir}
+# The socket of a system pool is in /run/gpupool.
+RuntimeDirectory=gpupool
+RuntimeDirectoryPreserve=yes
 ProtectHome=read-only
 PrivateTmp=yes
 PrivateDevices=yes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import ForeignUnit, NoPermission, SystemdUnusable
+from gpupool.base.errors import BadOption, ForeignUnit, NoPermission, SystemdUnusable
 from gpupool.cli.pool import system_service
 from gpupool.delivery.system_service import ServiceState, SystemService
 from gpupool.delivery.unit import write_unit
@@ -23,7 +23,7 @@ LINK = "etc/systemd/system/multi-user.target.wants/gpupool.service"
 
 
 def make_options(root: Path, **settings: object) -> argparse.Namespace:
-    given = {"standby": None, "system_root": str(root), "yes": True, **settings}
+    given = {"standby": None, "store": None, "system_root": str(root), "yes": True, **settings}
     return argparse.Namespace(**given)
 
 
@@ -98,6 +98,29 @@ def test_the_command_writes_below_a_root_and_changes_nothing_twice(
     assert "nothing to change" in capsys.readouterr().out
     assert system_service.run_up(options, context, []) == 0
     assert "will replace" in capsys.readouterr().out
+
+
+def test_a_standby_gets_its_state_directory_before_its_sandbox_looks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(system_service, "find_program", lambda: Path("/opt/gpupool/bin/gpupool"))
+    options = make_options(tmp_path, standby=True, store="postgresql://pool@db/gpupool")
+    assert system_service.run_up(options, CommandContext("/srv/standby"), ["--standby"]) == 0
+    assert (tmp_path / "srv" / "standby").stat().st_mode & 0o777 == 0o711
+    written = SystemService(tmp_path).path.read_text()
+    assert "ReadWritePaths=/srv/standby\n" in written
+
+
+def test_a_password_does_not_get_into_a_unit_that_all_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    options = make_options(tmp_path, store="postgresql://pool:secret@db/gpupool")
+    with pytest.raises(BadOption, match="every account can read a unit") as caught:
+        system_service.run_up(options, CommandContext("/srv/pool"), [])
+    assert "secret" not in str(caught.value)
+    assert not (tmp_path / "etc").exists()
 
 
 def test_another_account_than_root_is_refused(
