@@ -100,6 +100,11 @@ class SystemService:
         self._reload()
         self._do("enable", NAME)
 
+    def make_state_directory(self, state_dir: Path) -> None:
+        """Make a pool's state directory: a sandbox can open only what is there. Idempotent."""
+        # 0711, as the server makes it: users reach its socket by name and cannot list it.
+        make_directory_durably(self.root / state_dir.relative_to("/"), mode=0o711)
+
     def start(self, *, again: bool) -> None:
         """Start the service, or restart it; returns when the pool answers."""
         # Its failures of before count against the limit of starts.

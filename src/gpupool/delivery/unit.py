@@ -36,6 +36,9 @@ _STANDBY_SANDBOX: Final = """
 NoNewPrivileges=yes
 ProtectSystem=strict
 ReadWritePaths={state_dir}
+# The socket of a system pool is in /run/gpupool.
+RuntimeDirectory=gpupool
+RuntimeDirectoryPreserve=yes
 ProtectHome=read-only
 PrivateTmp=yes
 PrivateDevices=yes
@@ -68,14 +71,14 @@ def write_unit(program: str, state_dir: str, words: Sequence[str], *, is_standby
     command = [program, "--state-dir", state_dir, "up", *words]
     sandbox = _POOL_SANDBOX
     if is_standby:
-        sandbox = _STANDBY_SANDBOX.format(state_dir=quote_word(state_dir))
+        sandbox = _STANDBY_SANDBOX.format(state_dir=quote_path(state_dir))
     lines = [
         MARK,
         "[Unit]",
         "Description=gpupool, one pool for the GPUs of this machine",
         "Wants=network-online.target",
         "After=network-online.target nvidia-persistenced.service postgresql.service",
-        f"RequiresMountsFor={quote_word(state_dir)}",
+        f"RequiresMountsFor={quote_path(state_dir)}",
         "# A server that fails at once is not started for ever.",
         "StartLimitIntervalSec=120",
         "StartLimitBurst=10",
@@ -109,8 +112,14 @@ def write_unit(program: str, state_dir: str, words: Sequence[str], *, is_standby
 
 def quote_word(word: str) -> str:
     """Quote a word for a command line of a unit (systemd.service(5), systemd.syntax(7))."""
-    # Before quotes are looked at, systemd replaces specifiers; and variables in any word.
-    word = word.replace("%", "%%").replace("$", "$$")
+    # Only command lines have variables.
+    return quote_path(word.replace("$", "$$"))
+
+
+def quote_path(word: str) -> str:
+    """Quote a word for a list of paths in a unit."""
+    # systemd replaces specifiers in any setting.
+    word = word.replace("%", "%%")
     if _PLAIN.fullmatch(word):
         return word
     escaped = word.replace("\\", "\\\\").replace('"', '\\"')

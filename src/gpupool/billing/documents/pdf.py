@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import DocumentUnavailable
@@ -40,8 +42,17 @@ def write_pdf(statements: Sequence[StatementOut], language: str) -> bytes:
         "statements": [_describe(statement) for statement in statements],
     }
     template = files("gpupool.billing.documents").joinpath("invoice.typ").read_bytes()
-    made: bytes = typst.compile(template, sys_inputs={"data": json.dumps(data)})
+    made: bytes = typst.compile(
+        template, sys_inputs={"data": json.dumps(data)}, font_paths=_list_font_folders()
+    )
     return made
+
+
+def _list_font_folders() -> list[str]:
+    """List the folders of fonts that came with this installation, beside the system's own."""
+    # `install.sh` of a bundle puts a font there: machines without a network cannot fetch one.
+    folder = Path(sys.prefix) / "share" / "gpupool" / "fonts"
+    return [str(folder)] if folder.is_dir() else []
 
 
 def _import_typst() -> Any:
@@ -58,7 +69,7 @@ def _import_typst() -> Any:
 @cache
 def _list_families() -> frozenset[str]:
     typst = _import_typst()
-    return frozenset(typst.Fonts().families())
+    return frozenset(typst.Fonts(font_paths=_list_font_folders()).families())
 
 
 def _choose_fonts(language: str) -> Sequence[str]:

@@ -12,8 +12,9 @@ from gpupool.terminal.parser import CommandParser
 
 def register(parser: CommandParser) -> None:
     parser.about = """
-    Saves jobs, usage records, tenants, quotas and hashes of tokens of one instant in one file that only you can read.
-    The pool may run. Job output is not included. The file works for SQLite and PostgreSQL.
+    Saves the whole database of one instant in one file that only you can read: jobs, usage records, prices, budgets,
+    tenants, quotas, sign-on with its secrets, hashes of tokens. The pool may run. Job output is not included. The file
+    works for SQLite and PostgreSQL.
     """
     parser.examples = ["gpupool backup /backup/pool-monday"]
     parser.add_argument("file", metavar="FILE", help="a new file")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import IO, Any
+from collections.abc import Callable, Sequence
+from typing import IO, Any, Final
 
 from gpupool.base.errors import GpupoolError, InternalError, from_code
 from gpupool.base.room import state_error
+
+#: Of prctl(2).
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def make_host_command(state_dir: str, *words: str) -> list[str]:
@@ -18,10 +22,40 @@ def make_host_command(state_dir: str, *words: str) -> list[str]:
     return [sys.executable, "-m", "gpupool.host", "--state-dir", state_dir, *words]
 
 
+def _make_follower() -> Callable[[], None]:
+    """Make what has a new process get SIGTERM when its parent dies.
+
+    execve(2) keeps it, children do not inherit it.
+    """
+    import ctypes  # most commands start no server
+
+    prctl = ctypes.CDLL(None).prctl  # loaded before the fork
+
+    def follow_parent() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+    return follow_parent
+
+
 class HostStart:
     """A pool that is starting; `await_ready()` blocks until it answers and knows of its jobs."""
 
-    def __init__(self, state_dir: str, words: Sequence[str], *, log: IO[bytes] | None) -> None:
+    def __init__(
+        self,
+        state_dir: str,
+        words: Sequence[str],
+        *,
+        log: IO[bytes] | None,
+        ends_with_us: bool = False,
+    ) -> None:
+        """Start the server.
+
+        Args:
+            state_dir: Of the pool.
+            words: Options of the host.
+            log: Where its output goes; None is ours.
+            ends_with_us: Whether it stops when this process dies, even by SIGKILL.
+        """
         # The child says on this pipe that it is ready; if it dies first, the pipe ends.
         read, write = os.pipe()
         try:
@@ -36,6 +70,7 @@ class HostStart:
                 start_new_session=True,
                 # A server that holds the caller's directory would keep it from being unmounted.
                 cwd="/",
+                preexec_fn=_make_follower() if ends_with_us else None,
             )
         finally:
             os.close(write)

@@ -14,7 +14,7 @@ def register(parser: CommandParser) -> None:
     parser.about = """
     Into a new state directory (--state-dir); with --store into an empty PostgreSQL database. Starts nothing. Jobs that
     ran when the backup was made are lost when the pool starts, and jobs that waited are placed: end the
-    original first, where it is still there.
+    original first, where it is still there. Logins of browsers end; tokens that were revoked since are valid again.
     """
     parser.examples = [
         "gpupool restore /backup/pool-monday --state-dir /var/lib/gpupool",

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import (
@@ -78,6 +79,7 @@ def run_up(options: argparse.Namespace, context: CommandContext, words: Sequence
     """Install and start the service, after its plan was agreed to."""
     service = SystemService(Path(options.system_root or "/"))
     _check_root("up --system")
+    _check_store(options.store)
     service.check_usable()
     state = service.read_state()
     service.check_own(state)
@@ -88,6 +90,8 @@ def run_up(options: argparse.Namespace, context: CommandContext, words: Sequence
         sys.stdout.write(f"{NAME} is enabled and runs as asked; nothing to change\n")
         return 0
     confirm_plan(plan, yes=options.yes)
+    if options.standby:
+        service.make_state_directory(Path(os.path.abspath(context.state_dir)))
     if state.text != text or not state.is_enabled:
         service.install(text)
     if not service.is_live:
@@ -101,6 +105,15 @@ def run_up(options: argparse.Namespace, context: CommandContext, words: Sequence
         "  systemctl status gpupool\n  journalctl -u gpupool -f\n  gpupool down --system  removes it\n"
     )
     return 0
+
+
+def _check_store(store: str | None) -> None:
+    """Refuse a password in the unit, which every account of the machine can read."""
+    if store is not None and urlsplit(store).password:
+        raise BadOption(
+            "--store has a password, and every account can read a unit",
+            hint="put it into /root/.pgpass (mode 0600) and leave it out of the address",
+        )
 
 
 def plan_up(

@@ -181,7 +181,8 @@ def _run_detached(state_dir: str, words: list[str], context: CommandContext) -> 
 
 def _run_foreground(state_dir: str, words: list[str], context: CommandContext) -> int:
     address = take_notice_address(os.environ)
-    start = HostStart(state_dir, words, log=None)
+    # A service manager that sees us end starts anew, and must not meet a server without a parent.
+    start = HostStart(state_dir, words, log=None, ends_with_us=bool(address))
     with _end_with_us(start):
         said = start.await_ready()
         send_ready(address)

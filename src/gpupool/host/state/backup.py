@@ -153,9 +153,21 @@ def _make_own(path: Path) -> None:
     try:
         connection.execute(f"DROP TABLE IF EXISTS {_TABLE}")
         _renew_epoch(connection)
+        _end_logins(connection)
         connection.commit()
     finally:
         connection.close()
+
+
+def _end_logins(connection: sqlite3.Connection) -> None:
+    """Forget the logins of browsers: one that ended after the backup must not be valid again."""
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    tables = {name for (name,) in found}  # a backup of an earlier version has fewer
+    if {"sessions", "signon_logins"} <= tables:
+        connection.execute("DELETE FROM signon_logins WHERE login_id IN (SELECT id FROM sessions)")
+    for table in ("sessions", "signon_attempts"):
+        if table in tables:
+            connection.execute(f"DELETE FROM {table}")
 
 
 def _renew_epoch(connection: sqlite3.Connection) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import sys
 from decimal import Decimal
 from io import BytesIO, StringIO
+from pathlib import Path
 
 import openpyxl
 import pytest
+import typst
 
 from gpupool.base.errors import BadOption, DocumentUnavailable, UnknownTenant
 from gpupool.billing.documents import pdf
@@ -117,6 +120,25 @@ def test_a_pdf_is_made_of_every_statement(billing: Billing) -> None:
     made = make(billing, "pdf")
     assert made.content.startswith(b"%PDF-")
     assert made.name == "2023-11-pool.pdf"
+
+
+def test_fonts_that_came_with_the_installation_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = Path("/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc")
+    if not system.exists():
+        pytest.skip("needs the Debian package fonts-noto-cjk")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert pdf._list_font_folders() == []
+    folder = tmp_path / "share" / "gpupool" / "fonts"
+    folder.mkdir(parents=True)
+    shutil.copy(system, folder)
+    found = typst.Fonts(
+        include_system_fonts=False,
+        include_embedded_fonts=False,
+        font_paths=pdf._list_font_folders(),
+    )
+    assert "Noto Sans CJK SC" in found.families()
 
 
 def test_what_a_format_lacks_is_said_with_the_next_step(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,3 +39,27 @@ def test_a_server_that_refuses_is_repeated_with_its_code(
     with pytest.raises(Exception, match="already running") as caught:
         host_process.HostStart(str(tmp_path), [], log=None).await_ready()
     assert (caught.value.code, caught.value.exit_code) == ("GP-4003", 6)  # type: ignore[attr-defined]
+
+
+#: A `gpupool up` that waits for its server; the server's pid is its output.
+UP = """
+from gpupool.cli.pool import host_process
+host_process.make_host_command = lambda *_: ["/bin/sh", "-c", "exec sleep 600", "sh"]
+start = host_process.HostStart("/", [], log=None, ends_with_us=True)
+print(start.process.pid, flush=True)
+start.process.wait()
+"""
+
+
+def test_a_server_of_a_service_ends_when_its_parent_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", UP], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        server = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            ended = select.poll()
+            ended.register(server, select.POLLIN)
+            assert not ended.poll(0)
+            parent.kill()
+            assert ended.poll(60_000)
+        finally:
+            os.close(server)

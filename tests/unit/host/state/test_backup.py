@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.base.ids import new_id
 from gpupool.host.settings.options import HostOptions
-from gpupool.host.state.backup import restore_backup, save_backup
+from gpupool.host.state.backup import copy_rows, restore_backup, save_backup
 from gpupool.host.state.directory import PoolMarker, StateDir
 from gpupool.server.migrate import prepare_database
+from gpupool.server.schema import metadata
 from gpupool.store.database import connect, sqlite_url
 
 
@@ -69,3 +73,103 @@ def test_a_backup_of_an_earlier_version_is_restored_without_an_epoch(
     connection.commit()
     connection.close()
     assert restore_backup(HostOptions(state_dir=tmp_path / "restored", file=original)) == 0
+
+
+#: What a restored pool forgets.
+OF_BROWSERS = {"sessions", "signon_attempts"}
+
+
+def fill_every_table(database: Path) -> None:
+    """Put a row into each table that has none; whatever its columns allow."""
+    connection = sqlite3.connect(database)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    for table in metadata.sorted_tables:
+        if connection.execute(f'SELECT count(*) FROM "{table.name}"').fetchone()[0]:
+            continue
+        row = {column.name: make_value(column) for column in table.columns}
+        names = ", ".join(f'"{name}"' for name in row)
+        marks = ", ".join("?" for _ in row)
+        connection.execute(
+            f'INSERT INTO "{table.name}" ({names}) VALUES ({marks})', tuple(row.values())
+        )
+    connection.commit()
+    connection.close()
+
+
+def make_value(column: sa.Column[Any]) -> object:
+    """A value as SQLite stores it for the type of the column."""
+    if isinstance(column.type, sa.Integer | sa.Boolean):
+        return 1
+    if isinstance(column.type, sa.Float | sa.Numeric):
+        return 1.0
+    if isinstance(column.type, sa.JSON):
+        return "{}"
+    if isinstance(column.type, sa.LargeBinary):
+        return b"content"
+    return "{}" if "JSON" in type(column.type).__name__.upper() else "1"
+
+
+def read_tables(database: Path) -> dict[str, list[tuple[object, ...]]]:
+    connection = sqlite3.connect(database)
+    try:
+        found = {}
+        for name in sorted(metadata.tables):
+            found[name] = connection.execute(f'SELECT * FROM "{name}"').fetchall()
+        return found
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def full(original: Path) -> Iterator[Path]:
+    """The pool of `original`, with a row in every table."""
+    fill_every_table(original / "gpupool.db")
+    yield original
+    assert all(read_tables(original / "gpupool.db").values())
+
+
+def test_a_restored_pool_has_every_table_but_the_logins_of_browsers(
+    tmp_path: Path, full: Path
+) -> None:
+    assert save_backup(HostOptions(state_dir=full, file=tmp_path / "backup")) == 0
+    assert restore_backup(HostOptions(state_dir=tmp_path / "new", file=tmp_path / "backup")) == 0
+    before = read_tables(full / "gpupool.db")
+    after = read_tables(tmp_path / "new" / "gpupool.db")
+    assert len(before) > 60
+    # `pool` has the id of the event log, which is another one.
+    for name in before.keys() - OF_BROWSERS - {"pool", "signon_logins"}:
+        assert after[name] == before[name], name
+    assert len(after["pool"]) == 1
+    for name in (*OF_BROWSERS, "signon_logins"):
+        assert after[name] == [], name
+
+
+def test_a_login_by_token_stays_and_one_of_a_browser_ends(tmp_path: Path, full: Path) -> None:
+    connection = sqlite3.connect(full / "gpupool.db")
+    connection.execute("UPDATE sessions SET id = 'of-browser'")
+    connection.execute("UPDATE signon_logins SET login_id = 'of-token'")
+    connection.commit()
+    connection.close()
+    assert restore_backup(HostOptions(state_dir=tmp_path / "new", file=full)) == 0
+    after = read_tables(tmp_path / "new" / "gpupool.db")
+    assert [row[0] for row in after["signon_logins"]] == ["of-token"]
+    assert after["sessions"] == []
+
+
+def test_rows_of_every_table_move_to_another_database(tmp_path: Path, full: Path) -> None:
+    target = tmp_path / "other.db"
+    engine = connect(sqlite_url(target))
+
+    @sa.event.listens_for(sa.engine.Engine, "connect")
+    def ignore_checks(connection: Any, _record: object) -> None:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+
+    try:
+        copy_rows(sqlite_url(full / "gpupool.db"), sqlite_url(target), "p-1")
+    finally:
+        sa.event.remove(sa.engine.Engine, "connect", ignore_checks)
+        engine.dispose()
+    before = read_tables(full / "gpupool.db")
+    assert {name: len(rows) for name, rows in read_tables(target).items()} == {
+        name: len(rows) for name, rows in before.items()
+    }
