@@ -3305,6 +3305,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Records
+         * @description Records of what people did: all for admins and auditors, the tenant's for its admins.
+         */
+        get: operations["list_records_api_v1_audit_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit/head": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Head
+         * @description The last record's number and hash, for admins and auditors.
+         */
+        get: operations["get_head_api_v1_audit_head_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -3526,6 +3566,128 @@ export interface components {
              * @default false
              */
             private: boolean;
+        };
+        /**
+         * AuditHeadOut
+         * @description The last record: note it elsewhere, and compare with `gpupool audit verify --expect`.
+         */
+        AuditHeadOut: {
+            /**
+             * Seq
+             * @description 0: the log is empty
+             */
+            seq: number;
+            /** Hash */
+            hash: string;
+            /** At Ns */
+            at_ns: number | null;
+            /**
+             * First Seq
+             * @description the first record that is kept
+             */
+            first_seq: number | null;
+            /** Records */
+            records: number;
+            /** Keep Days */
+            keep_days: number;
+        };
+        /**
+         * AuditRecordOut
+         * @description One record. Its hash is SHA-256 of `previous` and of the JSON of all other fields.
+         *
+         *     The JSON has sorted names, no spaces, and ASCII characters alone.
+         */
+        AuditRecordOut: {
+            /**
+             * Seq
+             * @description without gaps, from 1
+             */
+            seq: number;
+            /** At Ns */
+            at_ns: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "change" | "request" | "refusal" | "login" | "logout" | "answer" | "start" | "stop" | "restore" | "checkpoint" | "gap";
+            /**
+             * Action
+             * @description method and route, as `POST /api/v1/jobs`
+             * @default
+             */
+            action: string;
+            /**
+             * User
+             * @description null: nobody was logged in
+             */
+            user?: string | null;
+            /**
+             * Tenant
+             * @description of the user
+             */
+            tenant?: string | null;
+            /** Role */
+            role?: string | null;
+            /**
+             * Credential
+             * @description socket, token ID, service-token ID, session ID; null: none
+             */
+            credential?: string | null;
+            /**
+             * Source
+             * @description an address, or uid and pid on the socket; null: not for this reader
+             */
+            source?: string | null;
+            /**
+             * Objects
+             * @description ids and names that the act is about
+             * @default []
+             */
+            objects: string[];
+            /**
+             * Status
+             * @description of the answer over HTTP
+             */
+            status?: number | null;
+            /**
+             * Code
+             * @description of a refusal, as GP-3002
+             */
+            code?: string | null;
+            /**
+             * Request
+             * @description its Idempotency-Key
+             */
+            request?: string | null;
+            /**
+             * Changes
+             * @description fields of the body; texts that may be secret are not shown
+             * @default {}
+             */
+            changes: {
+                [key: string]: unknown;
+            };
+            /**
+             * Times
+             * @description so many equal requests within a second or two
+             * @default 1
+             */
+            times: number;
+            /**
+             * Data
+             * @description of records of the log about itself
+             * @default {}
+             */
+            data: {
+                [key: string]: unknown;
+            };
+            /**
+             * Previous
+             * @description hash of the record before; zeros for the first
+             */
+            previous: string;
+            /** Hash */
+            hash: string;
         };
         /**
          * BandwidthIn
@@ -9041,6 +9203,13 @@ export interface components {
              * @description what it could hold if nothing were held
              */
             most_preemptible_milli?: number | null;
+        };
+        /** Page[AuditRecordOut] */
+        Page_AuditRecordOut_: {
+            /** Items */
+            items: components["schemas"]["AuditRecordOut"][];
+            /** Next */
+            next?: string | null;
         };
         /** Page[CohortOut] */
         Page_CohortOut_: {
@@ -40676,6 +40845,276 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AdjustmentOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_records_api_v1_audit_get: {
+        parameters: {
+            query?: {
+                since_ns?: number | null;
+                until_ns?: number | null;
+                user?: string | null;
+                /** @description part of it */
+                action?: string | null;
+                /** @description an id or a name */
+                object?: string | null;
+                tenant?: string | null;
+                kind?: ("change" | "request" | "refusal" | "login" | "logout" | "answer" | "start" | "stop" | "restore" | "checkpoint" | "gap") | null;
+                order?: "newest" | "oldest";
+                /** @description `next` of a page */
+                after?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AuditRecordOut_"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_head_api_v1_audit_head_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditHeadOut"];
                 };
             };
             /** @description What was asked makes no sense. */

@@ -16,6 +16,8 @@ export interface PageEntry {
     shortcut?: string
     /** True where the phone's dock shows it (five at most). */
     dock?: boolean
+    /** Roles whose menu has the page; absent: every role. */
+    roles?: readonly string[]
   }
   /** Catalogue whose key `menu` names the page. */
   namespace: string
@@ -31,9 +33,13 @@ export const PAGES: readonly PageEntry[] = Object.values(modules).map((module) =
 
 export const SECTIONS: readonly Section[] = ['work', 'pool', 'books']
 
-/** The pages of the menu's section, in their order. */
-export function listMenu(section: Section): PageEntry[] {
-  return PAGES.filter((page) => page.menu?.section === section).sort(
+/** Whether a role has the page in its menu. The server decides anyway. */
+export const isOffered = (page: PageEntry, role: string | undefined): boolean =>
+  page.menu !== undefined && (page.menu.roles === undefined || page.menu.roles.includes(role ?? ''))
+
+/** The pages of the menu's section that a role has, in their order. */
+export function listMenu(section: Section, role: string | undefined): PageEntry[] {
+  return PAGES.filter((page) => page.menu?.section === section && isOffered(page, role)).sort(
     (one, other) => (one.menu?.order ?? 0) - (other.menu?.order ?? 0),
   )
 }

@@ -7,7 +7,8 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { listJobs } from '../api/jobs'
-import { PAGES } from '../app/pages'
+import { isOffered, PAGES } from '../app/pages'
+import { useSession } from '../app/session'
 
 const JOBS_SHOWN = 6
 const TYPING_MS = 200
@@ -22,7 +23,8 @@ export function Palette(props: { open: (path: string) => void }) {
     enabled: asked !== '',
     placeholderData: (previous) => previous,
   })
-  const pages: SpotlightActionData[] = PAGES.filter((page) => page.menu).map((page) => {
+  const role = useSession().data?.role
+  const pages: SpotlightActionData[] = PAGES.filter((page) => isOffered(page, role)).map((page) => {
     const Glyph = page.menu?.icon ?? IconSearch
     return {
       id: page.path,

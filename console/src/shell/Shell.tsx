@@ -97,7 +97,7 @@ function SideMenu(props: { session: Session | undefined }) {
         gpupool
       </div>
       {SECTIONS.map((section) => {
-        const pages = listMenu(section)
+        const pages = listMenu(section, props.session?.role)
         if (pages.length === 0) return null
         return (
           <div key={section}>
@@ -136,7 +136,7 @@ function SideMenu(props: { session: Session | undefined }) {
 function Dock() {
   const { t } = useTranslation()
   const path = useRouterState({ select: (state) => state.location.pathname })
-  const pages = SECTIONS.flatMap(listMenu).filter((page) => page.menu?.dock)
+  const pages = SECTIONS.flatMap((section) => listMenu(section, undefined)).filter((page) => page.menu?.dock)
   return (
     <nav className="dock only-s" aria-label={t('shell:menuShort')}>
       {pages.map((page) => {

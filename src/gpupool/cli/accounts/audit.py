@@ -265,7 +265,8 @@ def _describe_result(row: Mapping[str, Any]) -> str | None:
 
 def _describe_act(row: Mapping[str, Any]) -> str:
     times = row.get("times", 1)
-    return row.get("action", "") + (f" ({times} times)" if times > 1 else "")
+    action = str(row.get("action", ""))
+    return f"{action} ({times} times)" if times > 1 else action
 
 
 COLUMNS = (
