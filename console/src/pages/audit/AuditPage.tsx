@@ -75,7 +75,7 @@ function HeadPanel() {
   if (!head.data) return null
   const text = `${head.data.seq}:${head.data.hash}`
   return (
-    <Panel title={t('head')} hint={t('headHint')}>
+    <Panel title={t('head')} hint={t('headHint')} className="audit-head">
       <dl className="facts">
         <Fact name={t('headValue')}>
           <span className="row">
