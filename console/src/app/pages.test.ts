@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { isFor, listMenu, PAGES, SECTIONS } from './pages'
 
-const ALL = ['read', 'run', 'manage-tenant', 'manage-cards', 'manage-pool']
+const ALL = ['read', 'run', 'manage-tenant', 'manage-cards', 'manage-pool', 'read-audit']
 
 describe('pages', () => {
   it('that need a permission are absent without it, and before it is known', () => {

@@ -3,8 +3,8 @@
 import type { Icon } from '@tabler/icons-react'
 import type { ComponentType } from 'react'
 
-/** What a role may do, as `GET /api/v1/session` names it. */
-export type Permission = 'run' | 'manage-tenant' | 'manage-cards' | 'manage-pool'
+/** What a role may do, as `GET /api/v1/session` names it; `read-audit` is of the role (`useSession`). */
+export type Permission = 'run' | 'manage-tenant' | 'manage-cards' | 'manage-pool' | 'read-audit'
 
 export type Section = 'work' | 'pool' | 'books' | 'admin'
 

@@ -7,10 +7,19 @@ export type Session = components['schemas']['SessionOut']
 
 export const SESSION_KEY = ['session'] as const
 
+/** Roles that the server shows records of the audit log. */
+const AUDIT_READERS: readonly string[] = ['admin', 'auditor', 'tenant-admin']
+
+function addRights(session: Session): Session {
+  if (!AUDIT_READERS.includes(session.role)) return session
+  return { ...session, permissions: [...session.permissions, 'read-audit'] }
+}
+
 export function useSession() {
   return useQuery({
     queryKey: SESSION_KEY,
     queryFn: () => request<Session>('/api/v1/session'),
+    select: addRights,
     staleTime: 5 * 60 * 1000,
   })
 }

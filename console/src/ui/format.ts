@@ -77,6 +77,21 @@ export function secondsBetween(startNs: Maybe, endNs?: Maybe): number | null {
   return (end - startNs / NS_PER_MS) / 1000
 }
 
+/** An instant to the second, with its day. */
+export function formatInstant(atNs: Maybe): string {
+  if (isUnknown(atNs)) return UNKNOWN
+  const shape: Intl.DateTimeFormatOptions = {
+    year: 'numeric',
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    hourCycle: 'h23',
+  }
+  return new Intl.DateTimeFormat(findLocale(), shape).format(new Date(atNs / NS_PER_MS))
+}
+
 /** The clock's time of an instant; its day is named when it is not today. */
 export function formatClock(atNs: Maybe, now: Date = new Date()): string {
   if (isUnknown(atNs)) return UNKNOWN

@@ -136,7 +136,7 @@ class AuditService:
         self.recorder.flush()
         is_newest = order == "newest"
         seq = audit_records.c.seq
-        selected: sa.Select[Any] = sa.select(*_BODY, seq).order_by(seq.desc() if is_newest else seq)
+        selected: Any = sa.select(*_BODY, seq).order_by(seq.desc() if is_newest else seq)
         if after is not None:
             last = _parse_after(after)
             selected = selected.where(seq < last if is_newest else seq > last)
@@ -149,9 +149,7 @@ class AuditService:
         return Page(items=items, next=str(items[-1].seq) if len(rows) > limit else None)
 
 
-def _apply_query(
-    selected: sa.Select[Any], query: AuditQuery, find_tenant_id: Callable[[str], int]
-) -> sa.Select[Any]:
+def _apply_query(selected: Any, query: AuditQuery, find_tenant_id: Callable[[str], int]) -> Any:
     columns = audit_records.c
     if query.since_ns is not None:
         selected = selected.where(columns.at_ns >= query.since_ns)

@@ -3,7 +3,8 @@
 From the outside in: request metrics (counts), problems (errors, version), the console's files,
 compression, leadership (this server's lease holds), durable answers (what is told is on disk),
 audit (records of acts), authentication, in flight (so many at a time), request bodies (size, text),
-idempotency keys, then FastAPI. A stranger's request is refused before its body is read and before its route is looked for.
+idempotency keys, then FastAPI. A stranger's request is refused before its body is read and before
+its route is looked for.
 """
 
 from __future__ import annotations

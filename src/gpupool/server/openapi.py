@@ -40,6 +40,7 @@ TAGS = {
     "notifications": "Messages about what happens, by mail and chat.",
     "metering": "What was promised, what was used, and what it adds up to.",
     "billing": "Prices, budgets, sealed months, and their documents.",
+    "audit": "Records of what users did, in a chain of hashes.",
 }
 PROBLEMS = {
     "400": "What was asked makes no sense.",

@@ -114,7 +114,7 @@ def _verify(options: argparse.Namespace, context: CommandContext) -> int:
     found = verifier.read_result()
     check_reading(found, is_file=options.file is not None)
     if options.output == "table":
-        sys.stdout.write(format_pairs(_describe_reading(found)))
+        sys.stdout.write(format_pairs(_describe_reading(found)) + "\n")
     else:
         print_data(_make_data(found), options.output)
     check_expected(found, expected)
@@ -137,7 +137,7 @@ def _show_head(options: argparse.Namespace, context: CommandContext) -> int:
         ("kept", f"{head.keep_days} days, then cut by whole months"),
         ("next", f"gpupool audit verify --expect {head.seq}:{head.hash}"),
     ]
-    sys.stdout.write(format_pairs(pairs))
+    sys.stdout.write(format_pairs(pairs) + "\n")
     return 0
 
 
@@ -265,7 +265,8 @@ def _describe_result(row: Mapping[str, Any]) -> str | None:
 
 def _describe_act(row: Mapping[str, Any]) -> str:
     times = row.get("times", 1)
-    return f"{row.get('action', '')}{f' ({times} times)' if times > 1 else ''}"
+    action = str(row.get("action", ""))
+    return f"{action} ({times} times)" if times > 1 else action
 
 
 COLUMNS = (

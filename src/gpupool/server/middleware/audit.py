@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpupool.audit_log.fields import summarize_body
+from gpupool.audit_log.fields import HIDDEN, summarize_body
 from gpupool.audit_log.service import AuditService
 from gpupool.base.errors import GpupoolError, InternalError
 from gpupool.model.tenant import Permission, Principal
@@ -209,17 +209,19 @@ class RequestAct:
     def _build_facts(self, kind: str, action: str, subjects: Sequence[str]) -> dict[str, Any]:
         route = self._scope.get("route")
         body = self._scope.get(BODY_KEY, b"")
-        shape = None if route is None else _find_body_shape(route)
+        changes = summarize_body(None if route is None else _find_body_shape(route), body)
+        name = changes.get("name")
+        named = [name] if isinstance(name, str) and name != HIDDEN else []
         return {
             "kind": kind,
             "action": action,
             **self._describe_actor(),
             "source": _describe_source(self._scope),
-            "objects": self._list_objects(subjects),
+            "objects": self._list_objects([*named, *subjects]),
             "status": None,
             "code": None,
             "request": _read_key(self._scope),
-            "changes": summarize_body(shape, body),
+            "changes": changes,
             "times": 1,
         }
 
