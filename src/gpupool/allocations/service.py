@@ -19,6 +19,7 @@ from gpupool.allocations.lifecycle.leases import Leases
 from gpupool.allocations.lifecycle.overdue import OverdueJobs
 from gpupool.allocations.migration.automatic import AutomaticDefragmentation
 from gpupool.allocations.placement.placer import Placer
+from gpupool.allocations.schedules.service import ScheduleService
 from gpupool.allocations.services.events import EventService
 from gpupool.allocations.services.exposures import ExposureService
 from gpupool.allocations.services.job_preview import JobPreviewService
@@ -179,6 +180,7 @@ class Allocations:
             self.stops,
             self.idle_suspension,
         )
+        self.schedules = ScheduleService(store, tenancy, self.jobs)
         self.previews = JobPreviewService(
             store, tenancy, self.cache, self.placer, gate, self.idle_suspension
         )
@@ -203,6 +205,7 @@ class Allocations:
         self.placer.start()
         self.idle_suspension.start()
         self.budget_watch.start()
+        self.schedules.runner.start()
         with self.store.read() as connection:
             attached = connection.execute(
                 sa.select(jobs.c.public_id).where(IS_LIVE, jobs.c.attached)
@@ -211,6 +214,7 @@ class Allocations:
 
     def close(self) -> None:
         """Stop the threads of the policy of idle jobs, of the leases and of the placer. Jobs go on."""
+        self.schedules.runner.close()
         self.budget_watch.close()
         self.idle_suspension.close()
         self.leases.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gpupool.allocations.store import attempt_table as _attempts
 from gpupool.allocations.store import dependency_table as _dependencies
 from gpupool.allocations.store import hold_tables as _holds
+from gpupool.allocations.store import schedule_tables as _schedules
 from gpupool.allocations.store import suspension_tables as _suspensions
 from gpupool.allocations.store import tables as _allocations
 from gpupool.billing.budgets import tables as _budgets
@@ -70,6 +72,8 @@ ROOMS = (
     _holds,
     _suspensions,
     _dependencies,
+    _attempts,
+    _schedules,
     _notifications,
     _prices,
     _charging,

@@ -153,8 +153,11 @@ from gpupool.base.errors.requests import (
 from gpupool.base.errors.submissions import (
     BadDependency,
     BadRetry,
+    BadSchedule,
     DependencyNeverMet,
+    TooManySchedules,
     UnknownAttempt,
+    UnknownSchedule,
 )
 
 TYPE_CHECKING = False  # every command imports this module: typing is for type checkers only
@@ -180,6 +183,7 @@ __all__ = [
     "BadPlaneInventory",
     "BadQuantity",
     "BadRetry",
+    "BadSchedule",
     "BadTrace",
     "BandwidthAboveCap",
     "BeyondQuota",
@@ -268,6 +272,7 @@ __all__ = [
     "TooManyLogins",
     "TooManyNetworks",
     "TooManyRequests",
+    "TooManySchedules",
     "TooManySubscriptions",
     "TooMuchPending",
     "TwoCredentials",
@@ -282,6 +287,7 @@ __all__ = [
     "UnknownProfile",
     "UnknownProject",
     "UnknownProvider",
+    "UnknownSchedule",
     "UnknownSubscription",
     "UnknownTenant",
     "UnknownWord",
