@@ -472,7 +472,7 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
     if "{month}" in path:
         return {"month": "2026-01", "params": {"tenant": tenant}}
     if "{schedule}" in path:
-        return {"schedule": world.schedule(owner)}
+        return {"schedule": world.schedule(runner)}
     if "{budget}" in path:
         return {"budget": world.budget(tenant)}
     if path == "/api/v1/whatif":

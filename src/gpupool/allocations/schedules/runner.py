@@ -90,7 +90,7 @@ class ScheduleRunner:
             next_ns = connection.execute(query).scalar_one()
         if next_ns is None:
             return _LOOK_SECONDS
-        left = (next_ns - self._store.clock.now_ns()) / NANOS_PER_SECOND
+        left: float = (next_ns - self._store.clock.now_ns()) / NANOS_PER_SECOND
         return min(_LOOK_SECONDS, max(0.0, left))
 
     def look(self) -> None:

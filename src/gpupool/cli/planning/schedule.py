@@ -69,7 +69,7 @@ def _register_add(parser: CommandParser) -> None:
         help="an instant is missed if it is later than that (default 1h)",
     )
     add.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="-- [SUBMIT OPTION...] [--] COMMAND [ARG...]"
+        "words", nargs="+", metavar="WORD", help="after --: options of submit, --, the command"
     )
     add_output(add, OBJECT_FORMATS)
 
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     if options.verb == "add":
         return _add(options, context)
     if options.verb == "list":
-        rows = context.api.request("GET", "schedules")
+        rows = context.api.request("GET", "schedules")["items"]
         print_list(
             rows,
             COLUMNS,
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         return 0
     path = f"schedules/{quote_segment(options.name, 'schedule')}"
     if options.verb == "history":
-        rows = context.api.request("GET", f"{path}/runs")
+        rows = context.api.request("GET", f"{path}/runs")["items"]
         print_list(
             rows,
             RUN_COLUMNS,

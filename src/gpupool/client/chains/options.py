@@ -20,7 +20,7 @@ _MOST = 64
 
 def parse_dependencies(texts: Sequence[str]) -> list[dict[str, Any]]:
     """Parse `prep`, `prep:any` and `prep,load:fail`. Raises BadDependency."""
-    found = list[dict[str, Any]]()
+    found: list[dict[str, Any]] = []
     for text in texts:
         for part in text.split(","):
             found.append(_parse_dependency(part.strip(), text))
