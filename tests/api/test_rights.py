@@ -34,6 +34,7 @@ LAUNCH = {"argv": ["true"], "network": {"name": "none"}}
 JOB: dict[str, Any] = {"shape": SHAPE, "launch": LAUNCH}
 LATER = {"shape": SHAPE, "start_ns": time.time_ns() + 10**15, "end_ns": time.time_ns() + 2 * 10**15}
 
+SCHEDULE: dict[str, Any] = {"name": "some-1", "cron": "0 2 1 1 *", "job": JOB}
 BALANCER = {"name": "some-1", "port": 80, "target_port": 8000, "backends": ["serve"]}
 
 #: A request that is right in itself, so that a refusal is of the caller. Routes without a line are
@@ -135,6 +136,7 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/jobs/{job}/stop": {},
     "POST /api/v1/jobs/{job}/resize": {"gpu_milli": 20},
     "POST /api/v1/whatif": {"remove": ["some-1"]},
+    "POST /api/v1/schedules": SCHEDULE | {"name": "some-1"},
     "POST /api/v1/reservations": {"name": "some-1", **LATER},
     "POST /api/v1/defrag/plan": {"seconds": 0},
     "POST /api/v1/rebalance/plan": {},
@@ -253,6 +255,12 @@ class World:
         name = f"template-{next(self.numbers)}"
         body = {"template": TEMPLATE | {"name": name}, "tenant": tenant}
         assert self.admin.post("templates", body).status == 201
+        return name
+
+    def schedule(self, owner: str) -> str:
+        name = f"schedule-{next(self.numbers)}"
+        made = self.by_socket(owner).post("schedules", SCHEDULE | {"name": name})
+        assert made.status == 201, made.body
         return name
 
     def reservation(self, tenant: str) -> str:
@@ -488,6 +496,8 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         return {"params": {"tenant": tenant}}
     if "{month}" in path:
         return {"month": "2026-01", "params": {"tenant": tenant}}
+    if "{schedule}" in path:
+        return {"schedule": world.schedule(runner)}
     if "{budget}" in path:
         return {"budget": world.budget(tenant)}
     if path == "/api/v1/templates":

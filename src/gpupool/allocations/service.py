@@ -20,6 +20,7 @@ from gpupool.allocations.lifecycle.leases import Leases
 from gpupool.allocations.lifecycle.overdue import OverdueJobs
 from gpupool.allocations.migration.automatic import AutomaticDefragmentation
 from gpupool.allocations.placement.placer import Placer
+from gpupool.allocations.schedules.service import ScheduleService
 from gpupool.allocations.services.events import EventService
 from gpupool.allocations.services.exposures import ExposureService
 from gpupool.allocations.services.job_preview import JobPreviewService
@@ -181,6 +182,7 @@ class Allocations:
             self.stops,
             self.idle_suspension,
         )
+        self.schedules = ScheduleService(store, tenancy, self.jobs)
         self.previews = JobPreviewService(
             store, tenancy, self.cache, self.placer, gate, self.idle_suspension
         )
@@ -206,6 +208,7 @@ class Allocations:
         self.idle_suspension.start()
         self.budget_watch.start()
         self.idleness.watch.start()
+        self.schedules.runner.start()
         with self.store.read() as connection:
             attached = connection.execute(
                 sa.select(jobs.c.public_id).where(IS_LIVE, jobs.c.attached)
@@ -213,8 +216,9 @@ class Allocations:
             self.leases.start(attached.all())
 
     def close(self) -> None:
-        """Stop the threads of budgets, of idle jobs, of the leases and of the placer. Jobs go on."""
+        """Stop the threads of budgets, idle jobs, schedules, leases and the placer. Jobs go on."""
         self.idleness.watch.close()
+        self.schedules.runner.close()
         self.budget_watch.close()
         self.idle_suspension.close()
         self.leases.close()

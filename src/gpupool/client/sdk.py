@@ -79,6 +79,9 @@ class JobOptions(TypedDict, total=False):
     network: str
     address: str
     security_groups: Sequence[str]
+    after: Sequence[str]
+    retries: int
+    retry_backoff: str
 
 
 class Pool(PoolViews):

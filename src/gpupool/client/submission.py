@@ -64,6 +64,8 @@ def job_body(
     security_groups: Sequence[str] = (),
     address: str | None = None,
     after: Sequence[str] = (),
+    retries: str | int | None = None,
+    retry_backoff: str | None = None,
 ) -> dict[str, Any]:
     """The body of POST /jobs. Raises subclasses of BadInput; sends nothing and writes nothing.
 
@@ -101,9 +103,15 @@ def job_body(
 
         body |= idle_body(when_idle, idle_after)
     if after:
-        from gpupool.client.job_chains import parse_dependencies  # few submissions wait for others
+        from gpupool.client.chains.options import (
+            parse_dependencies,  # few submissions wait for others
+        )
 
         body["after"] = parse_dependencies(after)
+    if retries is not None or retry_backoff is not None:
+        from gpupool.client.chains.options import parse_retries  # few submissions are tried again
+
+        body |= parse_retries(retries, retry_backoff)
     within = None if topology is None else parse_within(topology)
     if gang is not None or gang_min is not None or gang_file is not None:
         from gpupool.client.gang import gang_body

@@ -24,6 +24,7 @@ from gpupool.allocations.routes.nodes import router as node_router
 from gpupool.allocations.routes.pool_views import router as pool_view_router
 from gpupool.allocations.routes.previews import router as preview_router
 from gpupool.allocations.routes.reservations import router as reservation_router
+from gpupool.allocations.routes.schedules import router as schedule_router
 from gpupool.audit_log.routes import router as audit_router
 from gpupool.billing.budgets.routes import router as budget_router
 from gpupool.billing.documents.routes import router as document_router
@@ -88,6 +89,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(allocations_router),
     RouterMount(node_router),
     RouterMount(log_router),
+    RouterMount(schedule_router),
     RouterMount(event_router),
     RouterMount(routes.open_router, ""),
     RouterMount(login_router, ""),

@@ -35,6 +35,7 @@ TAGS = {
     "agents": "What a node's agent is told, and tells.",
     "workspaces": "Streams into running jobs, and links to the pages that they serve.",
     "metrics": "The pool's figures for Prometheus.",
+    "schedules": "Jobs that are submitted at the instants of a cron expression.",
     "reservations": "Capacity held for a tenant from a time on.",
     "networks": "Networks of tenants, and the engine that carries them.",
     "notifications": "Messages about what happens, by mail and chat.",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from gpupool.allocations.store import attempt_table as _attempts
 from gpupool.allocations.idleness import tables as _idleness
 from gpupool.allocations.store import dependency_table as _dependencies
 from gpupool.allocations.store import hold_tables as _holds
+from gpupool.allocations.store import schedule_tables as _schedules
 from gpupool.allocations.store import suspension_tables as _suspensions
 from gpupool.allocations.store import tables as _allocations
 from gpupool.billing.budgets import tables as _budgets
@@ -72,6 +74,8 @@ ROOMS = (
     _holds,
     _suspensions,
     _dependencies,
+    _attempts,
+    _schedules,
     _idleness,
     _notifications,
     _prices,

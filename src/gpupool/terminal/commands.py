@@ -84,6 +84,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Planning",
         (
+            ("schedule", "submit a job again and again, at the instants of a cron expression"),
             ("simulate", "compare placement policies on a trace; needs no pool and no card"),
             ("defrag", "which jobs to move so that whole nodes become free"),
             ("rebalance", "which shares to move to balance the load of cards"),

@@ -186,6 +186,8 @@ JOB: tuple[Option, ...] = (
     ),
 )
 CHAIN: tuple[Option, ...] = (
+    (("--retries",), "retries", "value", "N", "start it again up to N times after a failure"),
+    (("--retry-backoff",), "retry_backoff", "value", "TIME[:MOST]", "first pause, doubled (default: 30s:10m)"),
     (("--after",), "after", "append", "JOB[:END]", "start when JOB has ended: ok, any or fail (default: ok)"),
 )  # fmt: skip
 RUN: tuple[Option, ...] = (
@@ -342,4 +344,6 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         security_groups=options.security_group,
         address=options.address,
         after=options.after,
+        retries=options.retries,
+        retry_backoff=options.retry_backoff,
     )

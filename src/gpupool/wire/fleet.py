@@ -270,6 +270,9 @@ class ReportIn(WireModel):
     max_rss_bytes: int | None = None
     pid: int | None = None
     gpu_memory_bytes: int | None = None
+    log_bytes: int | None = Field(
+        None, ge=0, description="of an end: length of the job's log; null: unknown"
+    )
 
 
 class ReportsIn(WireModel):

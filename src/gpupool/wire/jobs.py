@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpupool.wire.chains.dependencies import DependencyOut
+from gpupool.wire.chains.retries import AttemptOut
 from gpupool.wire.common import BIG, WireModel
-from gpupool.wire.dependencies import DependencyOut
 from gpupool.wire.samples import ProcessUse
 from gpupool.wire.submissions import Sharing, WithinIn
 from gpupool.wire.suspension import SuspensionOut
@@ -149,6 +150,14 @@ class JobOut(WireModel):
     idle_seconds: int | None = Field(None, description="idle time after which it may be suspended")
     suspension: SuspensionOut | None = Field(None, description="null: it was not suspended")
     preemptions: int = Field(0, description="times it was sent back to wait")
+    attempt: int = Field(1, description="the present or last one")
+    retries: int = Field(0, description="starts again so often after a failure")
+    retry_ns: int | None = Field(
+        None, description="when the next attempt may start; null: it is not awaited"
+    )
+    attempts: list[AttemptOut] = Field(
+        default_factory=list, description="the earlier ones, where one job is asked for"
+    )
     after: list[DependencyOut] = Field(
         default_factory=list, description="the ends that it waits for, or waited for"
     )

@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from gpupool.model.dependency import MAX_DEPENDENCIES
+from gpupool.model.chains.dependency import MAX_DEPENDENCIES
+from gpupool.model.chains.retry import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, MAX_RETRIES
 from gpupool.model.launch import (
     check_command,
     check_directory,
@@ -16,9 +17,9 @@ from gpupool.model.launch import (
     check_size,
 )
 from gpupool.model.vm import VM_COMMAND
+from gpupool.wire.chains.dependencies import DependencyIn
 from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
-from gpupool.wire.dependencies import DependencyIn
 from gpupool.wire.network.networks import NetworkJoinIn
 from gpupool.wire.vm import VmIn
 
@@ -214,6 +215,15 @@ class JobIn(WireModel):
         "null: never",
     )
     reservation: Name | None = Field(None, description="may also use what that reservation holds")
+    retries: int = Field(
+        0, ge=0, le=MAX_RETRIES, description="starts again so often after a failure"
+    )
+    retry_first_seconds: int = Field(
+        FIRST_PAUSE_SECONDS, ge=0, le=7 * 86400, description="before the first retry, then doubled"
+    )
+    retry_most_seconds: int = Field(
+        LONGEST_PAUSE_SECONDS, ge=0, le=7 * 86400, description="no pause is longer"
+    )
     after: list[DependencyIn] = Field(
         default_factory=list,
         max_length=MAX_DEPENDENCIES,

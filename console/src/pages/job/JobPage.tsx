@@ -286,6 +286,20 @@ function FactsPanel({ job }: { job: Job }) {
         <Fact name={t('limit')}>{job.max_seconds ? formatDuration(job.max_seconds) : t('noLimit')}</Fact>
         {job.network && <Fact name={t('network')}>{`${job.network} ${job.address ?? ''}`}</Fact>}
         {job.array && <Fact name={t('array')}>{job.array}</Fact>}
+        {(job.after ?? []).map((end) => (
+          <Fact key={end.id} name={t('awaits')}>
+            {`${end.job} (${t(`awaitedEnd_${end.condition}`)}): ${end.ending || t('awaitedOpen')}`}
+          </Fact>
+        ))}
+        {Boolean(job.retries) && (
+          <Fact name={t('attempt')}>{t('attemptOf', { attempt: job.attempt, most: (job.retries ?? 0) + 1 })}</Fact>
+        )}
+        {job.retry_ns && <Fact name={t('nextAttempt')}>{formatClock(job.retry_ns)}</Fact>}
+        {(job.attempts ?? []).map((one) => (
+          <Fact key={one.number} name={t('attemptNumber', { number: one.number })}>
+            {`${one.state}: ${one.reason}`}
+          </Fact>
+        ))}
       </dl>
       {job.fence_why && (
         <p className="small sub" lang="en">

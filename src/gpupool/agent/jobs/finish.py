@@ -30,6 +30,7 @@ from gpupool.agent.supervisor.client import (
     SupervisorError,
     inspect_job,
 )
+from gpupool.agent.supervisor.job_log import log_end
 from gpupool.agent.supervisor.orphan_processes import reap_orphans, remove_cgroups
 from gpupool.agent.supervisor.socket_watch import SocketWatch
 from gpupool.base.errors import DamagedRecord
@@ -146,7 +147,8 @@ class JobFinisher:
             unprepare_allocation(mechanism, allocation.key, generation, context.state_dir)
         context.reach_step("unprepared")
         allocation.enter_phase(JobPhase.ENDED)
-        context.queue_report(report)
+        length = log_end(directory)
+        context.queue_report(report.model_copy(update={"log_bytes": length}))
         context.announce_change()
 
     def _queue_last_sample(self, allocation: LocalAllocation) -> None:

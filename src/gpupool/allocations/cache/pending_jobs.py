@@ -59,6 +59,8 @@ _PENDING = (
         jobs.c.name,
         jobs.c.array_name,
         jobs.c.gang_id,
+        jobs.c.attempt,
+        jobs.c.not_before_ns,
         claims,
         tenants.c.name.label("tenant"),
         projects.c.name.label("project"),
@@ -136,8 +138,17 @@ def _read_entries_by_claim(
     for row in rows:
         if row.gang_id is None or row.gang_id in complete:
             entry = _build_entry(row, complete.get(row.gang_id), seconds)
-            entries.append((row.id, replace(entry, wait=_find_wait(waits, row.id))))
+            wait = _find_wait(waits, row.id) or _find_pause(row)
+            entries.append((row.id, replace(entry, wait=wait)))
     return entries
+
+
+def _find_pause(row: Any) -> StartWait | None:
+    """Find the pause before the next attempt of a job; one that is over ends with the next look."""
+    if row.not_before_ns is None:
+        return None
+    number = f"attempt {row.attempt} of {row.retries + 1}"
+    return StartWait(f"{number} starts", row.not_before_ns)
 
 
 def _find_wait(waits: Mapping[int, str], claim_id: int) -> StartWait | None:

@@ -13,14 +13,14 @@ from gpupool.allocations.cache.start_waits import StartWait
 from gpupool.allocations.dependencies.standings import DependencyTarget, read_standing
 from gpupool.allocations.store.dependency_table import DOOMED, dependencies, describe_wait
 from gpupool.base.errors import DependencyNeverMet
-from gpupool.model.dependency import (
+from gpupool.model.chains.dependency import (
     DependencyCondition,
     DependencyOutcome,
     Standing,
     judge_dependency,
 )
 from gpupool.store.database import WriteTransaction
-from gpupool.wire.dependencies import DependencyOut
+from gpupool.wire.chains.dependencies import DependencyOut
 
 #: Topic of a transaction that writes dependencies.
 NEW_DEPENDENCIES = "new-dependencies"

@@ -36,7 +36,7 @@ from gpupool.allocations.store.dependency_table import (
 )
 from gpupool.allocations.store.tables import IS_LIVE, arrays, jobs
 from gpupool.base.errors import GpupoolError
-from gpupool.model.dependency import DependencyCondition, DependencyOutcome, judge_dependency
+from gpupool.model.chains.dependency import DependencyCondition, DependencyOutcome, judge_dependency
 from gpupool.model.job import JobState
 from gpupool.store.database import Store, WriteTransaction
 

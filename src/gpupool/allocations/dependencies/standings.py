@@ -8,7 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gpupool.allocations.store.tables import arrays, gangs, jobs
-from gpupool.model.dependency import Standing
+from gpupool.model.chains.dependency import Standing
 from gpupool.model.job import ENDED, JobState
 
 JOB: Final = "job"

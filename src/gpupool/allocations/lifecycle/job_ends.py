@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import signal as signals
 
-from gpupool.allocations.ledger.stop_reasons import (
-    STOP_REASONS,
-)
+from gpupool.allocations.ledger.stop_reasons import REQUEUE_REASONS, STOP_REASONS
 from gpupool.model.job import JobState
 from gpupool.wire.fleet import ReportIn
 
@@ -40,6 +38,18 @@ def judge_end(stop_requested: str | None, report: ReportIn) -> tuple[JobState, s
     if report.exit_code is None:
         return JobState.FAILED, "ended"
     return JobState.FAILED, f"exit code {report.exit_code}"
+
+
+def is_own_end(stop_requested: str | None, report: ReportIn) -> bool:
+    """Return whether the command ended by itself, although its end was requested."""
+    if stop_requested in REQUEUE_REASONS:
+        return not is_stopped(report)
+    return report.state == "ended" and report.reason in ("exited", "signalled")
+
+
+def is_stopped(report: ReportIn) -> bool:
+    """Return whether the command ended because its end was requested, not by itself before that."""
+    return report.state != "ended" or report.reason == "stopped"
 
 
 def _name_signal(number: int) -> str:

@@ -27,9 +27,10 @@ from gpupool.allocations.ledger.stop_reasons import (
     REQUEUE_REASONS,
     STOP_REASONS,
 )
-from gpupool.allocations.lifecycle.job_ends import judge_end
+from gpupool.allocations.lifecycle.job_ends import is_own_end, is_stopped, judge_end
 from gpupool.allocations.lifecycle.notices import write_notice
 from gpupool.allocations.lifecycle.prepared_columns import build_prepared_columns
+from gpupool.allocations.lifecycle.retries import can_retry, retry_job
 from gpupool.allocations.lifecycle.suspension import apply_suspension_report
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, launches
 from gpupool.base.units import NANOS_PER_SECOND
@@ -66,6 +67,10 @@ _FOUND = (
         jobs.c.array_id,
         jobs.c.launcher,
         jobs.c.preemptions,
+        jobs.c.attempt,
+        claims.c.retries,
+        claims.c.retry_first_s,
+        claims.c.retry_most_s,
         claims.c.preemptible,
         claims.c.requeue,
         claims.c.network_id,
@@ -238,8 +243,14 @@ def _apply_end(write: WriteTransaction, row: Row, report: ReportIn, effects: Rep
     if _can_wait_again(write, row, report):
         _requeue_job(write, row, report, effects)
         return
+    if can_retry(write, row, report):
+        effects.leaving += retry_job(write, row, report)
+        effects.rerun[row.job_id] = row.job
+        return
     # A stop that came after the command's own end ended nothing: its node could not report.
-    state, reason = judge_end(None if _is_own_end(row, report) else row.stop_requested, report)
+    state, reason = judge_end(
+        None if is_own_end(row.stop_requested, report) else row.stop_requested, report
+    )
     values: dict[str, Any] = {
         "state": state,
         "reason": reason[:400],
@@ -287,19 +298,8 @@ def _can_wait_again(write: WriteTransaction, row: Row, report: ReportIn) -> bool
         )
         again = report.state == "not_started" or lost
     else:
-        again = row.stop_requested in REQUEUE_REASONS and _is_stopped(report)
+        again = row.stop_requested in REQUEUE_REASONS and is_stopped(report)
     return again and gang_lifecycle.can_wait_again(write, row)
-
-
-def _is_own_end(row: Row, report: ReportIn) -> bool:
-    if row.stop_requested in REQUEUE_REASONS:
-        return not _is_stopped(report)
-    return report.state == "ended" and report.reason in ("exited", "signalled")
-
-
-def _is_stopped(report: ReportIn) -> bool:
-    """Whether the command ended because its end was requested, not by itself before that."""
-    return report.state != "ended" or report.reason == "stopped"
 
 
 def record_checkpoint(write: WriteTransaction, job: int) -> str:

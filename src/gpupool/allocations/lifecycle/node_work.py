@@ -64,6 +64,8 @@ _WORK = (
         jobs.c.gang_rank,
         jobs.c.gang_role,
         jobs.c.preemptions,
+        jobs.c.attempt,
+        claims.c.retries,
         jobs.c.saved_ns,
         jobs.c.public_id.label("job"),
         jobs.c.name.label("job_name"),
@@ -198,6 +200,8 @@ def _is_to_run(row: Row) -> bool:
 
 def _build_environment(row: Row, env: dict[str, str], variables: dict[str, str]) -> dict[str, str]:
     """Return the submitter's environment, with the variables of the job's gang or array."""
+    if row.retries:
+        env = {**env, "GPUPOOL_ATTEMPT": str(row.attempt)}
     if row.array_index is None:
         return env
     return {**env, **(variables or {"GPUPOOL_ARRAY_INDEX": str(row.array_index)})}
@@ -270,7 +274,7 @@ def _build_work(
         cpu_milli=row.cpu_milli,
         host_bytes=row.host_bytes,
         numa=_build_numa_work(row),
-        earlier_runs=row.preemptions,
+        earlier_runs=row.preemptions + row.attempt - 1,
         started=row.state == "running",
         vm=spec.get("vm"),
         only_idle=row.beneficiary is not None,

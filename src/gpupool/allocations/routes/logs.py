@@ -16,6 +16,7 @@ from gpupool.allocations.arrays.references import build_topic
 from gpupool.allocations.routes import streaming
 from gpupool.allocations.routes.dependencies import Reader, Service, Wait
 from gpupool.allocations.service import Allocations
+from gpupool.allocations.views.attempts import find_log_part
 from gpupool.base.errors import NoPermission, NotFound, NotLoggedIn
 from gpupool.model.job import ENDED
 from gpupool.model.tenant import Permission, Principal
@@ -64,6 +65,10 @@ async def logs(
     ] = 0,
     limit: Annotated[int, Query(ge=1, le=1 << 20)] = 1 << 16,
     wait_seconds: Wait = 0,
+    attempt: Annotated[
+        int | None,
+        Query(ge=1, le=1000, description="what that attempt wrote; offsets count in the whole log"),
+    ] = None,
     last_event: Annotated[
         str | None,
         Header(
@@ -78,7 +83,7 @@ async def logs(
 
     With `Accept: text/event-stream` pieces come as they are written, then an event `end`.
     """
-    reader = LogReader(request, allocations, limit)
+    reader = LogReader(request, allocations, limit, attempt)
     if not streaming.accepts_events(request):
         return await reader.read(job, caller, offset, wait_seconds)
     offset = streaming.read_position(last_event, offset)
@@ -107,8 +112,11 @@ async def _stream_pieces(reader: LogReader, job: str, piece: LogOut) -> AsyncIte
 class LogReader:
     """Reads pieces of a job's output for one request, and waits for more of it."""
 
-    def __init__(self, request: Request, allocations: Allocations, limit: int) -> None:
+    def __init__(
+        self, request: Request, allocations: Allocations, limit: int, attempt: int | None = None
+    ) -> None:
         self.request = request
+        self._attempt = attempt
         self._allocations = allocations
         self._limit = limit
         self._source: JobLogs = request.app.state.logs
@@ -119,6 +127,11 @@ class LogReader:
         jobs = self._allocations.jobs
         while True:
             now = await run_in_threadpool(jobs.get_job_with_output, job, caller)
+            if self._attempt is not None:
+                first, end = find_log_part(now, self._attempt)
+                if end is not None:
+                    return await run_in_threadpool(self._read_part, now, offset, first, end)
+                offset = max(offset, first) if offset >= 0 else offset
             chunk = await run_in_threadpool(self._source.read, now.id, offset, self._limit)
             left = deadline - time.monotonic()
             if now.state in ENDED or left <= 0 or (chunk is not None and chunk.data):
@@ -133,6 +146,23 @@ class LogReader:
                         await _wait_for_first(
                             self._source.wait_for_change(now.id, left), ticket.wait_for_commit(left)
                         )
+
+    def _read_part(self, job: JobOut, offset: int, first: int, end: int) -> LogOut:
+        """Read of the part of an attempt that writes no more."""
+        begin = max(first, end + offset if offset < 0 else offset)
+        limit = min(self._limit, end - begin)
+        chunk = self._source.read(job.id, begin, limit) if limit > 0 else None
+        if chunk is None or chunk.offset >= end:
+            return LogOut(data="", offset=begin, next_offset=begin, ended=True)
+        data = chunk.data[: end - chunk.offset]
+        following = chunk.offset + len(data)
+        return LogOut(
+            data=base64.b64encode(data).decode(),
+            offset=chunk.offset,
+            next_offset=following,
+            dropped_bytes=chunk.dropped_bytes,
+            ended=following >= end,
+        )
 
 
 async def _wait_for_first(*waits: Awaitable[Any]) -> None:

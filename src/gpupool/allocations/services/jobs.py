@@ -26,6 +26,7 @@ from gpupool.allocations.submission.idle_choice import reserve_moved_memory
 from gpupool.allocations.submission.network_join import is_network_wanted
 from gpupool.allocations.views import job as job_view
 from gpupool.allocations.views import list as job_lookup
+from gpupool.allocations.views.attempts import read_attempts
 from gpupool.allocations.views.explain import explain_job
 from gpupool.allocations.views.job_pages import JobFilter, read_page
 from gpupool.allocations.views.job_search import JobSearch, search_jobs
@@ -133,6 +134,9 @@ class JobService:
         with self._store.read() as connection:
             job = self.describe_job(connection, named, principal)
             job = self.add_usage(job, processes=True)
+            if job.attempt > 1:
+                earlier = read_attempts(connection, job.id)
+                job = job.model_copy(update={"attempts": earlier})
         return job_lookup.hide_content(principal, job)
 
     def get_job_with_output(self, named: str, principal: Principal) -> JobOut:

@@ -109,5 +109,14 @@ claims = sa.Table(
         nullable=True,
         comment="IPv6 address that its job asked for; null: any",
     ),
+    sa.Column("retries", sa.Integer, nullable=False, server_default="0"),
+    sa.Column(
+        "retry_first_s",
+        sa.Integer,
+        nullable=False,
+        server_default="30",
+        comment="pause before the first retry, doubled with each",
+    ),
+    sa.Column("retry_most_s", sa.Integer, nullable=False, server_default="600"),
     sa.Column("image", sa.String(512), nullable=True, comment="container image; null: none"),
 )

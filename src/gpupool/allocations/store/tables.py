@@ -169,6 +169,10 @@ jobs = sa.Table(
         server_default="0",
         comment="compute that it asks for, of all its cards",
     ),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default="1"),
+    sa.Column(
+        "not_before_ns", sa.BigInteger, nullable=True, comment="the next attempt starts after it"
+    ),
     sa.Index("ix_jobs_tenant_id_name", "tenant_id", "name"),
     sa.Index("ix_jobs_tenant_id_array_name", "tenant_id", "array_name"),
     sa.Index(

@@ -13,9 +13,9 @@ from gpupool.allocations.submission.submission import Submission
 from gpupool.allocations.views import list as job_lookup
 from gpupool.allocations.views.job import Row
 from gpupool.base.errors import BadDependency, BadOption, NotFound, NotOneJob
-from gpupool.model.dependency import DependencyCondition
+from gpupool.model.chains.dependency import DependencyCondition
 from gpupool.model.tenant import Principal
-from gpupool.wire.dependencies import DependencyIn
+from gpupool.wire.chains.dependencies import DependencyIn
 from gpupool.wire.submissions import JobIn
 
 
@@ -34,7 +34,7 @@ def add_dependencies(
         return submission
     found = dict[DependencyTarget, Dependency]()
     for asked in body.after:
-        one = _find_dependency(connection, submission.tenant_id, asked, principal)
+        one = find_dependency(connection, submission.tenant_id, asked, principal)
         known = found.setdefault(one.target, one)
         if known.condition is not one.condition:
             raise BadDependency(
@@ -50,9 +50,10 @@ def add_dependencies(
     return replace(submission, after=after, wait=wait)
 
 
-def _find_dependency(
+def find_dependency(
     connection: sa.Connection, tenant_id: int, asked: DependencyIn, principal: Principal
 ) -> Dependency:
+    """Find what is named, in the scope of the caller and in the tenant. Raises NotFound."""
     condition = DependencyCondition(asked.condition)
     try:
         row = job_lookup.find_job_or_member(connection, principal, asked.job)

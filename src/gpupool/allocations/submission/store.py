@@ -269,6 +269,9 @@ def _build_claim_row(
         "preemptible": submission.preemptible,
         "requeue": submission.requeue,
         "idle_seconds": submission.idle_seconds,
+        "retries": submission.retry.retries,
+        "retry_first_s": submission.retry.first_seconds,
+        "retry_most_s": submission.retry.most_seconds,
         "reservation": submission.reservation,
         # The launch, which names it too, is deleted with the end of the job.
         "image": _describe_image(submission).get("image", "")[:_IMAGE_CHARACTERS] or None,

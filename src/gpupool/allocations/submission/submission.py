@@ -9,6 +9,7 @@ from gpupool.allocations.arrays.rest import ArrayRest
 from gpupool.allocations.cache.pending_jobs import QueueEntry
 from gpupool.allocations.cache.start_waits import StartWait
 from gpupool.allocations.dependencies.rows import Dependency
+from gpupool.model.chains.retry import NO_RETRIES, RetryRule
 from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang, GangRole
 from gpupool.scheduling import (
@@ -55,6 +56,7 @@ class Submission:
     array_id: str | None = None
     #: The name that replaces a generated one if a live job has that.
     spare_name: str | None = None
+    retry: RetryRule = NO_RETRIES
     #: The ends for which its jobs wait, and why they wait as of its check; None: they do not.
     after: tuple[Dependency, ...] = ()
     wait: StartWait | None = None

@@ -33,6 +33,7 @@ from gpupool.base.errors import (
     VmRejection,
 )
 from gpupool.base.ids import check_name, new_id
+from gpupool.model.chains.retry import RetryRule
 from gpupool.model.claim import NETWORK_LABEL, PRIORITIES, Rejection, RejectionReason, Shape
 from gpupool.model.container import ContainerPolicy
 from gpupool.model.gang import Gang, GangGroup
@@ -138,6 +139,7 @@ def check_submission(
         preemptible=body.preemptible,
         requeue=body.requeue,
         idle_seconds=body.idle_seconds,
+        retry=RetryRule(body.retries, body.retry_first_seconds, body.retry_most_seconds),
         reservation=body.reservation,
         gang=gang,
         array_id=None if body.array is None else new_id(ARRAY),
@@ -186,7 +188,7 @@ def _check_exclusive_options(body: JobIn) -> None:
         raise BadOption(f"{what} cannot be attached to a terminal", hint="use  gpupool submit")
     if what and not body.wait:
         raise BadOption(f"--no-wait is for one job, not for {what}", hint="leave out --no-wait")
-    if body.attached and (body.preemptible or body.requeue):
+    if body.attached and (body.preemptible or body.requeue or body.retries):
         raise BadOption(
             "a job that is attached to a terminal cannot be started again elsewhere",
             hint="use  gpupool submit --preemptible, and gpupool logs -f",

@@ -19,7 +19,7 @@ from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, s
 from gpupool.base.units import format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.claim import SharingKind
-from gpupool.model.job import LIVE
+from gpupool.model.job import LIVE, JobState
 from gpupool.model.numa import read_numa_parts
 from gpupool.model.suspension import SuspensionState
 from gpupool.network.floating.reading import select_job_floating
@@ -50,6 +50,7 @@ JOB = (
         claims.c.within_preferred,
         claims.c.preemptible,
         claims.c.requeue,
+        claims.c.retries,
         claims.c.idle_seconds,
         claims.c.reservation,
         claims.c.profile,
@@ -247,6 +248,9 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         gang_role=row.gang_role,
         preemptions=row.preemptions,
         saved_ns=row.saved_ns,
+        attempt=row.attempt,
+        retries=row.retries,
+        retry_ns=row.not_before_ns if row.state == JobState.PENDING else None,
         idle_seconds=row.idle_seconds,
         suspension=_describe_suspension(placed) if placed and row.state in LIVE else None,
         generation=row.generation,

@@ -61,6 +61,10 @@ def _list_options(body: JobIn) -> Iterator[str]:
         ("--array", body.array),
         ("--reservation", body.reservation),
     ]
+    if body.retries:
+        first = format_seconds(body.retry_first_seconds)
+        values.append(("--retries", body.retries))
+        values.append(("--retry-backoff", f"{first}:{format_seconds(body.retry_most_seconds)}"))
     for end in body.after:
         suffix = "" if end.condition == "ok" else f":{end.condition}"
         values.append(("--after", f"{end.job}{suffix}"))

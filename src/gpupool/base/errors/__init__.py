@@ -178,8 +178,11 @@ from gpupool.base.errors.requests import (
 from gpupool.base.errors.submissions import (
     BadDependency,
     BadRetry,
+    BadSchedule,
     DependencyNeverMet,
+    TooManySchedules,
     UnknownAttempt,
+    UnknownSchedule,
 )
 
 TYPE_CHECKING = False  # every command imports this module: typing is for type checkers only
@@ -211,6 +214,7 @@ __all__ = [
     "BadRetry",
     "BadTemplate",
     "BadTemplateValue",
+    "BadSchedule",
     "BadTrace",
     "BandwidthAboveCap",
     "BeyondQuota",
@@ -313,6 +317,7 @@ __all__ = [
     "TooManyLogins",
     "TooManyNetworks",
     "TooManyRequests",
+    "TooManySchedules",
     "TooManySubscriptions",
     "TooManyTemplates",
     "TooMuchPending",
@@ -329,6 +334,7 @@ __all__ = [
     "UnknownProfile",
     "UnknownProject",
     "UnknownProvider",
+    "UnknownSchedule",
     "UnknownSubscription",
     "UnknownTemplate",
     "UnknownTenant",

@@ -21,3 +21,15 @@ class BadRetry(BadInput, code="GP-1082", title="Not a rule of retries"):
 
 class UnknownAttempt(NotFound, code="GP-1083", title="Unknown attempt of a job"):
     """`details` has the `attempts` that there are."""
+
+
+class BadSchedule(BadInput, code="GP-1084", title="Not a schedule"):
+    """Not a schedule."""
+
+
+class TooManySchedules(RequestRejection, code="GP-1085", title="Too many schedules"):
+    """`details` has the limit."""
+
+
+class UnknownSchedule(NotFound, code="GP-1086", title="Unknown schedule"):
+    """Unknown schedule."""

@@ -37,6 +37,12 @@ def register(parser: CommandParser) -> None:
         "-f", "--follow", action="store_true", help="wait for more until the job has ended"
     )
     parser.add_argument(
+        "--attempt",
+        type=integer_within("--attempt", "the number of an attempt", 1, 1000),
+        metavar="N",
+        help="only what attempt N of a job with --retries wrote",
+    )
+    parser.add_argument(
         "-n",
         "--tail",
         type=integer_within("--tail", "the number of lines", 0, 10**9),
@@ -51,8 +57,11 @@ def register(parser: CommandParser) -> None:
 def run(options: argparse.Namespace, context: CommandContext) -> int:
     api = context.api
     job = api.request("GET", job_path(options.job))
-    offset = 0 if options.tail is None else _find_tail(api, job["id"], options.tail)
-    ended = _copy_log(api, job["id"], offset, follow=options.follow)
+    attempt = options.attempt
+    offset = _find_first_byte(job, attempt)
+    if options.tail is not None:
+        offset = max(offset, _find_tail(api, job["id"], options.tail, attempt))
+    ended = _copy_log(api, job["id"], offset, follow=options.follow, attempt=attempt)
     if options.follow and options.exit_code and ended:
         from gpupool.client.attached_run import exit_code_of
 
@@ -76,11 +85,18 @@ def follow_job(
     return ended
 
 
-def _copy_log(api: Api, job: str, offset: int, *, follow: bool) -> bool:
+def _find_first_byte(job: dict[str, Any], attempt: int | None) -> int:
+    """Find where the output of an attempt begins; the pool refuses one that is not known."""
+    ends = {one["number"]: one["log_bytes"] for one in job.get("attempts", ())}
+    return 0 if attempt is None else ends.get(attempt - 1) or 0
+
+
+def _copy_log(api: Api, job: str, offset: int, *, follow: bool, attempt: int | None = None) -> bool:
     """Write the log from an offset on; True when the job has ended and everything is written."""
     while True:
         try:
-            piece = _fetch_piece(api, job, offset, PIECE, WAIT_SECONDS if follow else 0)
+            wait_seconds = WAIT_SECONDS if follow else 0
+            piece = _fetch_piece(api, job, offset, PIECE, wait_seconds, attempt)
         except ServiceUnavailable:
             if not follow:
                 raise
@@ -101,18 +117,19 @@ def _copy_log(api: Api, job: str, offset: int, *, follow: bool) -> bool:
 
 
 def _fetch_piece(
-    api: Api, job: str, offset: int, limit: int, wait_seconds: float
+    api: Api, job: str, offset: int, limit: int, wait_seconds: float, attempt: int | None = None
 ) -> dict[str, Any]:
     query = {"offset": offset, "limit": limit, "wait_seconds": wait_seconds}
+    query |= {} if attempt is None else {"attempt": attempt}
     piece: dict[str, Any] = api.request(
         "GET", f"{job_path(job)}/logs", query=query, timeout=wait_seconds + 30
     )
     return piece
 
 
-def _find_tail(api: Api, job: str, lines: int) -> int:
+def _find_tail(api: Api, job: str, lines: int, attempt: int | None) -> int:
     """Return the offset at which the last `lines` lines begin, as far as the last MiB tells."""
-    piece = _fetch_piece(api, job, -TAIL_PIECE, TAIL_PIECE, 0)
+    piece = _fetch_piece(api, job, -TAIL_PIECE, TAIL_PIECE, 0, attempt)
     data = b64decode(piece["data"])
     if lines == 0:
         return int(piece["next_offset"])

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from gpupool.base.units import format_duration
+from gpupool.terminal.chain_lines import describe_attempt
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.listing import add_limit, describe_instant, describe_memory, show_list
 from gpupool.terminal.output import Row, TableColumn, count_noun
@@ -181,6 +182,7 @@ COLUMNS = (
     TableColumn(
         "GANG", lambda job: job["gang"] and f"{job['array']} {job['gang_role']}", wide=True
     ),
+    TableColumn("ATTEMPT", describe_attempt, wide=True),
     TableColumn("PREEMPTED", lambda job: job["preemptions"] or None, wide=True, right=True),
     TableColumn("SHARING", lambda job: job["sharing"], wide=True),
     TableColumn("FENCE", lambda job: job["fence"], wide=True),

@@ -19,6 +19,12 @@ from gpupool.cli.work.gpus import (
 )
 from gpupool.cli.work.ps import describe_duration, describe_ending, describe_state
 from gpupool.model.partition import read_foreign_pieces
+from gpupool.terminal.chain_lines import (
+    describe_after,
+    describe_attempt,
+    describe_requeue,
+    list_attempts,
+)
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.listing import (
     describe_age,
@@ -153,7 +159,7 @@ def array_facts(array: dict[str, Any]) -> list[tuple[str, object]]:
         ("model asked", array["model"] or "any"),
         ("max time", format_duration(array["max_seconds"]) if array["max_seconds"] else "no limit"),
         *([("reservation", array["reservation"])] if array["reservation"] else []),
-        *([("after", _describe_after(array))] if array.get("after") else []),
+        *([("after", describe_after(array))] if array.get("after") else []),
         *([("may be preempted", again)] if again else []),
         ("submitted", describe_instant(array["submitted_ns"])),
         *([("stopped", describe_instant(array["stopped_ns"]))] if array["stopped_ns"] else []),
@@ -172,8 +178,10 @@ def _asked_besides(job: dict[str, Any]) -> list[tuple[str, str | None]]:
         ("of its node", _describe_node_part(job)),
         ("near together", _describe_near(job["within"])),
         ("reservation", job["reservation"]),
-        ("after", _describe_after(job)),
-        ("may be preempted", _describe_requeue(job)),
+        ("after", describe_after(job)),
+        ("may be preempted", describe_requeue(job)),
+        ("attempt", describe_attempt(job)),
+        *list_attempts(job),
         ("work saved", describe_instant(job["saved_ns"]) if job["saved_ns"] else None),
     ]
 
@@ -200,24 +208,6 @@ def _describe_numa(parts: list[dict[str, Any]]) -> str:
 def _describe_near(within: dict[str, Any] | None) -> str | None:
     words = [] if within is None else [f"{how}: {level}" for how, level in within.items() if level]
     return ", ".join(words) or None
-
-
-def _describe_after(one: dict[str, Any]) -> str | None:
-    """Format `job prep (ok): done, array sweep (any): open`; None without dependencies."""
-    ends = []
-    for end in one.get("after", ()):
-        outcome = end["ending"] or "open"
-        ends.append(f"{end['kind']} {end['job']} ({end['condition']}): {outcome}")
-    return ", ".join(ends) or None
-
-
-def _describe_requeue(job: dict[str, Any]) -> str | None:
-    """Describe whether a job may be sent back to wait, and how often it was; None where neither."""
-    times = f"{count_noun(job['preemptions'], 'time')} so far" if job["preemptions"] else ""
-    allowed = "yes" if job["preemptible"] else ""
-    if not allowed and job["requeue"]:
-        allowed = "only when it is lost"
-    return ", ".join(part for part in (allowed, times) if part) or None
 
 
 def _use_facts(use: dict[str, Any] | None) -> list[tuple[str, object]]:

@@ -1,0 +1,83 @@
+"""The instants of a cron expression by the clocks of a time zone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from gpupool.base.errors import BadSchedule
+from gpupool.base.units import NANOS_PER_SECOND
+
+#: Fields of an expression: minute, hour, day, month, day of the week.
+_FIELDS: Final = 5
+#: Instants that are counted one by one; more were missed than any person looks at.
+_COUNTED: Final = 10_000
+
+
+@dataclass(frozen=True)
+class DueInstants:
+    """The instants from one on that have come."""
+
+    #: The last of them.
+    last_ns: int
+    #: How many came before it.
+    earlier: int
+    #: The first one that has not come.
+    next_ns: int
+
+
+@dataclass(frozen=True)
+class CronRule:
+    """A cron expression and the time zone whose clocks it is about.
+
+    Where a clock is set back, an instant of a fixed hour comes once; where it is set forward over
+    one, it comes right after.
+    """
+
+    expression: str
+    time_zone: str
+
+    def check(self, now_ns: int) -> None:
+        """Raise BadSchedule for an expression that never comes, or a zone that is not known."""
+        if len(self.expression.split()) != _FIELDS:
+            raise BadSchedule(
+                f"--cron {self.expression!r}: got {len(self.expression.split())} fields, expected 5",
+                hint="write minute, hour, day, month and weekday:  --cron '0 2 * * *'",
+            )
+        try:
+            self.find_next(now_ns)
+        except (CronSimError, KeyError, ValueError, OSError) as error:
+            raise BadSchedule(
+                f"--cron {self.expression!r} in time zone {self.time_zone!r} is not understood: "
+                f"{error}",
+                hint="write it like  --cron '30 2 * * 1-5' --tz Europe/Berlin",
+            ) from None
+        except StopIteration:
+            raise BadSchedule(
+                f"--cron {self.expression!r} has no instant in the next 50 years",
+                hint="look at its day and month",
+            ) from None
+
+    def find_next(self, after_ns: int) -> int:
+        """Find the first instant after a time, in ns."""
+        zone = ZoneInfo(self.time_zone)
+        start = datetime.fromtimestamp(after_ns // NANOS_PER_SECOND, UTC).astimezone(zone)
+        found = next(CronSim(self.expression, start))
+        return int(found.timestamp()) * NANOS_PER_SECOND
+
+    def list_due(self, first_ns: int, now_ns: int) -> DueInstants:
+        """Find the last instant up to now, from one on that has come."""
+        last_ns = first_ns
+        earlier = 0
+        next_ns = self.find_next(first_ns)
+        while next_ns <= now_ns and earlier < _COUNTED:
+            last_ns = next_ns
+            earlier += 1
+            next_ns = self.find_next(next_ns)
+        if next_ns <= now_ns:
+            next_ns = self.find_next(now_ns)
+        return DueInstants(last_ns, earlier, next_ns)

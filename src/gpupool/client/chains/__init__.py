@@ -1,0 +1,1 @@
+"""Dependencies, retries and schedules of jobs, from what a person types."""

@@ -1,0 +1,1 @@
+"""What makes jobs follow one another: dependencies, retries and schedules. Pure."""

@@ -1,0 +1,1 @@
+"""Dependencies, retries and schedules of jobs, as they cross the network."""

@@ -1,0 +1,230 @@
+"""Each instant of a schedule submits one job, whatever dies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpupool.base.errors import (
+    BadSchedule,
+    NameTaken,
+    NoPermission,
+    TooManySchedules,
+    UnknownSchedule,
+)
+from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.model.tenant import Principal
+from gpupool.wire.chains.schedules import ScheduleIn, ScheduleOut
+from gpupool.wire.people import UserPatch
+from tests.support.house import House
+from tests.support.killed import killed_at
+
+MINUTE = 60 * NANOS_PER_SECOND
+DAY = 24 * 60 * MINUTE
+
+
+class Calendar:
+    """A house whose clock the test sets ahead."""
+
+    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.house = house
+        self.ahead_ns = 0
+        real = house.store.clock.now_ns
+        monkeypatch.setattr(house.store.clock, "now_ns", lambda: real() + self.ahead_ns)
+
+    def add(
+        self, name: str = "nightly", who: Principal | None = None, **more: object
+    ) -> ScheduleOut:
+        job = {
+            "shape": {"gpu_milli": 300, "memory_bytes": 1 << 30},
+            "launch": {"argv": ["true"], "env": {"SECRET": "x"}},
+        }
+        body = {"name": name, "cron": "0 2 * * *", "job": job, **more}
+        service = self.house.allocations.schedules
+        return service.add(ScheduleIn.model_validate(body), who or self.house.admin, None)
+
+    def go_to(self, at_ns: int) -> None:
+        self.ahead_ns += at_ns - self.house.store.clock.now_ns()
+
+    def look(self) -> None:
+        self.house.allocations.schedules.runner.look()
+
+    def come(self, name: str = "nightly") -> None:
+        """Go to the next instant, and look."""
+        next_ns = self.house.allocations.schedules.get(name, self.house.admin).next_ns
+        assert next_ns is not None
+        self.go_to(next_ns)
+        self.look()
+
+    def outcomes(self, name: str = "nightly") -> list[str]:
+        runs = self.house.allocations.schedules.list_runs(name, self.house.admin, 50)
+        return [run.outcome for run in reversed(runs)]
+
+    def place(self) -> None:
+        while self.house.allocations.placer.run_cycle().more:
+            pass
+
+    def last_job(self, name: str = "nightly") -> str:
+        last = self.house.allocations.schedules.get(name, self.house.admin).last_job
+        assert last is not None
+        return last
+
+
+@pytest.fixture
+def calendar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calendar]:
+    house = House(tmp_path)
+    yield Calendar(house, monkeypatch)
+    house.close()
+
+
+def test_an_instant_submits_one_job_and_goes_on(calendar: Calendar) -> None:
+    made = calendar.add()
+    assert made.next_ns is not None
+    calendar.look()
+    assert calendar.outcomes() == []
+    calendar.come()
+    calendar.look()
+    assert calendar.outcomes() == ["submitted"]
+    job = calendar.house.job(calendar.last_job())
+    assert job.name.startswith("nightly-20")
+    assert job.command == ["true"]
+    after = calendar.house.allocations.schedules.get("nightly", calendar.house.admin)
+    assert after.next_ns == made.next_ns + DAY
+
+
+@pytest.mark.parametrize("step", range(1, 6))
+def test_a_death_at_any_step_submits_one_job(calendar: Calendar, step: int) -> None:
+    calendar.add()
+    with killed_at(calendar.house, step):
+        calendar.come()
+    calendar.look()
+    assert calendar.outcomes() == ["submitted"]
+    assert calendar.house.count_jobs()["pending"] + calendar.house.count_jobs()["starting"] == 1
+
+
+def test_a_restart_makes_up_for_the_last_instant_alone(calendar: Calendar) -> None:
+    made = calendar.add()
+    assert made.next_ns is not None
+    calendar.go_to(made.next_ns + 3 * DAY + 10 * MINUTE)
+    calendar.look()
+    runs = calendar.house.allocations.schedules.list_runs("nightly", calendar.house.admin, 9)
+    assert [(run.outcome, run.due_ns, run.text) for run in runs] == [
+        ("submitted", made.next_ns + 3 * DAY, "3 instants before it were missed")
+    ]
+
+
+def test_an_instant_beyond_its_deadline_is_missed(calendar: Calendar) -> None:
+    made = calendar.add(deadline_seconds=600)
+    assert made.next_ns is not None
+    calendar.go_to(made.next_ns + 11 * MINUTE)
+    calendar.look()
+    assert calendar.outcomes() == ["missed"]
+    assert calendar.house.count_jobs()["pending"] == 0
+
+
+def test_overlap_skip_leaves_the_instant_out(calendar: Calendar) -> None:
+    calendar.add()
+    calendar.come()
+    calendar.place()
+    calendar.come()
+    assert calendar.outcomes() == ["submitted", "skipped"]
+    calendar.house.finish(calendar.last_job())
+    calendar.come()
+    assert calendar.outcomes() == ["submitted", "skipped", "submitted"]
+
+
+def test_overlap_queue_waits_for_the_last_job(calendar: Calendar) -> None:
+    calendar.add(overlap="queue")
+    calendar.come()
+    calendar.place()
+    first = calendar.last_job()
+    calendar.come()
+    second = calendar.house.job(calendar.last_job())
+    assert second.reason.startswith("waits for job nightly-")
+    calendar.house.finish(first)
+    calendar.place()
+    assert calendar.house.job(second.id).state == "starting"
+
+
+def test_overlap_replace_stops_the_last_job(calendar: Calendar) -> None:
+    calendar.add(overlap="replace")
+    calendar.come()
+    calendar.place()
+    first = calendar.last_job()
+    calendar.come()
+    item = next(item for item in calendar.house.work() if item.job == first)
+    assert item.want == "stop"
+    calendar.house.report(item, "ended", reason="stopped", signal=15)
+    calendar.place()
+    assert calendar.house.job(calendar.last_job()).state == "starting"
+
+
+def test_a_refused_job_is_recorded_and_the_next_instant_comes(
+    calendar: Calendar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calendar.add()
+    monkeypatch.setattr("gpupool.allocations.submission.validate.PRIORITIES", {})
+    row = "UPDATE schedules SET body = json_set(body, '$.priority', 'high-2')"
+    with calendar.house.store.engine.begin() as connection:
+        connection.exec_driver_sql(row)
+    calendar.come()
+    calendar.come()
+    assert calendar.outcomes() == ["refused", "refused"]
+
+
+def test_a_schedule_whose_owner_has_left_pauses_and_says_so(calendar: Calendar) -> None:
+    house = calendar.house
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    ada = house.member("ada", "nlp")
+    calendar.add(who=ada)
+    house.tenancy.users.change(house.admin, "ada", UserPatch(disabled=True))
+    calendar.come()
+    after = house.allocations.schedules.get("nightly", house.admin)
+    assert (after.state, after.reason) == ("paused", "its owner ada has left")
+    assert calendar.outcomes() == []
+
+
+def test_pause_lets_instants_pass_and_resume_goes_on_from_now(calendar: Calendar) -> None:
+    schedules = calendar.house.allocations.schedules
+    made = calendar.add()
+    assert made.next_ns is not None
+    assert schedules.pause("nightly", calendar.house.admin).next_ns is None
+    calendar.go_to(made.next_ns + 10 * MINUTE)
+    calendar.look()
+    assert calendar.outcomes() == []
+    assert schedules.resume("nightly", calendar.house.admin).next_ns == made.next_ns + DAY
+    assert schedules.run_now("nightly", calendar.house.admin).outcome == "submitted"
+    schedules.remove("nightly", calendar.house.admin)
+    with pytest.raises(UnknownSchedule):
+        schedules.get("nightly", calendar.house.admin)
+
+
+def test_schedules_are_of_a_tenant(calendar: Calendar, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = calendar.house
+    for tenant in ("nlp", "vision"):
+        house.tenancy.tenants.create(house.admin, tenant, None)
+    ada, bob, eve = (
+        house.member("ada", "nlp"),
+        house.member("bob", "nlp"),
+        house.member("eve", "vision"),
+    )
+    calendar.add(who=ada)
+    with pytest.raises(NameTaken):
+        calendar.add(who=bob)
+    with pytest.raises(UnknownSchedule):
+        house.allocations.schedules.get("nightly", eve)
+    with pytest.raises(NoPermission):
+        house.allocations.schedules.pause("nightly", bob)
+    assert house.allocations.schedules.get("nightly", bob).command == []
+    monkeypatch.setattr("gpupool.allocations.schedules.service.MOST_SCHEDULES", 1)
+    with pytest.raises(TooManySchedules):
+        calendar.add("second", who=bob)
+
+
+@pytest.mark.parametrize("more", [{"name": "x"}, {"after": [{"job": "x"}]}, {"attached": True}])
+def test_a_job_of_a_schedule_is_its_own(calendar: Calendar, more: dict[str, object]) -> None:
+    job = {"shape": {"gpu_milli": 300}, "launch": {"argv": ["true"]}, **more}
+    with pytest.raises(BadSchedule):
+        calendar.add(job=job)
