@@ -12,11 +12,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-_HOLE = re.compile(r"\{(\d+)(!?)\}")
+#: `{0}` is carried over and `{0!}` translated; `{0#}` is a number and `{0=}` a term, or the text is
+#: another one.
+_HOLE = re.compile(r"\{(\d+)([!#=]?)\}")
+_NUMBER = re.compile(r"-?[\d.,]+")
 #: Three English words in a row are a sentence: without Chinese the text around it stays English.
-_PROSE = re.compile(r"(?<![\w/.=-])[A-Za-z]?[a-z']+,? [a-z']{2,},? [a-z']{2,}(?![\w/=-])")
+_PROSE = re.compile(r"(?<![\w/.=-])[A-Za-z]?[a-z']+ [a-z']{2,} [a-z']{2,}(?![\w/=-])")
+_PROSE_PAIR = re.compile(r"(?<![\w/.=-])[a-z']{2,} [a-z']{2,}(?![\w/=-])")
 #: Between sentences of one text, and what stands for it in Chinese.
 _JOINTS = (("; ", "；"), (".  ", "。"), ("  ", "  "))
+_JOINT = re.compile(r"; |  ")
 _PREFIX = re.compile(r"\s*(?:gpupool: )?")
 _DEPTH = 4
 
@@ -25,12 +30,14 @@ class Template:
     """A text with holes.
 
     Attributes:
+        english: The text with holes.
         probe: Its longest literal part; a text without it is none of this template.
         weight: How many literal signs it has.
     """
 
     def __init__(self, english: str, chinese: str) -> None:
         parts = _HOLE.split(english)[::3]
+        self.english = english
         self.chinese = chinese
         self.probe = max(parts, key=len)
         self.weight = sum(map(len, parts))
@@ -56,6 +63,7 @@ class Translator:
         self._exact = {key: text for key, text in texts.items() if not _HOLE.search(key)}
         templates = [Template(key, text) for key, text in texts.items() if _HOLE.search(key)]
         self._templates = sorted(templates, key=lambda one: -one.weight)
+        self._gapped = [one for one in self._templates if "  " in one.english]
         self._words: dict[str, str] = terms["words"]
         self._columns: dict[str, str] = terms["titles"]
         #: By title, words that mean something else there: a card that failed is no job that failed.
@@ -71,9 +79,13 @@ class Translator:
         found = self._find(text[len(before) :].rstrip("\n"), 0)
         return text if found is None else before + found + "\n" * text.endswith("\n")
 
+    def translate_line(self, line: str) -> str:
+        """Return the Chinese of a line of output; a row of a table is none of ours any more."""
+        return line if "  " in line.strip() and not self._is_known(line) else self.translate(line)
+
     def translate_title(self, title: str) -> str:
         """Return the Chinese of a title."""
-        return self._columns.get(title, title)
+        return self._columns.get(title) or self.translate(title)
 
     def translate_cell(self, title: str, value: str) -> str:
         """Return the Chinese of a cell whose title says that it is a word or a sentence."""
@@ -85,7 +97,7 @@ class Translator:
             reason = self._find_part(rest, 0)
             if word in words and reason is not None:
                 return f"{words[word]}：{reason}"
-        if title in self._words_below or title in self._sentences_below:
+        if title in self._words_below or title.rstrip(" 0123456789") in self._sentences_below:
             return self.translate(value)
         return value  # a name, a number, a command
 
@@ -114,15 +126,25 @@ class Translator:
     def _fill(self, chinese: str, holes: tuple[str, ...], depth: int) -> str | None:
         parts = _HOLE.split(chinese)
         filled = [parts[0]]
-        for number, is_text, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        for number, kind, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             hole = holes[int(number)]
+            if kind == "#" and not _NUMBER.fullmatch(hole):
+                return None
+            if kind == "=" and hole not in self._words:
+                return None
             # A name stays as it is, also one that is a word; a sentence is translated or refused.
-            is_sentence = bool(is_text) or self._is_sentence(hole)
+            is_sentence = (bool(kind) and kind in "!=") or self._is_sentence(hole)
             value = self._find_part(hole, depth) if is_sentence else hole
-            if value is None or ("; " in hole and not is_sentence):
+            if value is None or (not is_sentence and _JOINT.search(hole)):
                 return None
             filled += [value, literal]
         return "".join(filled)
+
+    def _is_known(self, line: str) -> bool:
+        """Return whether a line with a gap is a text of ours as a whole."""
+        lead = _PREFIX.match(line)
+        plain = line[lead.end() if lead else 0 :].rstrip("\n")
+        return plain in self._exact or any(one.match(plain) for one in self._gapped)
 
     def _is_sentence(self, text: str) -> bool:
         return (" " in text and text in self._words) or bool(_PROSE.search(text))
@@ -130,7 +152,7 @@ class Translator:
     def _find_part(self, text: str, depth: int) -> str | None:
         """Return the Chinese of a part; names, numbers and command lines are their own."""
         found = self._words.get(text) or self._find(text, depth + 1)
-        if found is None and (text.startswith("gpupool ") or not _PROSE.search(text)):
+        if found is None and (text.startswith("gpupool ") or _is_plain(text)):
             return text
         return found
 
@@ -141,15 +163,21 @@ class Translator:
             found = []
             changed = False
             for part in text.split(joint):
-                one = self._find_part(part, depth)
-                if one is None:
+                one = self._find(part, depth + 1)
+                if one is None and not (part.startswith("gpupool ") or _is_plain(part)):
                     break
+                one = one or part
                 changed = changed or one != part
                 found.append(one)
             else:
                 if changed:
                     return chinese.join(found)
         return None
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text has no two English words in a row."""
+    return not _PROSE_PAIR.search(text)
 
 
 @cache
