@@ -21,6 +21,8 @@ _PROSE = re.compile(r"(?<![\w/.=-])[A-Za-z]?[a-z']+ [a-z']{2,} [a-z']{2,}(?![\w/
 _PROSE_PAIR = re.compile(r"(?<![\w/.=-])[a-z']{2,} [a-z']{2,}(?![\w/=-])")
 #: Between sentences of one text, and what stands for it in Chinese.
 _JOINTS = (("; ", "；"), (".  ", "。"), ("  ", "  "))
+#: ECMA-48 SGR, as `output.paint_text` writes it.
+_COLOR = re.compile(r"\x1b\[\d*m")
 _JOINT = re.compile(r"; |  ")
 _PREFIX = re.compile(r"\s*(?:gpupool: )?")
 _DEPTH = 4
@@ -80,7 +82,19 @@ class Translator:
         return text if found is None else before + found + "\n" * text.endswith("\n")
 
     def translate_line(self, line: str) -> str:
-        """Return the Chinese of a line of output; a row of a table is none of ours any more."""
+        """Return the Chinese of a line of output; a row of a table is none of ours any more.
+
+        A line with one colour has it as a whole: Chinese words stand in another order.
+        """
+        if "\x1b[" in line:
+            plain = _COLOR.sub("", line)
+            found = self.translate_line(plain)
+            color = _COLOR.search(line)
+            if found == plain or color is None or len(_COLOR.findall(line)) > 2:
+                return line
+            return f"{color.group()}{found.removesuffix(chr(10))}\x1b[0m" + line[
+                -1
+            ] * line.endswith("\n")
         return line if "  " in line.strip() and not self._is_known(line) else self.translate(line)
 
     def translate_title(self, title: str) -> str:
@@ -135,7 +149,8 @@ class Translator:
             # A name stays as it is, also one that is a word; a sentence is translated or refused.
             is_sentence = (bool(kind) and kind in "!=") or self._is_sentence(hole)
             value = self._find_part(hole, depth) if is_sentence else hole
-            if value is None or (not is_sentence and _JOINT.search(hole)):
+            # A hole that holds an end of one sentence and the next one is a wrong match.
+            if value is None or (kind in ("", "#") and _JOINT.search(hole)):
                 return None
             filled += [value, literal]
         return "".join(filled)

@@ -27,7 +27,10 @@ ERRORS = (
     *("billing", "signon", "server", "store", "notifications", "workspaces"),
 )
 #: Packages that make what is printed.
-OUTPUT = ("cli", "terminal", "model", "scheduling", "allocations", "base", "client")
+OUTPUT = (
+    *("cli", "terminal", "model", "scheduling", "allocations", "base", "client", "mechanisms"),
+    *("server", "network", "dialects"),
+)
 
 
 @cache
