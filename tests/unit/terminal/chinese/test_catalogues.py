@@ -21,11 +21,32 @@ ROOT = Path(__file__).parents[4]
 CONSOLE = ROOT / "console" / "src" / "locales"
 HOLE = re.compile(r"\{(\d+)[!#=]?\}")
 
-#: Packages whose errors people meet in `gpupool`; `dialects` and `kubernetes` answer other programs.
+#: Packages whose errors people meet in `gpupool`. Those of `kubernetes` are English, as kubectl is.
 ERRORS = (
     *("cli", "terminal", "client", "base", "host", "allocations", "tenancy", "fleet", "metering"),
-    *("billing", "signon", "server", "store", "notifications", "workspaces"),
+    *("billing", "signon", "server", "store", "notifications", "workspaces", "agent", "mechanisms"),
+    *("network", "vm", "probes", "burn", "verification", "scheduling", "model", "simulation"),
+    "dialects",
 )
+#: What `gpupool import` says of manifests is English: its stdout is data.
+IMPORT_TEXTS = {
+    "the pod: {0}",
+    "never above {0} %",
+    "{0} on its card",
+    "of {0}",
+    "queue {0}",
+    "gang {0} ({1})",
+    "within one {0}",
+    "within one {0} if possible",
+    "priority class {0}",
+    "may be preempted",
+    "is not preempted",
+    "warning: {0}",
+    "nothing in {0} asks for a card: it is printed as it is",
+    "{0} in this: gpupool import {1} --explain  tells",
+}
+#: Names and numbers with nothing to translate.
+PLAIN_TEXTS = {"{0} on {1}", "{0} sha256:{1}"}
 #: Packages that make what is printed.
 OUTPUT = (
     *("cli", "terminal", "model", "scheduling", "allocations", "base", "client", "mechanisms"),
@@ -60,6 +81,15 @@ def test_every_text_of_the_help_has_chinese() -> None:
 @pytest.mark.parametrize("package", ERRORS)
 def test_every_error_of_a_covered_package_has_chinese(package: str) -> None:
     assert load_lister().list_missing("errors", [package]) == []
+
+
+def test_every_line_of_the_commands_has_chinese() -> None:
+    assert set(load_lister().list_missing("output", ["cli"])) == IMPORT_TEXTS | PLAIN_TEXTS
+
+
+def test_every_title_of_a_column_has_chinese() -> None:
+    titles = json.loads((load_lister().TEXTS / "terms.json").read_text())["titles"]
+    assert [title for title in load_lister().list_titles() if title not in titles] == []
 
 
 def test_every_code_has_a_chinese_title() -> None:
