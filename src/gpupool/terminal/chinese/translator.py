@@ -7,9 +7,9 @@ that is a list of sentences. Pure but for reading the catalogues; each is read w
 from __future__ import annotations
 
 import json
+import os
 import re
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 #: `{0}` is carried over and `{0!}` translated; `{0#}` is a number and `{0=}` a term, or the text is
@@ -43,7 +43,7 @@ class Template:
         self.chinese = chinese
         self.probe = max(parts, key=len)
         self.weight = sum(map(len, parts))
-        self._pattern = "(.+?)".join(map(re.escape, parts))
+        self._parts = parts
         self._matcher: re.Pattern[str] | None = None
 
     def match(self, text: str) -> tuple[str, ...] | None:
@@ -51,7 +51,8 @@ class Template:
         if self.probe not in text:
             return None
         if self._matcher is None:  # compiling all of them would take longer than most commands
-            self._matcher = re.compile(self._pattern, re.DOTALL)
+            pattern = "(.+?)".join(map(re.escape, self._parts))
+            self._matcher = re.compile(pattern, re.DOTALL)
         found = self._matcher.fullmatch(text)
         return None if found is None else found.groups()
 
@@ -62,8 +63,9 @@ class Translator:
     def __init__(
         self, texts: dict[str, str], terms: dict[str, Any], titles: dict[str, str]
     ) -> None:
-        self._exact = {key: text for key, text in texts.items() if not _HOLE.search(key)}
-        templates = [Template(key, text) for key, text in texts.items() if _HOLE.search(key)]
+        # By `{0`, not by _HOLE: a search in 2,600 keys is a third of the time of loading.
+        self._exact = {key: text for key, text in texts.items() if "{0}" not in key}
+        templates = [Template(key, text) for key, text in texts.items() if "{0}" in key]
         self._templates = sorted(templates, key=lambda one: -one.weight)
         self._gapped = [one for one in self._templates if "  " in one.english]
         self._words: dict[str, str] = terms["words"]
@@ -197,8 +199,10 @@ def _is_plain(text: str) -> bool:
 
 @cache
 def _load(name: str) -> dict[str, Any]:
-    text = files(__package__).joinpath("texts", f"{name}.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    # Not importlib.resources, whose import takes longer than the catalogues.
+    path = os.path.join(os.path.dirname(__file__), "texts", f"{name}.json")
+    with open(path, encoding="utf-8") as file:
+        loaded: dict[str, Any] = json.load(file)
     return loaded
 
 
