@@ -19,6 +19,9 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
+# Outputs are compared in English, whatever the locale of the machine; tests of Chinese set it.
+os.environ["GPUPOOL_LANG"] = "en"
+
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     # Programs under test inherit what is ignored, and a runner in the background of a script
     # ignores Ctrl-C.

@@ -11,6 +11,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/gpn-XXXXXX")
 chmod 755 "$work"
 GPUPOOL_STATE_DIR="$work/pool"
 export PATH GPUPOOL_STATE_DIR
+export GPUPOOL_LANG=en # some answers are read below
 unset GPUPOOL_URL GPUPOOL_TOKEN || true
 segment=      # the bridge between the machines
 agents=       # pids of the agents of the other machines

@@ -95,7 +95,10 @@ def number_holes(text: str) -> str:
 def has_words(text: str) -> bool:
     """Return whether there is something to translate: a word, and no command line alone."""
     plain = re.sub(r"\{\d+\}", " ", text)
-    return bool(re.search(r"[A-Za-z]{2,}", plain)) and not plain.lstrip().startswith("gpupool ")
+    if plain.lstrip().startswith("gpupool "):
+        # Two blanks divide a command line from what is said of it: `gpupool ps  lists them`.
+        return bool(re.search(r"\S  +[a-z]{2,}", plain.replace("  gpupool", "")))
+    return bool(re.search(r"[A-Za-z]{2,}", plain))
 
 
 def list_error_texts(package: str) -> list[str]:

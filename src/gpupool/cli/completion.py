@@ -8,6 +8,7 @@ from typing import Any
 
 from gpupool.terminal.commands import GLOBAL_OPTIONS, SUMMARIES
 from gpupool.terminal.context import CommandContext
+from gpupool.terminal.language import LANGUAGES
 from gpupool.terminal.parser import CommandParser, add_table, build_parser, one_of
 
 
@@ -40,4 +41,8 @@ def whole_parser() -> argparse.ArgumentParser:
         # add_parser() would make new parsers; these are built by each command's `register` already.
         commands._choices_actions.append(commands._ChoicesPseudoAction(name, (), summary))
         commands._name_parser_map[name] = build_parser(name)
+    for parser in (whole, *commands.choices.values()):
+        for action in parser._actions:
+            if action.dest == "lang":
+                action.choices = LANGUAGES
     return whole

@@ -5,6 +5,7 @@ A row says what was checked, its state, what was found and what to do next.
 
 from __future__ import annotations
 
+from gpupool.terminal.language import localize, localize_cell
 from gpupool.terminal.output import TableColumn, format_table, paint_text
 
 OK = "ok"
@@ -29,16 +30,18 @@ def format_checks(checks: list[Check], *, color: bool = False) -> str:
         TableColumn("FOUND", lambda row: row["text"]),
     )
     lines = [format_table(checks, columns, color=color)]
-    following = [f"  {row['name']}: {row['next']}" for row in checks if row["next"]]
+    following = []
+    for row in checks:
+        if row["next"]:
+            following.append(f"  {localize_cell('CHECK', row['name'])}: {localize(row['next'])}")
     if following:
-        lines += ["", "next:", *following]
+        lines += ["", localize("next:"), *following]
     states = [row["state"] for row in checks]
     # A warning is not wrong: without a driver the pool works with simulated cards.
     wrong = states.count(FAIL)
     verdict = f"{wrong} of {len(checks)} checks failed" if wrong else "nothing is wrong"
-    return "\n".join(
-        [*lines, "", paint_text(verdict, ("red" if wrong else "green") if color else None)]
-    )
+    painted = paint_text(localize(verdict), ("red" if wrong else "green") if color else None)
+    return "\n".join([*lines, "", painted])
 
 
 def format_fixes(checks: list[Check]) -> str:

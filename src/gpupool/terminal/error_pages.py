@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpupool.base.errors import BadOption, list_error_classes
+from gpupool.terminal.language import find_error_title
 from gpupool.terminal.output import format_pairs
 
 #: The page that has an anchor for every code; made by `tools/gen_reference.py`.
@@ -102,4 +103,5 @@ def explain_code(word: str, site: str = "") -> dict[str, object]:
 def format_code(explained: Mapping[str, object]) -> str:
     """Format what `explain_code` returns for people, a line per fact."""
     facts = [(name.replace("_", " "), value) for name, value in explained.items() if value]
-    return format_pairs(facts)
+    meaning = find_error_title(str(explained["code"])) or explained["meaning"]
+    return format_pairs((name, meaning if name == "meaning" else value) for name, value in facts)

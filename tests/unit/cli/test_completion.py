@@ -21,6 +21,12 @@ def test_completion_offers_every_command_with_its_summary_and_options() -> None:
     assert "--follow" in logs._option_string_actions
 
 
+def test_completion_offers_the_languages_of_commands(type_line: TypedLine) -> None:
+    _, out, _ = type_line("completion bash")
+    for command in ("gpupool", "gpupool_ps", "gpupool_network"):
+        assert f"_shtab_{command}___lang_choices=(en zh)" in out
+
+
 @pytest.mark.parametrize(
     ("shell", "begins"), [("bash", "# AUTOMATICALLY"), ("zsh", "#compdef gpupool")]
 )

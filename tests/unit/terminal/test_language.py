@@ -67,7 +67,7 @@ def test_an_unknown_language_is_refused(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_words_of_a_program_choose_no_language(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("GPUPOOL_LANG", raising=False)
+    monkeypatch.setenv("GPUPOOL_LANG", "en")
     main(["submit", "--gpu", "x", "--", "true", "--lang", "zh"])
     assert "is not a share of a card" in capsys.readouterr().err
     main(["submit", "--lang", "zh", "--gpu", "x", "--", "true"])

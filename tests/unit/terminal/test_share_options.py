@@ -63,7 +63,8 @@ def test_every_option_is_read_plainly() -> None:
     assert found == {
         "gpu": "0.3", "memory": "8GiB", "count": "2", "model": "H200", "label": ["a=b", "c=d"], "sharing": "burst",
         "name": "n", "priority": "high", "max_time": "2h", "tenant": "t", "project": "p", "no_wait": True,
-        "no_fence": True, "quiet": True, "verbose": False, "state_dir": None, "no_color": False, "command": ["x", "y"],
+        "no_fence": True, "quiet": True, "verbose": False, "state_dir": None, "no_color": False, "lang": None,
+        "command": ["x", "y"],
         "cpus": "4", "host_memory": "8GiB", "topology": "rack", "preemptible": True, "requeue": True,
         "reservation": "r", "profile": "1g", "isolation": "hard", "goal": "latency", "host": "vm", "dry_run": True,
         "preview": True,

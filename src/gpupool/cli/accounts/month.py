@@ -13,6 +13,7 @@ from typing import Any
 from gpupool.base.errors import BadOption
 from gpupool.cli.accounts.price import format_micro
 from gpupool.terminal.context import CommandContext
+from gpupool.terminal.language import is_chinese
 from gpupool.terminal.listing import describe_instant
 from gpupool.terminal.output import (
     Row,
@@ -88,7 +89,7 @@ def _write_document(options: argparse.Namespace, context: CommandContext, month:
     query = {
         "tenant": options.tenant,
         "format": options.output,
-        "language": options.language or find_language(os.environ),
+        "language": options.language or ("zh" if is_chinese() else "en"),
     }
     content = context.api.request(
         "GET", f"documents/{month}", query=query, timeout=DOCUMENT_SECONDS
@@ -104,16 +105,6 @@ def _write_document(options: argparse.Namespace, context: CommandContext, month:
         ) from None
     sys.stdout.write(f"{file}\n")
     return 0
-
-
-def find_language(environment: Any) -> str:
-    """Find the language of documents from the locale.
-
-    >>> find_language({"LANG": "zh_CN.UTF-8"}), find_language({})
-    ('zh', 'en')
-    """
-    locale = environment.get("LC_ALL") or environment.get("LANG") or ""
-    return "zh" if locale.startswith("zh") else "en"
 
 
 def format_statement(statement: dict[str, Any], *, color: bool = False) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 from gpupool.client.paging import iterate_items
 from gpupool.terminal.context import CommandContext
+from gpupool.terminal.language import is_chinese, localize
+from gpupool.terminal.language import wrap_text as break_lines
 from gpupool.terminal.output import Row, TableColumn, clean_text, format_table, print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 from gpupool.terminal.references import quote_segment
@@ -116,6 +118,9 @@ def format_group(cards: Sequence[Row], color: bool) -> str:
 def wrap_text(text: str, indent: str) -> list[str]:
     """Return lines of at most `WIDTH` columns; all but the first are indented."""
     later = " " * INDENT
+    if is_chinese():
+        lines = break_lines(localize(text), WIDTH - INDENT)
+        return [f"{later if number else indent}{line}" for number, line in enumerate(lines)]
     return textwrap.wrap(
         text, WIDTH, initial_indent=indent, subsequent_indent=later, break_long_words=False
     )

@@ -20,6 +20,7 @@ from gpupool.base.units import format_duration, format_gpu
 from gpupool.client.transport import Api
 from gpupool.client.watch import watch_events
 from gpupool.terminal.context import CommandContext
+from gpupool.terminal.language import localize, localize_cell, localize_title
 from gpupool.terminal.listing import describe_memory
 from gpupool.terminal.output import UNKNOWN, clean_text, count_noun, shorten_text
 from gpupool.terminal.parser import CommandParser, integer_within
@@ -107,7 +108,10 @@ def _show_live(console: Console, context: CommandContext, interval: float, rows:
                 )
                 live.update(usage, refresh=True)
             except ServiceUnavailable as error:
-                live.update(Text(f"{error.message}\nwaiting for it; q ends"), refresh=True)
+                live.update(
+                    Text(f"{localize(error.message)}\n{localize('waiting for it; q ends')}"),
+                    refresh=True,
+                )
     return 0
 
 
@@ -202,7 +206,7 @@ def render_screen(usage: dict[str, Any], rows: int, width: int) -> RenderableTyp
         f"{count_noun(usage['cards_total'], 'card')}, {format_gpu(held)} GPU held by "
         f"{count_noun(usage['jobs_total'], 'job')}{mark}"
     )
-    parts: list[RenderableType] = [Text(title, style="bold"), Text("")]
+    parts: list[RenderableType] = [Text(localize(title), style="bold"), Text("")]
     parts += [
         _render_cards(usage["cards"], rows, width),
         _render_more(len(usage["cards"]), rows, usage["cards_total"]),
@@ -219,7 +223,7 @@ def _render_more(given: int, rows: int, total: int) -> RenderableType:
     from rich.text import Text
 
     hidden = total - min(given, rows)
-    return Text(f"… and {hidden} more\n" if hidden > 0 else "")
+    return Text(localize(f"… and {hidden} more") + "\n" if hidden > 0 else "")
 
 
 def _make_table(*titles: str) -> Table:
@@ -229,7 +233,9 @@ def _make_table(*titles: str) -> Table:
     table = tables.Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
     for title in titles:
         table.add_column(
-            title.lstrip(">"), justify="right" if title.startswith(">") else "left", no_wrap=True
+            localize_title(title.lstrip(">")),
+            justify="right" if title.startswith(">") else "left",
+            no_wrap=True,
         )
     return table
 
@@ -256,7 +262,9 @@ def _render_cards(cards: list[dict[str, Any]], rows: int, width: int) -> Rendera
             clean_text(describe_memory(use["memory_used_bytes"])),
             _format_figure(use["power_watts"]),
             _format_figure(use["temperature_celsius"]),
-            clean_text(None if card["health"] == "unknown" else card["health"]),
+            localize_cell(
+                "health", clean_text(None if card["health"] == "unknown" else card["health"])
+            ),
         ]
         table.add_row(*cells[: 7 if narrow else 10])
     return table

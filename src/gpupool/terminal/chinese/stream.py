@@ -25,7 +25,7 @@ class TranslatedStream:
         """Write a text; return how many signs of it were written: all of them."""
         if not text.isspace():
             lines = text.splitlines(keepends=True)
-            text = "".join(self._translator.translate(line) for line in lines)
+            text = "".join(self._translator.translate_line(line) for line in lines)
         self.original.write(text)
         return len(text)
 

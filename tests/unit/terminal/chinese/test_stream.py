@@ -26,3 +26,9 @@ def test_bytes_go_to_the_stream_below() -> None:
     stream.flush()
     assert raw.getvalue() == b"no jobs\n"
     assert stream.original is out
+
+
+def test_a_coloured_line_keeps_its_colour_as_a_whole() -> None:
+    out = io.StringIO()
+    TranslatedStream(out, TRANSLATOR).write("\x1b[1mno\x1b[0m jobs\n\x1b[1mother\x1b[0m\n")
+    assert out.getvalue() == "\x1b[1m没有任务\x1b[0m\n\x1b[1mother\x1b[0m\n"

@@ -9,9 +9,11 @@ from gpupool.terminal.chinese.translator import Translator
 TEXTS = {
     "no jobs": "没有任务",
     "{0} waits: {1}": "{0} 等待：{1!}",
-    "needs {0} whole cards": "需要 {0} 张整卡",
+    "needs a whole card": "需要一张整卡",
+    "needs a whole {0}": "需要一张整的 {0}",
+    "needs {0} whole cards": "需要 {0#} 张整卡",
     "needs {0} whole cards on one node": "需要同一节点上的 {0} 张整卡",
-    "{0} are free": "空闲 {0} 张",
+    "{0} are free": "空闲 {0#} 张",
     "{0} of {1} stopped": "{1} 中的 {0} 已停止",
 }
 TERMS = {
@@ -37,6 +39,8 @@ def translator() -> Translator:
         ("3 of 5 stopped", "5 中的 3 已停止"),
         ("needs 3 whole cards", "需要 3 张整卡"),
         ("needs 3 whole cards on one node", "需要同一节点上的 3 张整卡"),
+        ("needs a whole card; 2 are free", "需要一张整卡；空闲 2 张"),
+        ("needs a whole H200; 2 are free", "需要一张整的 H200；空闲 2 张"),
         ("needs 3 whole cards; 2 are free", "需要 3 张整卡；空闲 2 张"),
         ("a waits: needs 3 whole cards; 2 are free", "a 等待：需要 3 张整卡；空闲 2 张"),
     ],
@@ -49,6 +53,7 @@ def test_a_text_is_found_with_its_holes(translator: Translator, english: str, ch
     "english",
     [
         "something that nobody wrote",
+        "needs so many whole cards",
         "a waits: something that nobody wrote",
         "needs 3 whole cards; something that nobody wrote",
         "",
