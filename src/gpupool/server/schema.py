@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpupool.allocations.store import attempt_table as _attempts
 from gpupool.allocations.idleness import tables as _idleness
+from gpupool.allocations.store import attempt_table as _attempts
 from gpupool.allocations.store import dependency_table as _dependencies
 from gpupool.allocations.store import hold_tables as _holds
 from gpupool.allocations.store import schedule_tables as _schedules
