@@ -29,8 +29,9 @@ NOTEBOOK_SERVICE: Final = "nb"
 _ASK_SECONDS: Final = 5.0
 #: Bytes of an answer at most: a thousand kernels.
 _MOST_BYTES: Final = 1 << 20
-#: States of a kernel that does nothing.
-_IDLE_STATES: Final = frozenset({"idle", "dead"})
+#: The state of a kernel that works. One that no page has been connected to stays `starting`, so only
+#: this one counts, as for the culler of Jupyter Server 2.21.
+_BUSY: Final = "busy"
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ def find_latest(
     kernels: list[dict[str, Any]], terminals: list[dict[str, Any]], now_ns: Callable[[], int]
 ) -> int:
     """Find the latest activity of kernels and terminals; 0: there are none. Raises NotebookSilent."""
-    if any(one.get("execution_state") not in _IDLE_STATES for one in kernels):
+    if any(one.get("execution_state") == _BUSY for one in kernels):
         return now_ns()
     instants = [_parse_instant(one.get("last_activity")) for one in (*kernels, *terminals)]
     return max(instants, default=0)

@@ -29,8 +29,9 @@ def test_a_kernel_that_works_is_active_now() -> None:
     assert find_latest([kernel("idle"), kernel("busy")], [], now_ns) == 7
 
 
-def test_an_open_page_alone_is_no_activity() -> None:
-    assert find_latest([kernel("idle")], [], now_ns) == AT_NS
+@pytest.mark.parametrize("state", ["idle", "starting"])
+def test_an_open_page_alone_is_no_activity(state: str) -> None:
+    assert find_latest([kernel(state)], [], now_ns) == AT_NS
     later = [{"name": "1", "last_activity": "2026-11-29T07:00:01Z"}]
     assert find_latest([kernel("idle")], later, now_ns) == AT_NS + 10**9
 
