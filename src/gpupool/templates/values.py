@@ -18,6 +18,8 @@ from gpupool.wire.templates.documents import MOST, FieldValue, TemplateField
 
 #: Characters of a value that a message repeats.
 _SHOWN: Final = 80
+#: Wrong fields that a message names; `details` has all.
+_LINES: Final = 8
 #: Units of which a value may have its own, as `8GiB` or `90m`: (reader, size of the unit).
 _UNITS: Final = {
     "GiB": (parse_memory, GIB),
@@ -94,11 +96,14 @@ def refuse_faults(faults: list[FieldFault], template: str) -> None:
     """Raise BadTemplateValue if there is a fault."""
     if not faults:
         return
-    first = faults[0]
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    bounds = f"; it takes {first.bounds}" if first.bounds else ""
+    lines = list[str]()
+    for fault in faults[:_LINES]:
+        bounds = f"; it takes {fault.bounds}" if fault.bounds else ""
+        lines.append(f"{fault.field}: {fault.problem}{bounds}")
+    if len(faults) > _LINES:
+        lines.append(f"and {len(faults) - _LINES} more")
     raise BadTemplateValue(
-        f"{first.field}: {first.problem}{bounds}{more}",
+        "\n".join(lines),
         hint=f"gpupool template show {template}  lists the fields",
         fields=[fault.describe() for fault in faults],
     )
@@ -128,17 +133,17 @@ def describe_bounds(field: TemplateField) -> str:
         "integer": "a whole number",
         "number": "a number",
         "boolean": "true or false",
-        "array": "texts, joined by commas or as a list",
+        "array": "a text each time that it is given, or a JSON list",
     }[field.type]
     if field.enum is not None:
         return "one of " + ", ".join(show_scalar(choice) for choice in field.enum)
     unit = f" {field.unit}" if field.unit else ""
     if field.minimum is not None and field.maximum is not None:
-        kind += f" from {field.minimum:g} to {field.maximum:g}{unit}"
+        kind += f" from {field.minimum:.10g} to {field.maximum:.10g}{unit}"
     elif field.minimum is not None:
-        kind += f" of at least {field.minimum:g}{unit}"
+        kind += f" of at least {field.minimum:.10g}{unit}"
     elif field.maximum is not None:
-        kind += f" of at most {field.maximum:g}{unit}"
+        kind += f" of at most {field.maximum:.10g}{unit}"
     elif field.unit:
         kind += f" in {field.unit}"
     if field.pattern is not None:
@@ -175,7 +180,8 @@ def _split_items(value: FieldValue) -> list[Any]:
         if not isinstance(found, list) or any(isinstance(one, (list, dict)) for one in found):
             raise _Wrong(f"got {text[:_SHOWN]!r}, expected a list of texts")
         return found
-    return [item.strip() for item in text.split(",") if item.strip()]
+    # Never split: a text may have commas and blanks of its own.
+    return [text]
 
 
 def _read_scalar(field: TemplateField, value: Any) -> bool | int | float | str:

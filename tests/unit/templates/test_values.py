@@ -43,7 +43,7 @@ def read(**given: Any) -> dict[str, Any]:
         ({"fast": False}, False),
         ({"method": "grid"}, "grid"),
         ({"host": "abc:80"}, "abc:80"),
-        ({"words": "a, b"}, ["a", "b"]),
+        ({"words": "lr=0.1, 0.2"}, ["lr=0.1, 0.2"]),
         ({"words": '["a, b"]'}, ["a, b"]),
         ({"words": ["a b", "c"]}, ["a b", "c"]),
     ],
@@ -74,7 +74,7 @@ def test_a_value_is_read_as_the_type_of_its_field(given: dict[str, Any], expecte
         ({"host": "abc:80; rm"}, "got 'abc:80; rm'", None),
         ({"host": "a\0:1"}, "it holds a NUL character", None),
         ({"host": "abcdefghij:1"}, "got 12 characters, expected at most 10", None),
-        ({"words": "a,b,c,d"}, "got 4 values, expected at most 3", None),
+        ({"words": ["a", "b", "c", "d"]}, "got 4 values, expected at most 3", None),
         ({"words": "[1,"}, "got '[1,', which is no JSON list", None),
         ({"lr": 1}, "the template has no such field", ""),
     ],
@@ -95,7 +95,8 @@ def test_every_wrong_field_is_named_at_once() -> None:
         read(gpu=3, count=0, foreign=1)
     named = [entry["field"] for entry in caught.value.details["fields"]]
     assert sorted(named) == ["count", "foreign", "gpu"]
-    assert "(and 2 more)" in caught.value.message
+    assert len(caught.value.message.splitlines()) == 3
+    assert "gpu: got 3; it takes a number from 0.01 to 1 GPU" in caught.value.message
 
 
 def test_a_pattern_takes_time_linear_in_the_text() -> None:

@@ -57,9 +57,11 @@ export function TemplateForm({ template }: { template: Template }) {
     staleTime: 2000,
     retry: false,
   })
+  const shownName = answer.data?.rendering.job.name ?? null
   const key = useRef(makeKey())
   const run = useMutation({
-    mutationFn: () => runTemplate(template.name, use, key.current),
+    // The name that is shown, also where the server made it: the commands to type next have it.
+    mutationFn: () => runTemplate(template.name, { ...use, name: use.name ?? shownName }, key.current),
     onSuccess: (submitted) => {
       void queries.invalidateQueries({ queryKey: ['jobs'] })
       void navigate({ to: '/jobs/$job', params: { job: submitted.first.id } })
