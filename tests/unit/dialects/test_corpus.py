@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from gpupool.base.errors import GpupoolError
-from gpupool.cli.work.manifests import parse_documents
+from gpupool.cli.work.documents.manifests import parse_documents
 from gpupool.dialects.facts import read_facts
 from gpupool.dialects.manifests.documents import understand_document
 from gpupool.dialects.manifests.dra import ResourceClaims

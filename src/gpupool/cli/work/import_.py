@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupool.base.errors import GpupoolError
 from gpupool.base.units import format_mib
-from gpupool.cli.work.manifests import ManifestDocument, parse_documents, read_text
+from gpupool.cli.work.documents.manifests import ManifestDocument, parse_documents, read_text
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import clean_text, count_noun, print_data
 from gpupool.terminal.parser import CommandParser, add_output

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from gpupool.base.errors import BadOption, GpupoolError
+from gpupool.cli.work.documents.manifests import read_text
 from gpupool.cli.work.import_ import read_node_facts
-from gpupool.cli.work.manifests import read_text
 from gpupool.cli.work.submit import run as submit
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import clean_text

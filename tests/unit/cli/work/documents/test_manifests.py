@@ -8,7 +8,7 @@ import pytest
 
 from gpupool.base.errors import BadManifest
 from gpupool.cli.work import manifests
-from gpupool.cli.work.manifests import parse_documents
+from gpupool.cli.work.documents.manifests import parse_documents
 
 
 def test_a_line_is_found_for_every_path() -> None:
