@@ -63,6 +63,13 @@ def upgrade() -> None:
                 comment="event_epoch in which the audit log was last written at a start",
             )
         )
+        # Reflected as DEFAULT (''), which is not what a new pool has.
+        batch.alter_column(
+            "event_epoch",
+            existing_type=sa.String(length=16),
+            server_default="",
+            existing_nullable=False,
+        )
 
 
 def _big_id() -> sa.types.TypeEngine[int]:
