@@ -16,13 +16,6 @@ Expected outcomes inside the scheduler are values (`model.claim.Rejection`), not
 
 from __future__ import annotations
 
-from gpupool.base.errors.delivery import (
-    BundleDamaged,
-    BundleUnreadable,
-    BundleUntrusted,
-    ForeignUnit,
-    SystemdUnusable,
-)
 from gpupool.base.errors.failures import (
     BackupUnusable,
     CopiedPool,
@@ -72,9 +65,13 @@ from gpupool.base.errors.networks import (
 from gpupool.base.errors.people import (
     BudgetBelowSpent,
     BudgetSpent,
+    BundleDamaged,
+    BundleUnreadable,
+    BundleUntrusted,
     CrossSiteRequest,
     DocumentUnavailable,
     ForbiddenReceiver,
+    ForeignUnit,
     JobUnreachable,
     LoginLocked,
     MonthNotOver,
@@ -83,6 +80,7 @@ from gpupool.base.errors.people import (
     SignonFailed,
     SignonRefused,
     SignonUnavailable,
+    SystemdUnusable,
     TooManySubscriptions,
     TwoCredentials,
     UnknownBudget,

@@ -94,3 +94,29 @@ class UnknownSubscription(NotFound, code="GP-3048", title="Unknown subscription"
 
 class JobUnreachable(RequestRejection, code="GP-2150", title="A job that cannot be entered now"):
     """Its agent opened no stream into it; the text says why."""
+
+
+class BundleDamaged(
+    BadInput, code="GP-1090", title="A bundle that differs from its sums", exit_code=1
+):
+    """`details` has the `files`."""
+
+
+class BundleUntrusted(
+    BadInput, code="GP-1091", title="A bundle without the expected signature", exit_code=1
+):
+    """It is not signed, or not with the key that was given."""
+
+
+class BundleUnreadable(BadInput, code="GP-1092", title="Not a bundle of gpupool", exit_code=1):
+    """The file is no archive of `make bundle`, or this machine lacks the program that reads it."""
+
+
+class SystemdUnusable(
+    RequestRejection, code="GP-1093", title="The system service cannot be changed"
+):
+    """systemd is not here, or does not do what it was asked to do."""
+
+
+class ForeignUnit(RequestRejection, code="GP-1094", title="A unit that gpupool did not write"):
+    """`details` has the `path`."""
