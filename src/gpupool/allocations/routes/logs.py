@@ -65,10 +65,6 @@ async def logs(
     ] = 0,
     limit: Annotated[int, Query(ge=1, le=1 << 20)] = 1 << 16,
     wait_seconds: Wait = 0,
-    attempt: Annotated[
-        int | None,
-        Query(ge=1, le=1000, description="what that attempt wrote; offsets count in the whole log"),
-    ] = None,
     last_event: Annotated[
         str | None,
         Header(
@@ -76,6 +72,10 @@ async def logs(
             max_length=20,
             description="`id` of the last event that a browser had; goes before `offset`",
         ),
+    ] = None,
+    attempt: Annotated[
+        int | None,
+        Query(ge=1, le=1000, description="what that attempt wrote; offsets count in the whole log"),
     ] = None,
 ) -> LogOut | Response:
     """A piece of a job's output, from a byte offset on: for its user, its tenant's admins and pool

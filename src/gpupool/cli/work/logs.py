@@ -127,7 +127,7 @@ def _fetch_piece(
     return piece
 
 
-def _find_tail(api: Api, job: str, lines: int, attempt: int | None) -> int:
+def _find_tail(api: Api, job: str, lines: int, attempt: int | None = None) -> int:
     """Return the offset at which the last `lines` lines begin, as far as the last MiB tells."""
     piece = _fetch_piece(api, job, -TAIL_PIECE, TAIL_PIECE, 0, attempt)
     data = b64decode(piece["data"])
