@@ -16,15 +16,14 @@ from typing import Any
 #: another one.
 _HOLE = re.compile(r"\{(\d+)([!#=]?)\}")
 _NUMBER = re.compile(r"-?[\d.,]+")
-#: Three English words in a row are a sentence: without Chinese the text around it stays English.
-_PROSE = re.compile(r"(?<![\w/.=-])[A-Za-z]?[a-z']+ [a-z']{2,} [a-z']{2,}(?![\w/=-])")
+#: Two English words in a row are a sentence: without Chinese the text around it stays English.
 _PROSE_PAIR = re.compile(r"(?<![\w/.=-])[a-z']{2,} [a-z']{2,}(?![\w/=-])")
 #: Between sentences of one text, and what stands for it in Chinese.
 _JOINTS = (("; ", "；"), (".  ", "。"), ("  ", "  "))
 #: ECMA-48 SGR, as `output.paint_text` writes it.
 _COLOR = re.compile(r"\x1b\[\d*m")
 _JOINT = re.compile(r"; |  ")
-_PREFIX = re.compile(r"\s*(?:gpupool: )?")
+_PREFIX = re.compile(r"\s*(?:gpupool: |- )?")
 _DEPTH = 4
 
 
@@ -164,7 +163,7 @@ class Translator:
         return plain in self._exact or any(one.match(plain) for one in self._gapped)
 
     def _is_sentence(self, text: str) -> bool:
-        return (" " in text and text in self._words) or bool(_PROSE.search(text))
+        return (" " in text and text in self._words) or not _is_plain(text)
 
     def _find_part(self, text: str, depth: int) -> str | None:
         """Return the Chinese of a part; names, numbers and command lines are their own."""
