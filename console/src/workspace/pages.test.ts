@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { makeKey } from '../api/client'
 import { findProgram, type WorkspaceProgram } from '../api/workspaces'
-import { makeKey, makeNotebookBody } from './pages'
+import { makeNotebookBody } from './pages'
 
 const PROGRAM: WorkspaceProgram = {
   name: 'jupyter',

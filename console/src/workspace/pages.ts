@@ -1,5 +1,6 @@
 // Pages of jobs in a tab of their own. Browsers open a tab only in the moment of a click, and what
 // it shows is known later: the tab waits, and is closed where nothing comes.
+import { makeKey } from '../api/client'
 import { getJob, hasEnded, type Job } from '../api/jobs'
 import type { JobBody } from '../api/preview'
 import { submitJob } from '../api/preview'
@@ -10,7 +11,6 @@ export const NOTEBOOK_MILLI = 250
 export const NOTEBOOK_GIB = 6
 const JUPYTER = 'jupyter'
 const LOOK_AGAIN_MS = 300
-const KEY_BYTES = 16
 
 /** Open an empty tab; null where the browser opens none. */
 export function openTab(): Window | null {
@@ -75,10 +75,4 @@ export async function awaitRun(job: string, tab: Window | null): Promise<boolean
     if (hasEnded(now) || tab === null || tab.closed) return false
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
   }
-}
-
-/** A name for one submission; `randomUUID` is only there on pages with TLS. */
-export function makeKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES))
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 }
