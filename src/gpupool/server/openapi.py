@@ -36,6 +36,8 @@ TAGS = {
     "workspaces": "Streams into running jobs, and links to the pages that they serve.",
     "metrics": "The pool's figures for Prometheus.",
     "schedules": "Jobs that are submitted at the instants of a cron expression.",
+    "templates": "Documents that make jobs of a few fields.",
+    "idle": "Policies for jobs that do not use their share, and what they did.",
     "reservations": "Capacity held for a tenant from a time on.",
     "networks": "Networks of tenants, and the engine that carries them.",
     "notifications": "Messages about what happens, by mail and chat.",

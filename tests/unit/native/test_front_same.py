@@ -99,6 +99,8 @@ run --isolation hard --goal latency --host process -- true
 run --network lab --address 10.0.0.9 --security-group web -- true
 run --when-idle suspend --idle-after 5m -- true
 submit --when-idle=suspend --idle-after=5m -- true
+run --after j:any --retries 3 --retry-backoff 30s:10m -- true
+submit --after=j --retries=3 --retry-backoff=30s -- true
 run --dry-run -- true
 run --preview -- true
 submit --preview --gpu=0.1 -- true

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from gpupool.base.errors import BadTemplate
-from gpupool.cli.workspace.notebook import SCRIPT
+from gpupool.model.workspaces.programs import JUPYTER
 from gpupool.templates.catalogue import read_catalogue
 from gpupool.templates.document import check_document
 from gpupool.wire.templates.documents import TemplateIn
@@ -98,7 +98,7 @@ def test_the_shipped_documents_are_whole_in_both_languages() -> None:
 
 def test_the_notebook_template_starts_what_gpupool_notebook_starts() -> None:
     argv = read_catalogue()["notebook"][1].job.argv
-    assert argv[2] == SCRIPT
+    assert argv[2] == JUPYTER.script
 
 
 @pytest.mark.parametrize(

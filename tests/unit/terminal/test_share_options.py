@@ -53,7 +53,8 @@ EVERYTHING = """
 --max-time=2h --tenant t --project p --no-wait --no-fence -q --cpus 4 --host-memory 8GiB --topology rack --preemptible
 --requeue --reservation r --profile 1g --isolation hard --goal latency --host vm --dry-run --preview --image a:1
 --volume /a:/b --volume /c:/d:ro --pull never --user u --workdir /w --env A=b --env C --registry-auth f
---network lab --security-group g --security-group h --address 10.0.0.9 --when-idle suspend --idle-after=5m -- x y
+--network lab --security-group g --security-group h --address 10.0.0.9 --when-idle suspend --idle-after=5m
+--after j:any --retries 3 --retry-backoff=30s:10m -- x y
 """
 
 
@@ -71,7 +72,7 @@ def test_every_option_is_read_plainly() -> None:
         "image": "a:1", "volume": ["/a:/b", "/c:/d:ro"], "pull": "never",
         "user": "u", "workdir": "/w", "env": ["A=b", "C"], "registry_auth": "f", "network": "lab",
         "security_group": ["g", "h"], "address": "10.0.0.9",
-        "when_idle": "suspend", "idle_after": "5m",
+        "when_idle": "suspend", "idle_after": "5m", "after": ["j:any"], "retries": "3", "retry_backoff": "30s:10m",
     }  # fmt: skip
 
 

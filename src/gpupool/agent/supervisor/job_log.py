@@ -89,6 +89,9 @@ def read_log(job_dir: Path, offset: int, limit: int) -> LogChunk:
 
 
 def log_end(job_dir: Path) -> int:
-    """Return the absolute offset behind the last byte on disk."""
-    segments = _segments(job_dir)
+    """Return the absolute offset behind the last byte on disk; 0 for a job without a directory."""
+    try:
+        segments = _segments(job_dir)
+    except FileNotFoundError:  # it was refused before it had one
+        return 0
     return segments[-1][0] + segments[-1][1].stat().st_size if segments else 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.base.errors import BadManifest
-from gpupool.cli.work import manifests
+from gpupool.cli.work.documents import manifests
 from gpupool.cli.work.documents.manifests import parse_documents
 
 
