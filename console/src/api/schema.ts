@@ -44666,6 +44666,8 @@ export interface operations {
             query?: {
                 /** @description also jobs that are active or not known */
                 all?: boolean;
+                /** @description id: this job alone, or its gang */
+                job?: string | null;
             };
             header?: never;
             path?: never;

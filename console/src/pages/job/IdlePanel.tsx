@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useTranslation } from 'react-i18next'
 import { getIdleness, type IdleJob, keepJob } from '../../api/idle'
-import { getJob, type Job } from '../../api/jobs'
+import type { Job } from '../../api/jobs'
 import { formatClock, formatDuration, UNKNOWN } from '../../ui/format'
 import { Fact, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
@@ -11,17 +11,11 @@ import { Refusal } from '../../ui/Refusal'
 /** Activity comes without an event: streams and samples say nothing to a page. */
 const REFRESH_MS = 10_000
 
-/** An event of a job's end outdates this answer too, and of an ended job the question is refused. */
-async function readIdleness(job: string): Promise<IdleJob | null> {
-  const now = await getJob(job)
-  return now.state === 'running' ? getIdleness(job) : null
-}
-
 export function IdlePanel({ job, mayAct }: { job: Job; mayAct: boolean }) {
   const { t } = useTranslation('job')
   const queries = useQueryClient()
   const key = ['job', job.id, 'idle']
-  const answer = useQuery({ queryKey: key, queryFn: () => readIdleness(job.id), refetchInterval: REFRESH_MS })
+  const answer = useQuery({ queryKey: key, queryFn: () => getIdleness(job.id), refetchInterval: REFRESH_MS })
   const keep = useMutation({
     mutationFn: () => keepJob(job.id),
     onSuccess: (found) => queries.setQueryData(key, found),

@@ -47,15 +47,22 @@ class IdleService:
         self.watch = IdleWatch(store, metering, cache, placer)
         self._keeps = KeepBook(store)
 
-    def list_jobs(self, caller: Principal, *, idle_alone: bool) -> list[IdleJobOut]:
+    def list_jobs(
+        self, caller: Principal, *, idle_alone: bool, job: str | None = None
+    ) -> list[IdleJobOut]:
         """List running jobs with cards, those that are idle for longest first.
 
         Args:
             caller: sees those of its scope.
             idle_alone: leave out what is active, or not known.
+            job: the id of one job: of it or its gang alone, nothing where it runs no more.
         """
+        wanted = match_visible(caller, jobs.c.tenant_id)
+        if job is not None:
+            its_gang = sa.select(jobs.c.gang_id).where(jobs.c.public_id == job)
+            wanted = sa.and_(wanted, sa.or_(jobs.c.public_id == job, jobs.c.gang_id.in_(its_gang)))
         with self._store.read() as connection:
-            found = self._describe(connection, match_visible(caller, jobs.c.tenant_id))
+            found = self._describe(connection, wanted)
         if idle_alone:
             found = [one for one in found if one.state in ("idle", "kept")]
         return sorted(found, key=lambda one: (-(one.idle_seconds or 0), one.job))

@@ -35,9 +35,12 @@ def list_idle_jobs(
     every: Annotated[
         bool, Query(alias="all", description="also jobs that are active or not known")
     ] = False,
+    job: Annotated[
+        str | None, Query(max_length=32, description="id: this job alone, or its gang")
+    ] = None,
 ) -> list[IdleJobOut]:
     """Running jobs that do not use their cards: for how long, what comes next, what they cost."""
-    return service.list_jobs(caller, idle_alone=not every)
+    return service.list_jobs(caller, idle_alone=not every, job=job)
 
 
 @router.get("/idle/report")

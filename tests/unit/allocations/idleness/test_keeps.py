@@ -69,3 +69,13 @@ def test_a_job_of_a_colleague_is_not_kept_and_one_that_waits_neither(house: Idle
     house.submit(1000, 8, name="two")
     with pytest.raises(WrongState):
         house.allocations.idleness.keep_job(house.admin, "two", 60)
+
+
+def test_one_job_is_asked_about_without_a_refusal_once_it_has_ended(house: IdleHouse) -> None:
+    house.run_job()
+    house.run_job("other")
+    service = house.allocations.idleness
+    ids = {one.name: one.job for one in service.list_jobs(house.admin, idle_alone=False)}
+    (found,) = service.list_jobs(house.admin, idle_alone=False, job=ids["job"])
+    assert found.name == "job"
+    assert service.list_jobs(house.admin, idle_alone=False, job="j-0000000000") == []
