@@ -1,4 +1,4 @@
-// Networks: what is in them, who reaches whom, and the state of what carries them.
+// Networks: their members, which jobs reach each other, and the state of the engine.
 import { Button } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'

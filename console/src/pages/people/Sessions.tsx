@@ -1,4 +1,4 @@
-// Sessions of browsers: where somebody is logged in, and the end of it.
+// Sessions of browsers: where each user is logged in, with a button that ends a session.
 import { Button } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'

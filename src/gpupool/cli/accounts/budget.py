@@ -262,7 +262,7 @@ COLUMNS = (
 )
 _EFFECTS = {"warn": "an event", "hold": "no job starts", "preempt": "preemptible jobs end"}
 THRESHOLD_COLUMNS = (
-    TableColumn("AT", lambda row: f"{row['percent']} %", right=True),
+    TableColumn("THRESHOLD", lambda row: f"{row['percent']} %", right=True),
     TableColumn("THEN", lambda row: _EFFECTS[row["effect"]]),
     TableColumn("REACHED", lambda row: describe_instant(row["reached_ns"]) or "not yet"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -61,7 +62,12 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
 def run(options: argparse.Namespace, context: CommandContext) -> int:
     from gpupool.dialects.batch import slurm
     from gpupool.dialects.batch.script import submit_line
-    from gpupool.dialects.batch.slurm_command import VARIABLES, build_command
+    from gpupool.dialects.batch.slurm_command import (
+        EXPORTS_VARIABLE,
+        VARIABLES,
+        build_command,
+        build_exports,
+    )
     from gpupool.dialects.batch.slurm_options import find_script
 
     at = find_script(options.command)
@@ -78,7 +84,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     text = read_text(name)
     try:
         job = slurm.understand_script(text, facts, typed=typed, variables=VARIABLES)
-        command = build_command(text, str(Path(name).resolve()), arguments, job, typed)
+        path = str(Path(name).resolve())
+        command = build_command(text, path, arguments)
         line, left_out = submit_line(job, command, facts.card_memory)
     except GpupoolError as error:
         number = "".join(f":{part}" for part in error.details.get("path", ())[:1])
@@ -90,4 +97,6 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     if options.test_only:
         sys.stdout.write(clean_text(line.partition(" -- ")[0]) + f" -- {shlex.quote(name)}\n")
         return 0
+    # A job has the environment of the command that submits it.
+    os.environ[EXPORTS_VARIABLE] = build_exports(text, path, job, typed)
     return submit(parse_command("submit", words), context)

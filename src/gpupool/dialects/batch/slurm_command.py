@@ -25,16 +25,18 @@ _VARIABLES: Final[Mapping[str, str]] = {
 _OF_SCRIPT: Final = ("SLURM_JOB_NAME", "SLURM_CPUS_PER_TASK", "SLURM_GPUS_ON_NODE")
 _OF_ARRAYS: Final = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT")
 VARIABLES: Final = frozenset((*_VARIABLES, *_OF_SCRIPT, *_OF_ARRAYS))
+#: Has the shell lines that set them: in the command they would fill the list of jobs.
+EXPORTS_VARIABLE: Final = "GPUPOOL_SBATCH_EXPORTS"
+_SHELL: Final = ("sh", "-c", f'eval "${EXPORTS_VARIABLE}"; exec "$@"', "sbatch")
 
 
-def build_command(
-    script: str, path: str, arguments: Sequence[str], job: JobClaim, typed: Sequence[str] = ()
-) -> tuple[str, ...]:
+def build_command(script: str, path: str, arguments: Sequence[str]) -> tuple[str, ...]:
     """Build the command of a script: a shell sets Slurm's variables and becomes the interpreter.
+
+    It needs what `build_exports` makes in its environment, as `EXPORTS_VARIABLE`.
 
     Args:
         path: The script's absolute path; its first line names the interpreter.
-        typed: Options of the command line.
 
     Raises:
         BadManifest: The first line names no interpreter; sbatch refuses that too.
@@ -46,11 +48,15 @@ def build_command(
             f"{path} does not begin with the line of an interpreter, such as #!/bin/bash",
             hint="add it; gpupool submit -- COMMAND  runs a command without a script",
         )
-    lines = _list_exports(script, path, job, typed)
-    return ("sh", "-c", "\n".join([*lines, 'exec "$@"']), "sbatch", *interpreter, path, *arguments)
+    return (*_SHELL, *interpreter, path, *arguments)
 
 
-def _list_exports(script: str, path: str, job: JobClaim, typed: Sequence[str]) -> list[str]:
+def build_exports(script: str, path: str, job: JobClaim, typed: Sequence[str] = ()) -> str:
+    """Build the shell lines that set Slurm's variables in a job.
+
+    Args:
+        typed: Options of the command line.
+    """
     values = dict(_VARIABLES)
     values["SLURM_JOB_NAME"] = shlex.quote(job.name or path.rpartition("/")[2])
     values["SLURM_CPUS_PER_TASK"] = str(max(1, job.cpu_milli // 1000))
@@ -61,7 +67,7 @@ def _list_exports(script: str, path: str, job: JobClaim, typed: Sequence[str]) -
         values["SLURM_ARRAY_JOB_ID"] = '"$GPUPOOL_JOB"'
         values["SLURM_ARRAY_TASK_COUNT"] = str(len(indices))
         values["SLURM_ARRAY_TASK_ID"] = _select_index(indices)
-    return [f"export {name}={value}" for name, value in values.items()]
+    return "\n".join(f"export {name}={value}" for name, value in values.items())
 
 
 def _select_index(indices: Sequence[int]) -> str:

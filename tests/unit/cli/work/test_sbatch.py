@@ -24,8 +24,9 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_sbatch_says_what_is_different_and_submits(
-    pool: ScriptedPool, type_line: TypedLine, script: Path
+    pool: ScriptedPool, type_line: TypedLine, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("GPUPOOL_SBATCH_EXPORTS", "")  # the command sets it, the test takes it back
     code, out, told = type_line(f"sbatch --time=2:00:00 --parsable {script} --epochs 3")
     assert (code, out.startswith("j-")) == (0, True)
     assert [line.partition(": ")[2].split(":")[0] for line in told.splitlines()] == [
@@ -36,6 +37,7 @@ def test_sbatch_says_what_is_different_and_submits(
     (body,) = [request.json for request in pool.requests]
     assert body["name"] == "train"
     assert body["max_seconds"] == 7200
+    assert "export SLURM_JOB_NAME=train" in body["launch"]["env"]["GPUPOOL_SBATCH_EXPORTS"]
     assert body["launch"]["argv"][-4:] == ["/bin/bash", str(script), "--epochs", "3"]
 
 

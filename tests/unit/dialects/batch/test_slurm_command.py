@@ -10,7 +10,12 @@ import pytest
 
 from gpupool.base.errors import BadManifest
 from gpupool.dialects.batch.slurm import understand_script
-from gpupool.dialects.batch.slurm_command import VARIABLES, build_command
+from gpupool.dialects.batch.slurm_command import (
+    EXPORTS_VARIABLE,
+    VARIABLES,
+    build_command,
+    build_exports,
+)
 
 CARD = "#SBATCH --gres=gpu:2"
 
@@ -21,8 +26,9 @@ def run_script(
     script = tmp_path / "it's a job.sh"
     script.write_text(text)
     job = understand_script(text, typed=typed, variables=VARIABLES)
-    command = build_command(text, str(script), arguments, job, typed)
+    command = build_command(text, str(script), arguments)
     environment = {"PATH": os.environ["PATH"], "GPUPOOL_JOB": "j-1"} | variables
+    environment[EXPORTS_VARIABLE] = build_exports(text, str(script), job, typed)
     done = subprocess.run(
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=30
     )
@@ -48,9 +54,8 @@ def test_a_script_runs_by_the_interpreter_of_its_first_line(tmp_path: Path) -> N
 
 def test_a_script_without_an_interpreter_is_refused_as_sbatch_does() -> None:
     text = f"{CARD}\necho hi\n"
-    job = understand_script(text)
     with pytest.raises(BadManifest, match="does not begin with the line of an interpreter"):
-        build_command(text, "/job.sh", (), job)
+        build_command(text, "/job.sh", ())
 
 
 @pytest.mark.parametrize(
