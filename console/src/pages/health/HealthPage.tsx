@@ -38,7 +38,11 @@ export function HealthPage() {
   const troubles = (checks.data ?? []).filter((check) => check.state !== 'ok').length
   const sentence =
     found.data && checks.data && faults.length + troubles === 0
-      ? t('factWell', { count: found.data.nodes, nodes: formatNumber(found.data.nodes), checks: formatNumber(checks.data.length) })
+      ? t('factWell', {
+          count: found.data.nodes,
+          nodes: formatNumber(found.data.nodes),
+          checks: formatNumber(checks.data.length),
+        })
       : found.data &&
         t('fact', { faults: formatNumber(faults.length), checks: checks.data ? formatNumber(troubles) : UNKNOWN })
   const columns: Column<Fault>[] = [
