@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
+from gpupool.api.late_routes import Router
 from gpupool.audit_log.service import AuditQuery, AuditService
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.audit.records import AuditHeadOut, AuditKind, AuditOrder, AuditRecordOut
 from gpupool.wire.common import BIG, Page
 
-router = APIRouter(tags=["audit"])
+router = Router(tags=["audit"])
 
 
 def get_audit(request: Request) -> AuditService:

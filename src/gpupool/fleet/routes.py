@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
+from gpupool.api.late_routes import Router
 from gpupool.fleet.lookup import MAX_LIMIT
 from gpupool.fleet.service import FleetService
 from gpupool.model.device import CardMode
@@ -15,7 +16,7 @@ from gpupool.wire.common import Page
 from gpupool.wire.fleet import AdoptIn, DeviceOut, NodeIn, NodeOut
 from gpupool.wire.modes import ModeIn, ModesIn, ModeSwitchOut
 
-router = APIRouter(tags=["fleet"])
+router = Router(tags=["fleet"])
 
 
 def get_service(request: Request) -> FleetService:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 
+from gpupool.api.late_routes import Router
 from gpupool.metering.clusters import ClusterBooks
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.cluster import ClusterNodeIn, ClusterNodeOut
 
-router = APIRouter(tags=["metering"])
+router = Router(tags=["metering"])
 
 
 def get_cluster_books(request: Request) -> ClusterBooks:

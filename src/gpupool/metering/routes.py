@@ -6,8 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
+from gpupool.api.late_routes import Router
 from gpupool.base.errors import BadDuration
 from gpupool.base.units import NANOS_PER_SECOND, parse_since
 from gpupool.fleet.service import FleetService
@@ -17,7 +18,7 @@ from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.report import LiveOut, ReportOut
 
-router = APIRouter(tags=["metering"])
+router = Router(tags=["metering"])
 
 DEFAULT_SINCE = "24h"
 _NS_HIGHEST = 253_402_300_799 * NANOS_PER_SECOND  # the last second of the year 9999

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.network.engine_service import NetworkEngineService
 from gpupool.network.peerings import PeeringService
@@ -25,7 +26,7 @@ from gpupool.wire.network.networks import (
     SubnetIn,
 )
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_service(request: Request) -> NetworkService:

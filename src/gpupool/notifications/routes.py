@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.notifications.service import MOST_DELIVERIES, SubscriptionService
 from gpupool.notifications.settings import NotificationSettings
@@ -19,7 +20,7 @@ from gpupool.wire.notifications import (
     SubscriptionOut,
 )
 
-router = APIRouter(tags=["notifications"])
+router = Router(tags=["notifications"])
 
 
 def get_subscriptions(request: Request) -> SubscriptionService:

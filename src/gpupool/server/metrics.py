@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from fastapi.responses import Response
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -28,6 +28,7 @@ from prometheus_client.registry import Collector
 
 from gpupool import __version__
 from gpupool.allocations.store.tables import NOT_MADE, arrays, jobs
+from gpupool.api.late_routes import Router
 from gpupool.base.health import HealthChecks
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet.service import FleetService
@@ -64,7 +65,7 @@ from gpupool.tenancy.tables import tenants
 from gpupool.wire.capacity import CapacityOut
 from gpupool.wire.samples import CardUse
 
-router = APIRouter(tags=["metering"])
+router = Router(tags=["metering"])
 
 _NOT_MADE = NOT_MADE.add_columns(sa.func.min(arrays.c.submitted_ns))
 # As the partial index on live jobs is written, so that it is used.

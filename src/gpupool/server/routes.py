@@ -6,13 +6,14 @@ import os
 from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from gpupool import __version__
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.store.tables import NOT_MADE, jobs
+from gpupool.api.late_routes import Router
 from gpupool.base.health import HealthChecks
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.job import LIVE, JobState
@@ -23,8 +24,8 @@ from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import WireModel
 from gpupool.wire.people import PoolOut
 
-open_router = APIRouter(tags=["doors"])
-router = APIRouter(tags=["pool"])
+open_router = Router(tags=["doors"])
+router = Router(tags=["pool"])
 
 
 class HealthOut(WireModel):

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from gpupool.api.late_routes import Router
 from gpupool.base.errors import (
     BadInput,
     GpupoolError,
@@ -42,7 +43,7 @@ from gpupool.wire.signon import (
     ProviderLogoutOut,
 )
 
-router = APIRouter(tags=["doors"])
+router = Router(tags=["doors"])
 T = TypeVar("T")
 #: Of a login under way; Lax, for the provider sends the browser back by a link.
 COOKIE: Final = "gpupool-sso"

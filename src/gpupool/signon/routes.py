@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.signon.service import SignonService
 from gpupool.tenancy.access import require_caller
@@ -25,7 +26,7 @@ from gpupool.wire.signon import (
     TotpOut,
 )
 
-router = APIRouter(tags=["sign-on"])
+router = Router(tags=["sign-on"])
 
 
 def get_signon(request: Request) -> SignonService:

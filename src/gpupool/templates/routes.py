@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.routes.dependencies import Runner
 from gpupool.allocations.routes.dependencies import Service as AllocationService
 from gpupool.allocations.routes.submitting import submit_body
+from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.templates.service import TemplateService
 from gpupool.tenancy.access import require_caller
@@ -25,7 +26,7 @@ from gpupool.wire.templates.uses import (
     TemplateVersionOut,
 )
 
-router = APIRouter(tags=["templates"])
+router = Router(tags=["templates"])
 
 
 def get_templates(request: Request) -> TemplateService:

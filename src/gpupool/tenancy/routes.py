@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 
 from gpupool import __version__
+from gpupool.api.late_routes import Router
 from gpupool.base.errors import BadOption
 from gpupool.model.tenant import PERMISSIONS, Permission, Principal
 from gpupool.store.tables import pool
@@ -33,7 +34,7 @@ from gpupool.wire.people import (
     WhoamiOut,
 )
 
-router = APIRouter(tags=["tenancy"])
+router = Router(tags=["tenancy"])
 
 
 def get_service(request: Request) -> TenancyService:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller, scope_peer
 from gpupool.wire.workspaces import StreamIn, StreamOut, VisitIn, VisitOut, WorkspaceProgramOut
@@ -18,7 +19,7 @@ from gpupool.workspaces.streams import HelloReader, OpenStream, receive_stream
 from gpupool.workspaces.upgrade import SWITCH_HEAD, require_upgrade
 from gpupool.workspaces.web_socket import WebSocketEnd, is_web_socket, require_web_socket
 
-router = APIRouter(tags=["workspaces"])
+router = Router(tags=["workspaces"])
 Runner = Annotated[Principal, Depends(require_caller(Permission.RUN))]
 Agent = Annotated[Principal, Depends(require_caller(Permission.SERVE_NODE))]
 

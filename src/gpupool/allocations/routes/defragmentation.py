@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 
 from gpupool.allocations.routes.dependencies import Service
+from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.defrag import DefragIn, DefragOut, MovesIn, MovesOut, RebalanceIn, RebalanceOut
 
-router = APIRouter(tags=["fleet"])
+router = Router(tags=["fleet"])
 Admin = Annotated[Principal, Depends(require_caller(Permission.MANAGE_POOL))]
 
 

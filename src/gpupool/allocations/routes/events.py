@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -17,12 +17,13 @@ from gpupool.allocations.views.event_feed import (
     format_frame,
     format_line,
 )
+from gpupool.api.late_routes import Router
 from gpupool.base.errors import NoPermission, NotLoggedIn
 from gpupool.model.tenant import Permission
 from gpupool.tenancy.access import recheck_caller
 from gpupool.wire.common import Event
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 #: Seconds between two blank lines of a silent stream, so that proxies keep it open.
 HEARTBEAT_SECONDS = streaming.HEARTBEAT_SECONDS
 #: A header, not a field of each event: clients of earlier versions refuse fields that they do not

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from gpupool.allocations.routes.dependencies import Reader, Runner, Service
+from gpupool.api.late_routes import Router
 from gpupool.wire.network.load_balancers import ExposureIn, ExposureOut
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 
 
 @router.get("/jobs/{job}/exposures")

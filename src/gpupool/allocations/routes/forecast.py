@@ -12,11 +12,12 @@ from asyncio.subprocess import PIPE
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 
 from gpupool.allocations.routes.dependencies import service, wait_while_connected
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.submission.user_queue import UserQueue
+from gpupool.api.late_routes import Router
 from gpupool.base.errors import (
     NotFound,
     RequestRejection,
@@ -48,7 +49,7 @@ MOST_WAITING = 2_000_000
 #: Cards.
 MOST_ADDED = 100_000
 
-router = APIRouter(tags=["planning"])
+router = Router(tags=["planning"])
 #: One at a time: it is all computing, and the pool itself has to go on.
 _one = asyncio.Lock()
 #: A user who asks for many forecasts at once is one of those who wait for `_one`, and has one

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from gpupool.allocations.idleness.service import IdleService
+from gpupool.api.late_routes import Router
 from gpupool.metering.routes import parse_instant_ns
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store
@@ -14,7 +15,7 @@ from gpupool.tenancy.access import require_caller
 from gpupool.wire.idleness.jobs import IdleJobOut, IdleKeepIn, IdleReportOut
 from gpupool.wire.idleness.policies import IdlePolicyIn, IdlePolicyOut
 
-router = APIRouter(tags=["idle"])
+router = Router(tags=["idle"])
 Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
 Runner = Annotated[Principal, Depends(require_caller(Permission.RUN))]
 TenantManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_TENANT))]

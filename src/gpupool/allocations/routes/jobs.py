@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.arrays.references import build_topic
@@ -26,6 +26,7 @@ from gpupool.allocations.services.suspensions import is_answered
 from gpupool.allocations.submission.validate import apply_job_limits
 from gpupool.allocations.views.job_pages import JobFilter
 from gpupool.allocations.views.job_search import DEFAULT_ORDER, JobSearch, check_order
+from gpupool.api.late_routes import Router
 from gpupool.model.job import ENDED, JobState
 from gpupool.tenancy.access import peer_of
 from gpupool.tenancy.peer_limits import read_peer_limits
@@ -44,7 +45,7 @@ from gpupool.wire.people import QuotaTreeOut
 from gpupool.wire.submissions import JobIn
 from gpupool.wire.views.job_pages import JobPage, JobUseOut
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 
 
 @router.get("/capacity", tags=["fleet"])

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.arrays.references import build_topic
@@ -17,6 +17,7 @@ from gpupool.allocations.routes import streaming
 from gpupool.allocations.routes.dependencies import Reader, Service, Wait
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.views.attempts import find_log_part
+from gpupool.api.late_routes import Router
 from gpupool.base.errors import NoPermission, NotFound, NotLoggedIn
 from gpupool.model.job import ENDED
 from gpupool.model.tenant import Permission, Principal
@@ -24,7 +25,7 @@ from gpupool.tenancy.access import recheck_caller
 from gpupool.tenancy.turns import wait_idle
 from gpupool.wire.jobs import JobOut, LogOut
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.routes.dependencies import Cursor, Service, Wait, read_until
+from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.fleet import ReportsIn, ReportsOut, WorkPage
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 Agent = Annotated[Principal, Depends(require_caller(Permission.SERVE_NODE))]
 
 

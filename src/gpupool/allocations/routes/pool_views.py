@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import Header, Request, Response
 
 from gpupool.allocations.routes.dependencies import Reader, Service
+from gpupool.api.late_routes import Router
 from gpupool.wire.views.overviews import OverviewOut
 from gpupool.wire.views.pool_map import CardShareOut, MapOut
 
-router = APIRouter(tags=["fleet"])
+router = Router(tags=["fleet"])
 IfNoneMatch = Annotated[
     str | None, Header(max_length=1000, description="`ETag` of the answer before; 304: still so")
 ]

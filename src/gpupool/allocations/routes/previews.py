@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
 from gpupool.allocations.routes.dependencies import Runner, Service
@@ -13,12 +13,13 @@ from gpupool.allocations.submission.validate import (
     apply_job_limits,
     check_container,
 )
+from gpupool.api.late_routes import Router
 from gpupool.tenancy.access import peer_of
 from gpupool.tenancy.peer_limits import read_peer_limits
 from gpupool.wire.submissions import JobIn
 from gpupool.wire.views.previews import PreviewOut
 
-router = APIRouter(tags=["jobs"])
+router = Router(tags=["jobs"])
 #: One preview of a user at a time: each plans as the placer does.
 _turns = UserQueue()
 

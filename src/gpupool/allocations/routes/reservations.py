@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
 from gpupool.allocations.routes.dependencies import Limit, Reader, Service
 from gpupool.allocations.routes.unknown_cards import judge_with_cards
+from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.common import Page
 from gpupool.wire.reservations import ReservationIn, ReservationOut
 from gpupool.wire.views.job_pages import QueuedOut
 
-router = APIRouter()
+router = Router()
 Manager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_TENANT))]
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
 from gpupool.allocations.routes.dependencies import Reader, Runner, Service
 from gpupool.allocations.routes.unknown_cards import judge_with_cards
 from gpupool.allocations.submission.validate import apply_job_limits, check_container
+from gpupool.api.late_routes import Router
 from gpupool.tenancy.access import peer_of
 from gpupool.tenancy.peer_limits import read_peer_limits
 from gpupool.wire.chains.schedules import ScheduleIn, ScheduleOut, ScheduleRunOut
 from gpupool.wire.common import Page
 
-router = APIRouter(tags=["schedules"])
+router = Router(tags=["schedules"])
 
 
 @router.get("/schedules")

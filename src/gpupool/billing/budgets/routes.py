@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.billing.budgets.service import BudgetService
 from gpupool.billing.prices.routes import PoolManager, Reader
 from gpupool.tenancy.routes import IfMatch, parse_generation
 from gpupool.wire.billing.budgets import BudgetIn, BudgetOut
 
-router = APIRouter(tags=["billing"])
+router = Router(tags=["billing"])
 
 
 def get_budgets(request: Request) -> BudgetService:

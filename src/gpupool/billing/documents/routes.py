@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.billing.prices.routes import PoolManager, Reader
 from gpupool.billing.service import Billing
 from gpupool.wire.billing.statements import (
@@ -16,7 +17,7 @@ from gpupool.wire.billing.statements import (
     StatementOut,
 )
 
-router = APIRouter(tags=["billing"])
+router = Router(tags=["billing"])
 
 
 def get_billing(request: Request) -> Billing:

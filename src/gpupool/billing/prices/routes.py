@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.billing.prices.service import PriceListService
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.billing.prices import PriceListIn, PriceListOut
 
-router = APIRouter(tags=["billing"])
+router = Router(tags=["billing"])
 
 
 def get_prices(request: Request) -> PriceListService:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.network.balancing.proxies import ProxyService
 from gpupool.network.balancing.service import LoadBalancerService
 from gpupool.network.routes import Reader, Tenant, TenantManager
@@ -16,7 +17,7 @@ from gpupool.wire.network.load_balancers import (
     LoadBalancerOut,
 )
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_balancers(request: Request) -> LoadBalancerService:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.network.firewall.service import FirewallService
 from gpupool.network.routes import PoolManager, Reader
 from gpupool.wire.network.firewall import FirewallRuleIn, FirewallRuleOut
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_firewall(request: Request) -> FirewallService:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.network.floating.service import FloatingIpService
 from gpupool.network.routes import Reader, Tenant, TenantManager
 from gpupool.wire.network.floating_ips import FloatingIpIn, FloatingIpOut
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_floating_ips(request: Request) -> FloatingIpService:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from gpupool.api.late_routes import Router
 from gpupool.network.flows.records import build_topic
 from gpupool.network.flows.service import FlowLogService
 from gpupool.network.routes import Limit, Reader, Tenant, TenantManager
 from gpupool.tenancy.turns import wait_idle
 from gpupool.wire.network.flows import FlowLogIn, FlowLogOut, FlowRecordsOut
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 #: Seconds that a reader of records may wait for new ones.
 _MOST_WAIT = 30.0

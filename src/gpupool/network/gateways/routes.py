@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.network.gateways.drills import GatewayDrillService
 from gpupool.network.gateways.service import GatewayPairService
 from gpupool.network.routes import PoolManager, Reader, Tenant
 from gpupool.wire.network.gateways import GatewayDrillOut, GatewayPairIn, GatewayPairOut
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_gateway_pairs(request: Request) -> GatewayPairService:

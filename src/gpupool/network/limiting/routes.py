@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.network.limiting.model import LimitSubject
 from gpupool.network.limiting.service import BandwidthLimitService
 from gpupool.network.routes import PoolManager, Reader, Tenant, TenantManager
 from gpupool.wire.network.promises import BandwidthIn, BandwidthLimitIn, BandwidthLimitsOut
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_limits(request: Request) -> BandwidthLimitService:

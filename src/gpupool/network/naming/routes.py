@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.network.naming.service import DnsRecordService
 from gpupool.network.routes import Reader, Tenant, TenantManager
 from gpupool.wire.network.dns_records import DnsRecordIn, DnsRecordOut
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_records(request: Request) -> DnsRecordService:

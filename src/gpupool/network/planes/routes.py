@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.network.planes.evidence import PlaneEvidenceService
 from gpupool.network.planes.service import PlaneService
 from gpupool.network.routes import PoolManager, Reader, Tenant, TenantManager
@@ -21,7 +22,7 @@ from gpupool.wire.network.planes import (
     PlaneReportIn,
 )
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_planes(request: Request) -> PlaneService:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 
+from gpupool.api.late_routes import Router
 from gpupool.network.quotas.service import NetworkQuotaService
 from gpupool.network.routes import PoolManager, Reader
 from gpupool.wire.network.quotas import NetworkQuotaIn, NetworkQuotaOut
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_quotas(request: Request) -> NetworkQuotaService:

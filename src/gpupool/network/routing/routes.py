@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from gpupool.api.late_routes import Router
 from gpupool.network.routes import Reader, Tenant, TenantManager
 from gpupool.network.routing.service import RouteService
 from gpupool.wire.network.routes import RouteIn, RouteOut
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_route_service(request: Request) -> RouteService:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 
+from gpupool.api.late_routes import Router
 from gpupool.network.routes import Reader, TenantManager
 from gpupool.network.verification.service import NetworkVerificationService
 from gpupool.wire.network.promises import NetworkVerificationIn, NetworkVerificationOut
 
-router = APIRouter(tags=["networks"])
+router = Router(tags=["networks"])
 
 
 def get_verifications(request: Request) -> NetworkVerificationService:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from gpupool.api.late_routes import Router
 from gpupool.base.errors import BadInput, NotLoggedIn
 from gpupool.server.middleware.auth import LoginBrake, source_of
 from gpupool.tenancy.access import scope_peer
@@ -21,7 +22,7 @@ from gpupool.tenancy.sessions.cookies import (
 from gpupool.tenancy.sessions.service import LoginFacts
 from gpupool.wire.people import LoginIn, LoginOut
 
-router = APIRouter(tags=["doors"])
+router = Router(tags=["doors"])
 
 
 @router.post(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 
+from gpupool.api.late_routes import Router
 from gpupool.base.errors import ServiceUnavailable
 from gpupool.model.tenant import PERMISSIONS, Permission, Principal
 from gpupool.server.config import ServerConfig
@@ -18,7 +19,7 @@ from gpupool.tenancy.sessions.service import IDLE_NS
 from gpupool.wire.common import Page
 from gpupool.wire.sessions import ConsoleLinkOut, CsrfFacts, SessionOut, SessionRowOut
 
-router = APIRouter(tags=["tenancy"])
+router = Router(tags=["tenancy"])
 
 
 @router.get("/session")

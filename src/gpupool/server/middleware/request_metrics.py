@@ -49,17 +49,9 @@ class RequestMetricsMiddleware:
 
 
 def route_template(scope: Scope) -> str:
-    """Return the route as it is written, `/api/v1/jobs/{job}`; one word for what no route took.
-
-    A route below a prefix may name only its own part: what the address has more in front is the
-    prefix.
-    """
+    """Return the route as it is written, `/api/v1/jobs/{job}`; one word for what no route took."""
     path = getattr(scope.get("route"), "path", None)
-    if not isinstance(path, str):
-        return "(none)"
-    asked = str(scope["path"]).split("/")
-    own = path.split("/")
-    return "/".join([*asked[: len(asked) - len(own) + 1], *own[1:]])
+    return path if isinstance(path, str) else "(none)"
 
 
 def _known_method(scope: Scope) -> str:

@@ -6,8 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
+from gpupool.api.late_routes import Router, place_under
 from gpupool.server.middleware.request_metrics import RequestMetricsMiddleware
 from gpupool.store import counters
 
@@ -18,7 +19,7 @@ def _fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_app() -> FastAPI:
-    below = APIRouter()
+    below = Router()
 
     @below.get("/things/{thing}")
     def get_thing(thing: str) -> str:
@@ -27,7 +28,7 @@ def make_app() -> FastAPI:
         return thing
 
     app = FastAPI()
-    app.include_router(below, prefix="/api/v1")
+    app.router.routes.extend(place_under(below, "/api/v1"))
     app.add_middleware(RequestMetricsMiddleware)
     return app
 
