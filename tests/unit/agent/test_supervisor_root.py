@@ -245,25 +245,28 @@ def usable(version: int, controller: str = "") -> list[cgroups.Hierarchy]:
 
 
 @pytest.mark.skipif(not usable(2), reason="needs cgroup v2 to count every process's time")
-def test_from_start_to_exit_record_a_short_job_costs_less_than_five_milliseconds_of_processor(
+def test_from_start_to_exit_record_a_short_job_costs_little_more_than_a_short_pipeline(
     jobs: Jobs,
 ) -> None:
     group = usable(2)[0].base / f"{cgroups.PARENT_PREFIX}{POOL}" / "cost"
     group.mkdir(parents=True)
-    enter = f"echo $$ > {group}/cgroup.procs; exec {shim_path()} $0"
 
-    def spent() -> int:
-        return int((group / "cpu.stat").read_text().split()[1])
-
-    costs = []
-    for _ in range(7):
-        job_dir, before = jobs.write("true"), spent()
-        subprocess.run(["sh", "-c", enter, str(job_dir)], check=True)
-        await_end(job_dir)
+    def count_microseconds(program: str, *arguments: str) -> int:
+        before = int((group / "cpu.stat").read_text().split()[1])
+        enter = f"echo $$ > {group}/cgroup.procs; exec {program}"
+        subprocess.run(["sh", "-c", enter, *arguments], check=True)
         until(lambda: cgroups.list_members(group) == ())
-        costs.append(spent() - before)
+        return int((group / "cpu.stat").read_text().split()[1]) - before
+
+    supervised, plain = [], []
+    for _ in range(7):
+        job_dir = jobs.write("true")
+        supervised.append(count_microseconds(f"{shim_path()} $0", str(job_dir)))
+        await_end(job_dir)
+        plain.append(count_microseconds("sh -c 'true | true | true | true; true'"))
     group.rmdir()
-    assert min(costs) < 5000, costs
+    # Usually 1.7 times, whatever the machine's speed; a start of Python alone would be 8 more.
+    assert min(supervised) < 4 * min(plain), (supervised, plain)
 
 
 @pytest.fixture(params=["v1", "v2"])
