@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests.file_order",
+    "tests.sampled",
     "tests.support.postgres_fixtures",
     "tests.unit.native.kernel_fixtures",
 ]

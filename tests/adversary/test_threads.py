@@ -48,6 +48,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
         yield Sweep(pool, faults)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_call_that_fails_breaks_no_promise(sweep: Sweep, kind: str) -> None:
     calls = sweep.calls(kind)
@@ -75,6 +76,7 @@ def test_any_call_that_fails_breaks_no_promise(sweep: Sweep, kind: str) -> None:
     assert [one for one in rounds if one.wrong] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "after", "count"),
     [

@@ -1,11 +1,13 @@
 """What tests that kill at one named step of a write share: arming it, a job that writes down that
 it ran, rest.
 
-`BOTH` runs a test with the server killed just before the commit, and just after it.
+`kill_around_commit` runs a test with the server killed just before the commit, and just after it: one of the two
+every time, the other at night.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +17,12 @@ from gpupool.store.faults import STEPS
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, answer_of, until
 
-BOTH = pytest.mark.parametrize("step", STEPS)
 ENDED = ("done", "failed", "stopped", "lost")
+
+
+def kill_around_commit(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a test with each kill."""
+    return pytest.mark.sampled(2)(pytest.mark.parametrize("step", STEPS)(test))
 
 
 def arm(pool: FaultPool, step: str, subject: str) -> None:

@@ -13,7 +13,15 @@ import pytest
 from gpupool.base.errors import ServiceUnavailable
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, until
-from tests.faults.steps import BOTH, arm, check_at_rest, job_body, killed_by, run_times, states_of
+from tests.faults.steps import (
+    arm,
+    check_at_rest,
+    job_body,
+    kill_around_commit,
+    killed_by,
+    run_times,
+    states_of,
+)
 
 pytestmark = [pytest.mark.root, pytest.mark.adversary]
 
@@ -29,7 +37,7 @@ def array_body(pool: FaultPool, script: str, size: int) -> dict[str, Any]:
     return job_body(pool, script) | {"array": size, "shape": {"gpu_milli": 1000}}
 
 
-@BOTH
+@kill_around_commit
 def test_a_repeated_submission_gets_its_one_array(pool: FaultPool, step: str) -> None:
     arm(pool, step, "job.submitted")
     body = array_body(pool, "exit 0", 3)
@@ -47,7 +55,7 @@ def test_a_repeated_submission_gets_its_one_array(pool: FaultPool, step: str) ->
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 def test_a_member_that_was_being_placed_is_one_job_and_runs_once(
     pool: FaultPool, step: str
 ) -> None:
@@ -72,7 +80,7 @@ def test_a_member_that_was_being_placed_is_one_job_and_runs_once(
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 @pytest.mark.parametrize("event", ["array.stopped", "node"])
 def test_a_stop_that_was_cut_off_is_repeated_and_ends_all(
     pool: FaultPool, step: str, event: str

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.pool import FaultPool, until
-from tests.faults.steps import BOTH, arm, await_state, job_body, run_times
+from tests.faults.steps import arm, await_state, job_body, kill_around_commit, run_times
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def pool(tmp_path: Path) -> Iterator[FaultPool]:
 
 
 @pytest.mark.root
-@BOTH
+@kill_around_commit
 def test_what_waits_for_an_end_starts_once_whenever_the_server_is_killed(
     pool: FaultPool, step: str
 ) -> None:

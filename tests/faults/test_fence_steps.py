@@ -112,6 +112,7 @@ def end_and_check(card: Card, job: str) -> None:
     assert pool.rows("SELECT kind, data FROM events WHERE kind LIKE 'fence.%'") == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("faults", "wanted"),
     [
@@ -165,6 +166,7 @@ def leave_half_written(card: Card, job: str) -> Path:
     return page
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", ["prepared", "start-reported", "exit-seen", "unprepared"])
 def test_a_fenced_job_whose_agent_is_killed_at_a_step_ends_as_it_should_and_leaves_nothing(
     pool: FaultPool, step: str

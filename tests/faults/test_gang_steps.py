@@ -13,11 +13,11 @@ from gpupool.base.errors import ServiceUnavailable
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, until
 from tests.faults.steps import (
-    BOTH,
     arm,
     check_at_rest,
     gang_body,
     job_body,
+    kill_around_commit,
     quick,
     run_times,
     states_of,
@@ -34,7 +34,7 @@ def pool(tmp_path: Path) -> Iterator[FaultPool]:
         yield made
 
 
-@BOTH
+@kill_around_commit
 def test_a_gang_that_was_being_placed_starts_once_and_whole(pool: FaultPool, step: str) -> None:
     pool.up()
     with pool.api() as api:
@@ -58,7 +58,7 @@ def test_a_gang_that_was_being_placed_starts_once_and_whole(pool: FaultPool, ste
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 @pytest.mark.parametrize("event", ["job.preempted", "job.requeued"])
 def test_a_gang_that_was_being_preempted_leaves_whole_and_comes_back_whole(
     pool: FaultPool, step: str, event: str
@@ -95,7 +95,7 @@ def test_a_gang_that_was_being_preempted_leaves_whole_and_comes_back_whole(
     assert run_times(pool) == 5
 
 
-@BOTH
+@kill_around_commit
 def test_a_gang_of_which_a_member_fails_ends_as_a_whole(pool: FaultPool, step: str) -> None:
     go = pool.paths.root.parent / "go"
     pool.up()
@@ -115,7 +115,7 @@ def test_a_gang_of_which_a_member_fails_ends_as_a_whole(pool: FaultPool, step: s
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 def test_a_launcher_starts_once_when_the_others_run_and_its_end_is_that_of_the_gang(
     pool: FaultPool, step: str
 ) -> None:
@@ -138,6 +138,7 @@ def test_a_launcher_starts_once_when_the_others_run_and_its_end_is_that_of_the_g
     check_at_rest(pool)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("step", "event"), [("after-commit", "job.preempted"), ("after-commit", "job.requeued")]
 )

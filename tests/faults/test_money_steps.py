@@ -18,7 +18,7 @@ from gpupool.billing.service import Billing
 from gpupool.store.database import connect, open_store, sqlite_url
 from gpupool.store.faults import STEPS
 from tests.faults.pool import FaultPool, answer_of, until
-from tests.faults.steps import BOTH, arm, await_state, job_body, killed_by
+from tests.faults.steps import arm, await_state, job_body, kill_around_commit, killed_by
 from tests.support.metering_books import ADMIN
 
 #: Everything that is spent is more than this.
@@ -59,7 +59,7 @@ def has_spent(pool: FaultPool) -> bool:
 
 
 @pytest.mark.root
-@BOTH
+@kill_around_commit
 def test_a_threshold_is_one_event_whenever_the_server_is_killed(pool: FaultPool, step: str) -> None:
     pool.up()
     with pool.api() as api:

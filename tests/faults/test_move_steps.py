@@ -20,7 +20,15 @@ from gpupool.base.errors import (
 )
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, answer_of, until
-from tests.faults.steps import BOTH, arm, check_at_rest, job_body, killed_by, run_times, states_of
+from tests.faults.steps import (
+    arm,
+    check_at_rest,
+    job_body,
+    kill_around_commit,
+    killed_by,
+    run_times,
+    states_of,
+)
 
 pytestmark = [pytest.mark.root, pytest.mark.adversary]
 WHOLE = {"shape": {"gpu_milli": 1000}}
@@ -69,7 +77,7 @@ def move(pool: FaultPool, card: str) -> None:
         api.request("POST", "defrag/moves", body_of(pool, card))
 
 
-@BOTH
+@kill_around_commit
 @pytest.mark.parametrize("event", ["job.moving", "job.requeued", "job.placed"])
 def test_a_job_that_moves_stays_or_gets_the_very_seats_that_were_kept_for_it(
     pool: FaultPool, step: str, event: str
@@ -104,7 +112,7 @@ def test_a_job_that_moves_stays_or_gets_the_very_seats_that_were_kept_for_it(
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 def test_a_move_that_is_asked_for_again_after_a_crash_is_made_once(
     pool: FaultPool, step: str
 ) -> None:
@@ -166,7 +174,7 @@ def reserve(pool: FaultPool, begins_in_seconds: float) -> None:
         )
 
 
-@BOTH
+@kill_around_commit
 def test_cards_of_a_reservation_are_given_to_nobody_else_when_its_beginning_is_cut_off(
     pool: FaultPool, step: str
 ) -> None:

@@ -11,7 +11,15 @@ import pytest
 
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, until
-from tests.faults.steps import BOTH, ENDED, arm, await_state, check_at_rest, job_body, run_times
+from tests.faults.steps import (
+    ENDED,
+    arm,
+    await_state,
+    check_at_rest,
+    job_body,
+    kill_around_commit,
+    run_times,
+)
 
 pytestmark = pytest.mark.root
 
@@ -27,7 +35,7 @@ def partition(pool: FaultPool, script: str) -> dict[str, Any]:
     return job_body(pool, script) | {"shape": {"profile": "4g"}}
 
 
-@BOTH
+@kill_around_commit
 def test_a_piece_that_was_being_cut_is_cut_once_or_not_at_all(pool: FaultPool, step: str) -> None:
     arm(pool, step, "job.placed")
     with pool.api() as api:
@@ -41,7 +49,7 @@ def test_a_piece_that_was_being_cut_is_cut_once_or_not_at_all(pool: FaultPool, s
     assert [row["pieces"] for row in pool.rows("SELECT pieces FROM devices")] == [None]
 
 
-@BOTH
+@kill_around_commit
 def test_a_piece_that_was_being_given_back_can_be_cut_again(pool: FaultPool, step: str) -> None:
     arm(pool, step, "job.ended")
     with pool.api() as api:

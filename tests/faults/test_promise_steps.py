@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.faults.pool import FaultPool, until
-from tests.faults.steps import BOTH, ENDED, arm, await_state, check_at_rest, job_body, run_times
+from tests.faults.steps import (
+    ENDED,
+    arm,
+    await_state,
+    check_at_rest,
+    job_body,
+    kill_around_commit,
+    run_times,
+)
 
 pytestmark = [pytest.mark.root, pytest.mark.adversary]
 
@@ -31,7 +39,7 @@ def counted(pool: FaultPool) -> list[tuple[int, int]]:
     ]
 
 
-@BOTH
+@kill_around_commit
 @pytest.mark.parametrize("table", ["promises", "estimates"])
 def test_a_start_that_was_told_counts_once_whenever_the_server_dies(
     pool: FaultPool, table: str, step: str

@@ -18,12 +18,12 @@ from gpupool.store.faults import no_fault, read_fault
 from tests.faults import invariants
 from tests.faults.pool import FaultPool, until
 from tests.faults.steps import (
-    BOTH,
     ENDED,
     arm,
     await_state,
     check_at_rest,
     job_body,
+    kill_around_commit,
     killed_by,
     run_times,
 )
@@ -38,7 +38,7 @@ def pool(tmp_path: Path) -> Iterator[FaultPool]:
         yield made
 
 
-@BOTH
+@kill_around_commit
 def test_a_repeated_submission_gets_its_one_job(pool: FaultPool, step: str) -> None:
     arm(pool, step, "job.submitted")
     body = job_body(pool, "exit 0")
@@ -55,7 +55,7 @@ def test_a_repeated_submission_gets_its_one_job(pool: FaultPool, step: str) -> N
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 def test_a_job_that_was_being_placed_is_placed_once(pool: FaultPool, step: str) -> None:
     pool.up()
     holder = job_body(pool, "exec sleep 600") | {"name": "holder", "shape": {"gpu_milli": 1000}}
@@ -75,7 +75,7 @@ def test_a_job_that_was_being_placed_is_placed_once(pool: FaultPool, step: str) 
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 def test_a_repeated_resize_takes_effect_once_and_the_books_close(
     pool: FaultPool, step: str
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_repeated_resize_takes_effect_once_and_the_books_close(
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 def test_an_end_that_was_being_told_is_told_once(pool: FaultPool, step: str) -> None:
     arm(pool, step, "job.ended")
     with pool.api() as api:
@@ -116,7 +116,7 @@ def test_an_end_that_was_being_told_is_told_once(pool: FaultPool, step: str) -> 
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 def test_a_running_job_is_taken_back_whether_or_not_its_start_was_noted(
     pool: FaultPool, step: str
 ) -> None:
@@ -134,7 +134,7 @@ def test_a_running_job_is_taken_back_whether_or_not_its_start_was_noted(
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 def test_a_stop_is_either_heard_or_may_be_said_again(pool: FaultPool, step: str) -> None:
     pool.up()
     with pool.api() as api:
@@ -155,7 +155,7 @@ def test_a_stop_is_either_heard_or_may_be_said_again(pool: FaultPool, step: str)
     check_at_rest(pool)
 
 
-@BOTH
+@kill_around_commit
 def test_a_quota_is_the_old_one_or_the_new_one(pool: FaultPool, step: str) -> None:
     arm(pool, step, "quota.changed")
     quota = {"nominal_milli": 700, "borrowing_milli": 100}

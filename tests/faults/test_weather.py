@@ -284,6 +284,7 @@ def has_ended(handle: int) -> bool:
     return bool(select.select([handle], [], [], 0)[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("moment", "number"),
     [

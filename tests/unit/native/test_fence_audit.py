@@ -60,6 +60,7 @@ def random_mix(chance: random.Random, sharings: Sequence[str] = SHARINGS) -> lis
     return tenants
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("work", [*WORK.values(), *LONG_WORK.values(), "k2000ms", "v,k2000ms"])
 def test_a_program_beside_one_that_always_wants_the_card_is_not_found(
     simulation: Path, work: str
@@ -125,6 +126,7 @@ TRUTHFUL = {
 """Sharing, share, and what runs beside it."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", TRUTHFUL)
 @pytest.mark.parametrize("work", ["k500us*20,s", "g3ms", "v,s"])
 def test_truthful_work_without_a_grant_is_found_and_its_neighbour_is_not(
