@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -31,6 +32,7 @@ _REPLACED = re.compile(r'label_replace\(.*?,\s*"(\w+)",\s*"[^"]*",\s*"(\w+)"', r
 _STRING = re.compile(r'"[^"]*"')
 
 
+@cache
 def read_families() -> dict[str, frozenset[str]]:
     """Return the labels of every family that can be asked for, by name."""
     found: dict[str, set[str]] = {}

@@ -248,7 +248,8 @@ def _build_options(kind: str) -> dict[str, Any]:
 
 
 def _build_transformations(panel: Panel) -> list[dict[str, Any]]:
-    hidden = ("Time", "__name__", "instance", "job")
+    # The first query is for its labels: its value is 1 for every row.
+    hidden = ("Time", "__name__", "instance", "job", "Value #A")
     order = {name: index for index, name in enumerate(panel.columns)}
     organize = {
         "excludeByName": dict.fromkeys(hidden, True),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from boards.panels import Variable
 
-JOB = Variable("job", ("gpupool_card_held_milli",))
+#: Of a server or agents, and of controllers.
+JOB = Variable("job", ("gpupool_card_held_milli", "gpupool_controller_leads"))
 MODEL = Variable("model", ("gpupool_card_held_milli",))
 NODE = Variable("node", ("gpupool_card_held_milli",))
 RATE = "[$__rate_interval]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ COMMAND = re.compile(r"`((?:kubectl )?gpupool [^`]+)`")
 TEMPLATE = re.compile(r"\{\{ *\$labels\.(\w+) *\}\}")
 
 
+@cache
 def read_rules(host: str) -> list[dict[str, Any]]:
     (group,) = yaml.safe_load((RULES / f"{host}.yaml").read_text())["groups"]
     return list(group["rules"])
@@ -100,10 +102,11 @@ def check_rules(promtool: str, folder: Path) -> subprocess.CompletedProcess[str]
     """Run all cases on the rules of a folder."""
     files = []
     for host in HOSTS:
-        case = yaml.safe_load((CASES / f"{host}.yaml").read_text())
-        case["rule_files"] = [str(folder / f"{host}.yaml")]
+        text = (CASES / f"{host}.yaml").read_text()
+        named = f"../../../../deploy/prometheus/rules/{host}.yaml"
+        assert named in text
         files.append(folder / f"case-{host}.yaml")
-        files[-1].write_text(yaml.safe_dump(case))
+        files[-1].write_text(text.replace(named, f"{host}.yaml"))
     command = [promtool, "test", "rules", *map(str, files)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
