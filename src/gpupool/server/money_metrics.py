@@ -88,5 +88,6 @@ def _collect_hour(hour: ChargedHour) -> Iterator[Metric]:
             cost.add_metric([one.tenant], float(one.cost_micro / UNIT_MICRO))
     yield held
     yield cost
-    for name, (text, read) in GAP_GAUGES.items():
-        yield GaugeMetricFamily(f"gpupool_books_{name}", text, read(hour.gap))
+    if hour.gap is not None:
+        for name, (text, measure) in GAP_GAUGES.items():
+            yield GaugeMetricFamily(f"gpupool_books_{name}", text, measure(hour.gap))

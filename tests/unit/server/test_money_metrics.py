@@ -45,6 +45,11 @@ def test_an_hour_says_what_it_cost_and_how_far_it_does_not_close() -> None:
     assert found["gpupool_books_uncharged_milliseconds",] == -5
 
 
+def test_books_that_cannot_be_checked_are_absent() -> None:
+    found = read_values(MoneyMetrics(replace(HOUR, gap=None), ()))
+    assert [name for name, *_ in found if name.startswith("gpupool_books_")] == []
+
+
 def test_a_budget_says_what_is_spent_and_which_threshold_that_reaches() -> None:
     for spent, ratio, reached, on_hold in ((0, 0, 0, 0), (800, 0.8, 80, 0), (1500, 1.5, 100, 1)):
         found = read_values(MoneyMetrics(None, [BudgetStanding(BUDGET, MONTH, spent)]))

@@ -58,12 +58,17 @@ class TenantHour:
 
 @dataclass(frozen=True)
 class ChargedHour:
-    """One hour that has charges. `kinds` is card-milliseconds by kind of charge."""
+    """One hour that has charges.
+
+    Attributes:
+        kinds: card-milliseconds by kind of charge.
+        gap: None where the books keep the hour as a part of a day: charges lag by weeks.
+    """
 
     start_s: int
     kinds: Mapping[str, int]
     tenants: tuple[TenantHour, ...]
-    gap: BooksGap
+    gap: BooksGap | None
 
 
 class LatestHour:
@@ -146,12 +151,15 @@ def _add_up(name: str, rows: list[Any]) -> TenantHour:
     return TenantHour(name, sum(row.milliseconds for row in rows), cost)
 
 
-def _measure_gap(connection: sa.Connection, start_s: int, charged_ms: int) -> BooksGap:
+def _measure_gap(connection: sa.Connection, start_s: int, charged_ms: int) -> BooksGap | None:
     """Compare an hour of the books card by card, and its charges with the cards.
 
     A report adds up by tenant, so an idle card would hide that another one was held twice.
     """
-    ask = ReportQuery(start_s, start_s + HOUR_S, ("card",), read_marks(connection))
+    marks = read_marks(connection)
+    if start_s < marks.coarse_s:
+        return None
+    ask = ReportQuery(start_s, start_s + HOUR_S, ("card",), marks)
     taken: dict[int, dict[Any, UsageAmount]] = defaultdict(lambda: defaultdict(lambda: ZERO))
     for holding in read_holdings(connection, ask):
         taken[holding.device_id][holding.under] += holding.amount

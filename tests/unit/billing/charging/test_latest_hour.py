@@ -10,10 +10,11 @@ import pytest
 
 from gpupool.billing.charging.latest_hour import BooksGap, LatestHour
 from gpupool.billing.charging.tables import charges
+from gpupool.metering.rollup import roll_up
 from gpupool.metering.tables import intervals
 from gpupool.store.database import sqlite_url
 from tests.support.billing_books import bill, settle
-from tests.support.metering_books import CARD_MIB, HOUR, START_S, Pool
+from tests.support.metering_books import CARD_MIB, DAY, HOUR, START_S, Pool
 
 WHOLE = 2 * HOUR * 1000
 
@@ -81,3 +82,17 @@ def test_a_cost_without_a_price_is_unknown(pool: Pool) -> None:
     found = billing.latest_hour.value
     assert found is not None
     assert [one.cost_micro for one in found.tenants] == [None]
+
+
+def test_of_an_hour_that_was_folded_into_a_day_nothing_is_said(pool: Pool) -> None:
+    billing = bill(pool)
+    pool.grant(0, 0, 300, 8192)
+    settle(pool, billing)
+    pool.time.forward(40 * DAY)
+    with pool.store.write():
+        pass
+    roll_up(pool.store)
+    billing.latest_hour.refresh()
+    found = billing.latest_hour.value
+    assert found is not None
+    assert found.gap is None
