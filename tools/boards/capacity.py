@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from boards.panels import Board, Panel, Query, Row
-from boards.selectors import JOB, MODEL, add_up, select
+from boards.selectors import AGENTS, JOB, MODEL, add_up, join_either, select
 
 
 def _card(name: str) -> str:
@@ -12,6 +12,15 @@ def _card(name: str) -> str:
 
 def _model(name: str) -> str:
     return select(f"gpupool_model_{name}", "model")
+
+
+def _find_free() -> str:
+    """Return what is free; agents on Kubernetes say only what is not held."""
+    held = add_up("model", _card("held_milli"))
+    return join_either(
+        f"{add_up('model', _model('free_milli'))} / 1000",
+        f"({add_up('model', _card('capacity_milli'))} - {held}) / 1000",
+    )
 
 
 CAPACITY = Board(
@@ -48,14 +57,28 @@ CAPACITY = Board(
                 Panel(
                     "stat",
                     "Silent agents",
-                    (Query(f"sum({select('gpupool_node_silent')})"),),
+                    (
+                        Query(
+                            join_either(
+                                f"sum({select('gpupool_node_silent')})",
+                                f'sum(up{{job="{AGENTS}"}} == bool 0)',
+                            )
+                        ),
+                    ),
                     width=4,
                     red_from=1,
                 ),
                 Panel(
                     "stat",
                     "Nodes ready",
-                    (Query(f"sum({select('gpupool_nodes', ready='true')})"),),
+                    (
+                        Query(
+                            join_either(
+                                f"sum({select('gpupool_nodes', ready='true')})",
+                                f'sum(up{{job="{AGENTS}"}})',
+                            )
+                        ),
+                    ),
                     width=4,
                 ),
             ),
@@ -106,7 +129,7 @@ CAPACITY = Board(
                 Panel(
                     "timeseries",
                     "Free, in cards",
-                    (Query(f"{add_up('model', _model('free_milli'))} / 1000", "{{model}}"),),
+                    (Query(_find_free(), "{{model}}"),),
                 ),
                 Panel(
                     "timeseries",

@@ -12,6 +12,8 @@ from boards.panels import Variable
 JOB = Variable("job", ("gpupool_card_held_milli", "gpupool_controller_leads"))
 MODEL = Variable("model", ("gpupool_card_held_milli",))
 NODE = Variable("node", ("gpupool_card_held_milli",))
+#: The job of agents that the chart's ServiceMonitor names.
+AGENTS = "gpupool-agent-metrics"
 RATE = "[$__rate_interval]"
 
 

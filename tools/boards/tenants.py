@@ -6,11 +6,11 @@ from boards.panels import Board, Panel, Query, Row, Variable
 from boards.selectors import JOB, add_up, join_either, measure_rate, select
 
 
-def _used(name: str, unit: str = "") -> str:
+def _used(name: str) -> str:
     """Return a rate of what tenants used, in a pool or on Kubernetes."""
     share = add_up("tenant", measure_rate(f"gpupool_share_{name}_total", "tenant"))
     container = add_up("tenant", measure_rate(f"gpupool_container_{name}_total", "tenant"))
-    return join_either(f"{share}{unit}", f"{container}{unit}")
+    return join_either(share, container)
 
 
 def _held(pool: str, cluster: str, unit: str = "") -> str:
@@ -24,7 +24,24 @@ def _graph(title: str, expr: str, unit: str = "short", description: str = "") ->
     return Panel("timeseries", title, (Query(expr, "{{tenant}}"),), unit, description=description)
 
 
-_FINDINGS = "sum by (tenant, kind) (increase({}[1h]))"
+def _use_of_held(seconds: str, held: str) -> str:
+    """Return the part of what tenants hold that they used; absent for a tenant that holds nothing."""
+    used = add_up("tenant", measure_rate(seconds, "tenant"))
+    return f"1000 * {used} / on (tenant) ({add_up('tenant', select(held, 'tenant'))} > 0)"
+
+
+def _find_findings() -> str:
+    """Return findings of the last hour; 0 for a tenant of a pool that answers and has none."""
+    pool = select("gpupool_fence_findings_total", "tenant")
+    cluster = select("gpupool_container_fence_findings_total")
+    return "\nor ".join(
+        (
+            f"sum by (tenant, kind) (increase({pool}[1h]))",
+            f"sum by (namespace, kind) (increase({cluster}[1h]))",
+            f"0 * {add_up('tenant', select('gpupool_tenant_held_milli', 'tenant'))}",
+        )
+    )
+
 
 TENANTS = Board(
     "tenants",
@@ -49,15 +66,13 @@ TENANTS = Board(
                 ),
                 _graph(
                     "Used of what is held",
-                    "\n".join(
-                        (
-                            add_up(
-                                "tenant", measure_rate("gpupool_share_gpu_seconds_total", "tenant")
-                            ),
-                            "/ on (tenant)",
-                            f"({add_up('tenant', select('gpupool_tenant_held_milli', 'tenant'))} > 0)",
-                            "* 1000",
-                        )
+                    join_either(
+                        _use_of_held(
+                            "gpupool_share_gpu_seconds_total", "gpupool_tenant_held_milli"
+                        ),
+                        _use_of_held(
+                            "gpupool_container_gpu_seconds_total", "gpupool_container_limit_milli"
+                        ),
                     ),
                     "percentunit",
                 ),
@@ -91,15 +106,7 @@ TENANTS = Board(
                 Panel(
                     "timeseries",
                     "Findings past fences, last hour",
-                    (
-                        Query(
-                            join_either(
-                                _FINDINGS.format(select("gpupool_fence_findings_total", "tenant")),
-                                f"0 * {add_up('tenant', select('gpupool_tenant_held_milli', 'tenant'))}",
-                            ),
-                            "{{tenant}} {{kind}}",
-                        ),
-                    ),
+                    (Query(_find_findings(), "{{tenant}} {{namespace}} {{kind}}"),),
                     description="What agents found, by kind (docs/concepts/fence.md).",
                 ),
             ),
