@@ -18,6 +18,10 @@ from gpupool.kubernetes.manifests import crds, install
 
 CHART = ROOT / "deploy" / "helm" / "gpupool"
 VALUES = "values.schema.json"
+DEPLOY = ROOT / "deploy"
+#: Rules and boards that have series on Kubernetes; what they name of a server alone is absent there.
+RULES = ("common", "cluster")
+BOARDS = ("capacity", "cards", "queue", "tenants")
 NAMESPACE = "THE-NAMESPACE-OF-THE-RELEASE"
 KUBE_OVN = "THE-NAMESPACE-OF-KUBE-OVN"
 MADE = "# Made by `make docs` from gpupool/kubernetes/manifests/install.py; change that instead.\n"
@@ -33,7 +37,18 @@ def files() -> dict[str, str]:
         "files/webhook.yaml": [install.webhook(NAMESPACE)],
     }
     made = {name: MADE + yaml.safe_dump_all(made, sort_keys=False) for name, made in parts.items()}
-    return {**made, VALUES: _values()}
+    return {**made, **_monitoring(), VALUES: _values()}
+
+
+def _monitoring() -> dict[str, str]:
+    """Copies of rules and boards: a chart cannot read files outside of its folder."""
+    made = {}
+    for name in RULES:
+        text = (DEPLOY / "prometheus" / "rules" / f"{name}.yaml").read_text()
+        made[f"files/rules/{name}.yaml"] = text
+    for name in BOARDS:
+        made[f"files/boards/{name}.json"] = (DEPLOY / "grafana" / f"{name}.json").read_text()
+    return made
 
 
 def _values() -> str:

@@ -3,6 +3,7 @@ makes."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -106,6 +107,35 @@ def test_who_watches_honours_the_labels_of_tenants(helm: str) -> None:
             for port in each.get("ports", ())
         ]
         assert ports == ["metrics"]
+
+
+def test_rules_are_those_of_the_files_and_lead_to_your_pages(helm: str) -> None:
+    prefix = "https://docs.example/gpupool/"
+    values = (
+        "--set",
+        "metrics.rules.enabled=true",
+        "--set",
+        f"metrics.rules.runbooks={prefix}",
+        "--set",
+        "metrics.rules.labels.release=mine",
+    )
+    assert not [made for made in rendered(helm) if made["kind"] == "PrometheusRule"]
+    for name in ("common", "cluster"):
+        made = one(helm, "PrometheusRule", f"gpupool-{name}", *values)
+        assert made["metadata"]["labels"]["release"] == "mine"
+        file = CHART.parents[1] / "prometheus" / "rules" / f"{name}.yaml"
+        text = file.read_text().replace("runbook_url: ", f"runbook_url: {prefix}")
+        assert made["spec"] == yaml.safe_load(text)
+
+
+def test_boards_are_config_maps_for_the_sidecar_of_grafana(helm: str) -> None:
+    values = ("--set", "metrics.boards.enabled=true")
+    assert not [made for made in rendered(helm) if made["kind"] == "ConfigMap"]
+    for name in ("capacity", "cards", "queue", "tenants"):
+        made = one(helm, "ConfigMap", f"gpupool-board-{name}", *values)
+        assert made["metadata"]["labels"]["grafana_dashboard"] == "1"
+        file = CHART.parents[1] / "grafana" / f"{name}.json"
+        assert json.loads(made["data"][f"gpupool-{name}.json"]) == json.loads(file.read_text())
 
 
 def test_it_makes_what_install_makes(helm: str) -> None:
@@ -334,6 +364,8 @@ def test_by_default_pods_are_as_small_in_rights_as_their_work_allows(
         ("controller.replicas=0", "replicas"),
         ("settings.dialects={natve}", "dialects"),
         ("settings.polcy=binpack", "polcy"),
+        ("metrics.rules.enable=true", "enable"),
+        ("metrics.boards.labels=wide", "labels"),
         ("image.digest=latest", "digest"),
         ("agent.cdiDir=cdi", "cdiDir"),
     ],

@@ -6,6 +6,7 @@ A number that could not be read is None, never 0: a card whose load is unknown m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -78,6 +79,19 @@ class ModeOffer:
     needs: ModeNeed = ModeNeed.NOTHING
     seconds: float | None = None
     blocked_by: str = ""
+
+
+_XID = re.compile(r"\(XID (\d{1,4})\)")
+
+
+def find_xid(health_reason: str) -> int | None:
+    """Find the driver's error number in the reason of a card's health; probes write it in brackets.
+
+    >>> find_xid("the card has fallen off the bus (XID 79)"), find_xid("")
+    (79, None)
+    """
+    found = _XID.search(health_reason)
+    return None if found is None else int(found.group(1))
 
 
 class DeviceState(StrEnum):

@@ -8,10 +8,9 @@ figure that is not known is absent, never 0.
 
 from __future__ import annotations
 
-from collections import Counter as Multiset
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import sqlalchemy as sa
 from fastapi import Depends, Request
@@ -33,7 +32,6 @@ from gpupool.base.health import HealthChecks
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import devices, nodes
-from gpupool.fleet.views import device_name
 from gpupool.metering.samples import LatestSample
 from gpupool.metering.service import MeteringService
 from gpupool.metering.starts import read_starts
@@ -41,6 +39,7 @@ from gpupool.metering.tables import intervals
 from gpupool.model.device import DeviceState
 from gpupool.model.job import LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
+from gpupool.server.fleet_metrics import collect_card_states, collect_nodes, label_card
 from gpupool.server.metric_definitions import (
     CARD,
     CARD_GAUGES,
@@ -51,9 +50,11 @@ from gpupool.server.metric_definitions import (
     SHARE_GAUGES,
 )
 from gpupool.server.metric_families import make_gauges, make_histogram
+from gpupool.server.money_metrics import MoneyMetrics
 from gpupool.server.process_metrics import (
     HealthMetrics,
     collect_decisions,
+    collect_findings,
     collect_lease,
     collect_requests,
 )
@@ -84,6 +85,7 @@ def get_metrics(
         state.metering,
         state.allocations.quotas.describe_capacity(),
         state.checks,
+        MoneyMetrics(state.billing.latest_hour.value, state.allocations.budget_watch.standings),
     )
 
 
@@ -93,12 +95,14 @@ def build_metrics(
     metering: MeteringService,
     capacity: CapacityOut,
     checks: HealthChecks | None = None,
+    money: MoneyMetrics | None = None,
 ) -> Response:
     """Build the answer to one scrape."""
     # Of this scrape alone. describe() would collect once more, only to find names that are known.
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PoolMetrics(store, fleet, metering, capacity))
     registry.register(HealthMetrics(checks or HealthChecks()))
+    registry.register(money or MoneyMetrics(None, ()))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -143,34 +147,23 @@ class PoolMetrics(Collector):
         )
 
     def _collect_cards(self, connection: sa.Connection) -> Iterator[Metric]:
-        ready = GaugeMetricFamily(
-            "gpupool_nodes", "Nodes by whether their agent is heard.", labels=["ready"]
-        )
-        grouped = sa.select(nodes.c.ready, sa.func.count().label("count")).group_by(nodes.c.ready)
-        counted = {}
-        for row in connection.execute(grouped):
-            counted[row.ready] = int(row._mapping["count"])  # `row.count` is a method of tuples
-        for flag in (True, False):
-            ready.add_metric([str(flag).lower()], counted.get(flag, 0))
-        yield ready
+        yield from collect_nodes(connection, self._fleet.list_silent_nodes())
         query = sa.select(devices, nodes.c.name.label("node")).join(
             nodes, nodes.c.id == devices.c.node_id
         )
         rows = connection.execute(query.order_by(devices.c.node_id, devices.c.idx)).all()
-        yield _count_cards(rows)
+        yield from collect_card_states(rows)
         present = [row for row in rows if row.state != DeviceState.LOST]
         seen = []
         for row in present:
             sample = self._fleet.get_usage(row.uuid)
             if sample is not None:
-                seen.append((_card_labels(row), sample.usage))
+                seen.append((label_card(row), sample.usage))
         yield from make_gauges(
-            "card", CARD, CARD_GAUGES, [(_card_labels(row), row) for row in present]
+            "card", CARD, CARD_GAUGES, [(label_card(row), row) for row in present]
         )
         yield from make_gauges("card", CARD, HARDWARE_GAUGES, seen)
-        yield from self._collect_shares(
-            connection, {row.uuid: _card_labels(row) for row in present}
-        )
+        yield from self._collect_shares(connection, {row.uuid: label_card(row) for row in present})
 
     def _collect_shares(
         self, connection: sa.Connection, cards: Mapping[str, list[str]]
@@ -214,6 +207,7 @@ class PoolMetrics(Collector):
             size.add_metric([row.name], row.held_memory_bytes)
         yield milli
         yield size
+        yield collect_findings({str(row.id): row.name for row in rows})
 
     def _collect_queue(self, connection: sa.Connection) -> Iterator[Metric]:
         query = sa.select(jobs.c.state, sa.func.count(), sa.func.min(jobs.c.submitted_ns)).where(
@@ -314,18 +308,3 @@ def _group_by_share(
             if job in tenant_of:
                 found[tenant_of[job], use.uuid].append(use)
     return found
-
-
-def _card_labels(row: Any) -> list[str]:
-    return [device_name(row.node, row.idx), row.node, row.model]
-
-
-def _count_cards(rows: Iterable[Any]) -> Metric:
-    labels = ["model", "state", "health", "simulated"]
-    gauge = GaugeMetricFamily("gpupool_cards", "Cards that are known.", labels=labels)
-    counted = Multiset(
-        (row.model, row.state, row.health, str(bool(row.simulated)).lower()) for row in rows
-    )
-    for key, count in counted.items():
-        gauge.add_metric(list(key), count)
-    return gauge

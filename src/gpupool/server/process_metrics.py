@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -90,6 +90,20 @@ def collect_decisions() -> Iterator[Metric]:
     yield make_histogram(
         "gpupool_scheduler_cycle_seconds", "Time of one scheduling cycle.", (), decisions.seconds
     )
+
+
+def collect_findings(tenants: Mapping[str, str]) -> Metric:
+    """Return what agents found past fences since the server started.
+
+    Args:
+        tenants: names by row id, of those that are shown.
+    """
+    text = "What was found past the fences of the tenant's jobs, by kind (docs/concepts/fence.md)."
+    family = CounterMetricFamily("gpupool_fence_findings", text, labels=["tenant", "kind"])
+    for (tenant_id, kind), count in sorted(counters.findings.read().items()):
+        if tenant_id in tenants:
+            family.add_metric([tenants[tenant_id], kind], count)
+    return family
 
 
 def collect_requests() -> Iterator[Metric]:

@@ -191,6 +191,8 @@ def watch_writes(
     sa.event.listen(engine, "commit", note_commit)
 
 
+#: Findings of the audit of fences, by row id of the tenant and kind.
+findings = LabelCounter()
 decisions = DecisionCounters()
 requests = RequestCounters()
 writes = SecondsHistogram(FAST_SECONDS)

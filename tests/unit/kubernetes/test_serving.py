@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import fields
+from pathlib import Path
 
 import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
 
 from gpupool.kubernetes.client.api import KubeApi
 from gpupool.kubernetes.client.connection import ServerConnection
@@ -14,6 +16,8 @@ from gpupool.kubernetes.client.leader_election import LeaseCandidate
 from gpupool.kubernetes.controller.controller import PoolController
 from gpupool.kubernetes.reporting.counters import ControllerCounters
 from gpupool.kubernetes.serving import Health, serving
+
+NAMES = Path(__file__).parents[2] / "golden" / "metrics_names_controller.txt"
 
 
 def api() -> KubeApi:
@@ -47,6 +51,18 @@ def test_the_one_that_leads_tells_everything_that_it_counts() -> None:
         assert f"gpupool_controller_{one.name}_total 0.0" in metrics
     for part in ("queued", "placed", "released"):
         assert f'gpupool_controller_wait_seconds_total{{part="{part}"}} 0.0' in metrics
+
+
+def test_the_names_of_one_that_leads_are_a_contract() -> None:
+    _, text = asyncio.run(pages(leads=True))
+    lines = {
+        f"{sample.name} {family.type} {{{','.join(sorted(sample.labels))}}}"
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        # Those of threads depend on what this process did before.
+        if sample.name.startswith(("gpupool_controller_", "gpupool_starts_"))
+    }
+    assert sorted(lines) == NAMES.read_text().splitlines()
 
 
 def test_one_that_stands_by_says_who_leads() -> None:

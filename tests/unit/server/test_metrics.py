@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,17 +20,23 @@ from gpupool.allocations.views.capacity import describe_capacity
 from gpupool.base.body_record import BodyRecord
 from gpupool.base.health import HealthChecks, well
 from gpupool.base.supervision import register
+from gpupool.billing.budgets.budget import Budget
+from gpupool.billing.budgets.standing import BudgetStanding
+from gpupool.billing.charging.latest_hour import BooksGap, ChargedHour, TenantHour
+from gpupool.billing.charging.spending import SpendingOwner
+from gpupool.billing.periods import Period
 from gpupool.model.claim import Rejection, RejectionReason, Shape
 from gpupool.model.tenant import Permission, UserRole
 from gpupool.scheduling.snapshot.claims import ExpectedDemand
 from gpupool.server.metrics import build_metrics, router
+from gpupool.server.money_metrics import MoneyMetrics
 from gpupool.store import counters
 from gpupool.store.database import sqlite_url
 from gpupool.tenancy.access import PRINCIPAL_KEY
-from gpupool.wire.capacity import CapacityOut
+from gpupool.wire.capacity import CapacityOut, IdleRoom
 from gpupool.wire.samples import CardUse, DeviceSample, JobSample, UsageOut
 from tests.support.api import Client
-from tests.support.metering_books import DAY, Pool, principal, told_starts
+from tests.support.metering_books import DAY, START_S, Pool, principal, told_starts
 
 NAMES = Path(__file__).parents[2] / "golden" / "metrics_names.txt"
 
@@ -38,6 +45,7 @@ NAMES = Path(__file__).parents[2] / "golden" / "metrics_names.txt"
 def _fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process's counters, as a process that just started has them."""
     monkeypatch.setattr(counters, "decisions", counters.DecisionCounters())
+    monkeypatch.setattr(counters, "findings", counters.LabelCounter())
     monkeypatch.setattr(counters, "requests", counters.RequestCounters())
     monkeypatch.setattr(counters, "writes", counters.SecondsHistogram(counters.FAST_SECONDS))
 
@@ -63,19 +71,46 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     made.close()
 
 
+#: An hour of one tenant, and a budget of it.
+HOUR = ChargedHour(
+    START_S,
+    {"tenant": 900_000, "idle": 6_300_000, "overhead": 0, "unmanaged": 0},
+    (TenantHour("vision", 900_000, Fraction(2_500_000)),),
+    BooksGap(0, 0, 0),
+)
+STANDING = BudgetStanding(
+    Budget(
+        1, "b-1", SpendingOwner(2), "vision", None, None, "month", "UTC", "gpu-hours", 1_000_000
+    ),
+    Period("2023-11", START_S, START_S + DAY),
+    900_000,
+)
+
+
 def room_of(pool: Pool) -> CapacityOut:
     cache = LedgerCache()
     with pool.store.read() as connection:
         cache.load_cards(connection)
     expected = ExpectedDemand((Shape(500, 0),), (1.0,))
-    return describe_capacity(replace(cache.build_snapshot(), expected=expected))
+    found = describe_capacity(replace(cache.build_snapshot(), expected=expected))
+    card = IdleRoom(
+        card="node-1:0",
+        uuid="GPU-0",
+        jobs=1,
+        wanted=0,
+        running_bytes=0,
+        suspended_bytes=1 << 30,
+        limit_bytes=2 << 30,
+    )
+    return found.model_copy(update={"idle": [card]})
 
 
 def scraped(pool: Pool) -> str:
     checks = HealthChecks()
     checks.add("space", lambda: well("enough"))
+    money = MoneyMetrics(HOUR, [STANDING])
     return bytes(
-        build_metrics(pool.store, pool.fleet, pool.metering, room_of(pool), checks).body
+        build_metrics(pool.store, pool.fleet, pool.metering, room_of(pool), checks, money).body
     ).decode()
 
 
@@ -114,8 +149,14 @@ def exercised(pool: Pool) -> str:
         utilization_percent=10, memory_used_bytes=1 << 30, power_watts=70, temperature_celsius=40
     )
     pool.fleet.record_observations(
-        "node-1", [DeviceSample(uuid="GPU-0", usage=usage, health="warning")]
+        "node-1",
+        [
+            DeviceSample(
+                uuid="GPU-0", usage=usage, health="warning", health_reason="driver error (XID 63)"
+            )
+        ],
     )
+    counters.findings.add(1, "2", "memory")
     pool.grant(0, 0, 300, 8192)
     used(
         pool, gpu_nanoseconds=10**9, used_bytes=1 << 30, reserved_bytes=2 << 30, unaccounted_bytes=0
@@ -250,6 +291,16 @@ def test_the_ledger_tells_how_far_it_is_ahead_of_a_clock_that_was_set_back(pool:
     assert values(scraped(pool), "gpupool_ledger_ahead_seconds") == {(): 7}
 
 
+def test_findings_are_told_by_tenant_and_kind(pool: Pool) -> None:
+    counters.findings.add(1, "2", "memory")
+    counters.findings.add(2, "3", "time")
+    counters.findings.add(1, "99", "time")  # of a tenant that is gone
+    assert values(scraped(pool), "gpupool_fence_findings_total") == {
+        ("memory", "vision"): 1,
+        ("time", "nlp"): 2,
+    }
+
+
 def test_a_name_with_quotes_and_newlines_cannot_break_the_format(pool: Pool) -> None:
     counters.requests.count_answer('a"b\n}', "GET", 200, 0.01)
     assert values(scraped(pool), "gpupool_api_requests_total") == {("GET", 'a"b\n}', "200"): 1}
@@ -288,8 +339,10 @@ def app_of(pool: Pool, who: Any) -> FastAPI:
     app.state.store, app.state.fleet, app.state.metering = pool.store, pool.fleet, pool.metering
     app.state.checks = HealthChecks()
     app.state.allocations = SimpleNamespace(
-        quotas=SimpleNamespace(describe_capacity=lambda: room_of(pool))
+        quotas=SimpleNamespace(describe_capacity=lambda: room_of(pool)),
+        budget_watch=SimpleNamespace(standings=()),
     )
+    app.state.billing = SimpleNamespace(latest_hour=SimpleNamespace(value=None))
     app.include_router(router)
     app.add_middleware(As, who=who)
     return app

@@ -48,6 +48,7 @@ class BudgetWatch:
         self._billing = billing
         self._cache = cache
         self._looking = threading.Lock()
+        self._standings: tuple[BudgetStanding, ...] = ()
         self._wake = threading.Event()
         self._closing = False
         self._thread = SupervisedThread("budgets", self._run)
@@ -64,6 +65,11 @@ class BudgetWatch:
         self._thread.stop()
         self._wake.set()
         self._thread.join()
+
+    @property
+    def standings(self) -> tuple[BudgetStanding, ...]:
+        """Where budgets stood at the last look; a deleted one is gone with the next look."""
+        return self._standings
 
     def _listen(self, topics: frozenset[Hashable]) -> None:
         if TOPIC in topics:
@@ -88,6 +94,7 @@ class BudgetWatch:
         """Make due charges, record what thresholds are reached, hold and end jobs. Idempotent."""
         with self._looking:
             self._billing.charging.make_due()
+            self._billing.latest_hour.refresh()
             standings, is_new = self._read()
             if is_new:
                 with self._store.write() as write:
@@ -103,6 +110,7 @@ class BudgetWatch:
             return standings, any(has_new_crossing(connection, one) for one in standings)
 
     def _set_holds(self, standings: Sequence[BudgetStanding]) -> None:
+        self._standings = tuple(standings)
         spent = [standing for standing in standings if standing.is_on_hold]
         with self._store.read() as connection:
             currency = read_currency(connection)

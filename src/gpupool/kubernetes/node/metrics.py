@@ -14,14 +14,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from gpupool.base.units import MIB, NANOS_PER_SECOND, WHOLE
 from gpupool.kubernetes.node.held_seats import HeldSeat
 from gpupool.kubernetes.node.usage_rates import UsageRates
 from gpupool.mechanisms.regions import FenceDeviceUsage
-from gpupool.model.device import Device, DeviceHealth, DeviceUsage
+from gpupool.model.device import Device, DeviceHealth, DeviceUsage, find_xid
 
 CONTAINER: Final = (
     "namespace",
@@ -140,7 +145,16 @@ def _collect_cards(seen: NodeObservation) -> Iterator[Metric]:
             "1 where the card cannot be used.",
             lambda card: int(card.health is DeviceHealth.FAILED),
         ),
+        "xid": (
+            "The driver's error number behind the card's present health.",
+            lambda card: find_xid(card.health_reason),
+        ),
     }
+    text = "The UUID of the card, by which other exporters name it."
+    info = InfoMetricFamily("gpupool_card", text, labels=CARD)
+    for card in seen.cards:
+        info.add_metric([f"{seen.node}:{card.index}", card.model, seen.node], {"uuid": card.uuid})
+    yield info
     for name, (text, figure) in figures.items():
         family = GaugeMetricFamily(f"gpupool_card_{name}", text, labels=CARD)
         for card in seen.cards:

@@ -4,7 +4,7 @@ its own part."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from gpupool.kubernetes.node.metrics import NodeMetrics, NodeObservation
 from gpupool.kubernetes.resources.gpu_node import Entry
 from gpupool.mechanisms.regions import FenceDeviceUsage
 from gpupool.model.allocation import Seat
-from gpupool.model.device import DeviceUsage
+from gpupool.model.device import DeviceHealth, DeviceUsage
 from gpupool.probes.simulated import parse_sim
 
 (MACHINE,) = parse_sim("2xL40S", "n0")
@@ -176,7 +176,9 @@ NAMES = Path(__file__).parents[3] / "golden" / "metrics_names_node.txt"
 
 
 def test_the_names_are_a_contract() -> None:
-    seen = look(share("one", {FIRST.uuid: USED}), whole("alone"))
+    ill = replace(FIRST, health=DeviceHealth.FAILED, health_reason="off the bus (XID 79)")
+    held = [share("one", {FIRST.uuid: USED}), whole("alone")]
+    seen = NodeObservation("n0", [ill, SECOND], held, {FIRST.uuid: BUSY, SECOND.uuid: BUSY})
     scrape = Scrape(seen, findings={("team/one/main", "time"): 2})
     families = text_string_to_metric_families(scrape.text())
     lines = {
