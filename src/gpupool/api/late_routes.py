@@ -32,7 +32,8 @@ class LateRoute(APIRoute):
         include_in_schema: bool = True,
         **settings: Any,
     ) -> None:
-        self.path, self.endpoint = path, endpoint
+        self.path = path
+        self.endpoint = endpoint
         self.name = name or endpoint.__name__
         self.methods = {method.upper() for method in methods or ["GET"]}
         self.include_in_schema = include_in_schema
@@ -54,7 +55,7 @@ class LateRoute(APIRoute):
     def _list_settings(self) -> dict[str, Any]:
         return {
             **self._settings,
-            "methods": sorted(self.methods),
+            "methods": sorted(self.methods or ()),
             "name": self.name,
             "include_in_schema": self.include_in_schema,
         }
