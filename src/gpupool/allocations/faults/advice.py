@@ -104,8 +104,8 @@ def _advise_open(
         processes = sum(card.processes for card in used)
         names = ",".join(card.name for card in used)
         return FaultAdvice(
-            f"A {repair} is proposed, and {len(used)} cards that it would touch are in use: {shares} "
-            f"shares, {processes} processes outside the pool. Let their jobs end first.",
+            f"A {repair} is proposed, and it would end work on {names} (shares: {shares}, processes "
+            f"outside the pool: {processes}). Let it end first.",
             f"gpupool release {names} --drain",
         )
     if repair is Repair.INSPECT:

@@ -147,8 +147,8 @@ class FaultService:
         processes = sum(card.processes for card in used)
         names = ",".join(card.name for card in used)
         raise RepairBlocked(
-            f"a {row.repair} would end what is on {len(used)} cards: {shares} shares, {processes} "
-            "processes outside the pool",
+            f"a {row.repair} would end work on {names} (shares: {shares}, processes outside the "
+            f"pool: {processes})",
             hint=f"gpupool release {names} --drain",
             cards=[card.name for card in used],
             shares=shares,
@@ -203,7 +203,7 @@ def _refuse_failed(connection: sa.Connection, row: Any) -> None:
     failed = [name_of(card) for card in connection.execute(query.order_by(devices.c.idx))]
     if failed:
         raise CardStillFailed(
-            f"{len(failed)} cards of incident {row.public_id} have failed: {', '.join(failed)}",
+            f"incident {row.public_id} has failed cards: {', '.join(failed)}",
             hint=f"repair them and start their agent anew, or  gpupool faults close "
             f"{row.public_id} --still-failed",
             cards=failed,
