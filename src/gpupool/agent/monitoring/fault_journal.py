@@ -38,9 +38,12 @@ class FaultJournal:
             log.warning("XID %d of card %s is not kept on disk: %s", fault.xid, fault.uuid, error)
 
     def remove(self, faults: Iterable[CardFaultIn]) -> None:
-        """Forget XIDs that the server has."""
+        """Forget XIDs that the server has. One that stays is reported again by the next agent."""
         for fault in faults:
-            self._locate(fault).unlink(missing_ok=True)
+            try:
+                self._locate(fault).unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("%s is not removed: %s", self._locate(fault), error)
 
     def read(self) -> list[CardFaultIn]:
         """Return what is left of an earlier agent, the oldest first."""
