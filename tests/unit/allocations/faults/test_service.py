@@ -98,14 +98,6 @@ def test_an_incident_closes_when_its_cards_are_well_or_by_an_explicit_word(house
         faults.accept(house.admin, only.id)
 
 
-def test_a_programs_own_error_proposes_nothing(house: House) -> None:
-    tell(house, fault(0, 31, house.store.clock.now_ns()))
-    (only,) = incidents(house)
-    assert (only.containment, only.next) == ("tell-job", f"gpupool faults close {only.id}")
-    with pytest.raises(NothingProposed):
-        house.allocations.faults.accept(house.admin, only.id)
-
-
 def test_a_tenant_sees_the_incident_that_ended_its_job_and_no_other_name(house: House) -> None:
     for tenant in ("blue", "red"):
         house.tenancy.tenants.create(house.admin, tenant, None)
@@ -136,19 +128,17 @@ def test_a_tenant_sees_the_incident_that_ended_its_job_and_no_other_name(house: 
     assert {one.name for one in faults.find(operator, incident.id).affected} == {"hers", "his"}
 
 
-def test_a_job_that_ended_well_or_by_its_user_was_not_ended_by_the_fault(house: House) -> None:
+def test_a_fault_ended_the_job_that_failed_and_not_the_one_that_ended_well(house: House) -> None:
     run_job(house, "done")
+    run_job(house, "crash")
     card = card_of(house, "done")
+    assert card == card_of(house, "crash")
+    house.finish("crash", exit_code=1)
     tell(house, fault(card, 31, house.store.clock.now_ns()))
     house.finish("done")
     (only,) = incidents(house)
-    assert [one.ended_by_fault for one in only.affected] == [False]
-
-
-def test_a_job_whose_end_came_with_the_report_is_named(house: House) -> None:
-    run_job(house, "crash")
-    card = card_of(house, "crash")
-    house.finish("crash", exit_code=1)
-    tell(house, fault(card, 31, house.store.clock.now_ns()))
-    (only,) = incidents(house)
-    assert [(one.name, one.ended_by_fault) for one in only.affected] == [("crash", True)]
+    ended = {one.name: one.ended_by_fault for one in only.affected}
+    assert ended == {"crash": True, "done": False}
+    assert (only.containment, only.next) == ("tell-job", f"gpupool faults close {only.id}")
+    with pytest.raises(NothingProposed):
+        house.allocations.faults.accept(house.admin, only.id)
