@@ -124,6 +124,7 @@ BODIES: Mapping[str, Any] = {
     "PUT /api/v1/budgets": {"tenant": "blue", "amount": 1_000_000},
     "PUT /api/v1/idle/policies": {"steps": [{"act": "warn", "after_seconds": 3000}]},
     "POST /api/v1/jobs/{job}/idle/keep": {},
+    "POST /api/v1/faults/{incident}/close": {},
     "POST /api/v1/seals": {"month": "2026-01"},
     "POST /api/v1/adjustments": {"tenant": "blue", "amount_micro": -1, "reason": "credit"},
     "POST /api/v1/templates": {"template": TEMPLATE},

@@ -1,8 +1,7 @@
 """The agent: registers its nodes, polls the server for work, applies it and reports the results.
 
-Embedded in `gpupool up` or on a machine of its own it is the same program, and it speaks to the
-server through `client` only. It may be killed at any moment and started again; closing it stops no
-job. While idle it wakes once for each heartbeat, which is the long poll for work.
+Embedded in `gpupool up` or alone it is the same program. It may be killed at any moment; closing it
+stops no job. While idle it wakes once for each heartbeat, which is the long poll for work.
 """
 
 from __future__ import annotations
@@ -103,7 +102,9 @@ class Agent:
         self._nodes = AgentNodes(
             config, probes, paths.agent, cgroups=self._cgroups.kind, fence_reaction=self._reaction
         )
-        self._reporter = Reporter(config.name, make_api, self._confirm_report, random_part)
+        self._reporter = Reporter(
+            config.name, make_api, self._confirm_report, random_part, paths.agent / "faults"
+        )
         self._arbiter = ArbiterProcess(find_arbiter_program(), random_part, self._note_process)
         self._directories = JobDirectories(paths.jobs, shared=config.owner_uid == 0)
         self._log_trimmer = LogTrimmer(
@@ -127,6 +128,7 @@ class Agent:
             config.sample_seconds,
             ledgers=self.jobs.read_fence_usage,
             idle_clock=self.jobs.idle_clock,
+            tell_fault=self._reporter.put_fault,
         )
         reactions = FindingReactions(
             self._reaction, self.jobs.report_finding, self.jobs.end_violator, self._freeze_job

@@ -10,14 +10,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
+from gpupool.agent.monitoring.fault_journal import MOST_WAITING, FaultJournal
 from gpupool.agent.network.flows.flow_reports import join_reports
 from gpupool.base.backoff import Backoff
 from gpupool.base.errors import BadInput, GpupoolError
 from gpupool.base.silence import ROUND_SECONDS, mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.wire.answers import read_answer
+from gpupool.wire.faults.incidents import CardFaultIn
 from gpupool.wire.fleet import ReportIn, ReportsIn, ReportsOut
 from gpupool.wire.modes import ModeReport
 from gpupool.wire.network.engine import NetworkEngineReport
@@ -60,6 +63,7 @@ class Reporter:
         make_api: Callable[[], Api],
         confirm: Callable[[ReportIn, bool], None],
         random: Callable[[], float],
+        faults: Path,
     ) -> None:
         """Make the reporter; `start` begins to post.
 
@@ -69,6 +73,7 @@ class Reporter:
             confirm: Called in that thread with each accepted report and whether the server called
                 its generation stale.
             random: Shortens the pauses of retries; a number from 0 to 1.
+            faults: Where XIDs wait on disk until the server has them.
         """
         self._path = f"nodes/{agent}/reports"
         self._make_api = make_api
@@ -79,13 +84,16 @@ class Reporter:
         self._devices: dict[str, DeviceSample] = {}
         self._jobs: dict[str, JobSample] = {}
         self._modes: dict[str, ModeReport] = {}
+        self._journal = FaultJournal(faults)
+        self._faults: list[CardFaultIn] = []
         self._network: NetworkEngineReport | None = None
         self._planes: PlaneReading | None = None
         self._ready = self._closing = False
         self._thread = SupervisedThread("agent-reports", self._run)
 
     def start(self) -> None:
-        """Start to post."""
+        """Start to post; first of all the XIDs that an earlier agent left."""
+        self._faults = self._journal.read()
         self._thread.start()
 
     def close(self) -> None:
@@ -111,6 +119,18 @@ class Reporter:
         with self._news:
             self._devices |= {sample.uuid: sample for sample in devices}
             self._jobs |= {sample.job: sample for sample in jobs}
+            self._news.notify()
+
+    def put_fault(self, fault: CardFaultIn) -> None:
+        """Queue an XID, which is kept on disk until the server has it. Blocks for the disk."""
+        with self._news:
+            is_full = len(self._faults) >= MOST_WAITING
+        if is_full:
+            log.error("XID %d of card %s is dropped: too many wait", fault.xid, fault.uuid)
+            return
+        self._journal.add(fault)
+        with self._news:
+            self._faults.append(fault)
             self._news.notify()
 
     def put_modes(self, reports: Sequence[ModeReport]) -> None:
@@ -160,6 +180,7 @@ class Reporter:
                 or self._devices
                 or self._jobs
                 or self._modes
+                or self._faults
                 or self._network
                 or self._planes
                 or self._ready
@@ -175,12 +196,14 @@ class Reporter:
                 devices=list(self._devices.values()),
                 jobs=list(self._jobs.values()),
                 modes=list(self._modes.values()),
+                faults=self._faults[:BATCH],
                 network=self._network,
                 planes=self._planes,
                 ready=ready,
             )
             self._devices = {}
             self._modes = {}
+            self._faults = self._faults[BATCH:]
             self._network = None
             self._planes = None
             self._jobs = {}
@@ -194,6 +217,7 @@ class Reporter:
         except BadInput as error:
             self._post_one_by_one(api, body, error)
             return
+        self._journal.remove(body.faults)
         stale = frozenset(read_answer(ReportsOut, answer).stale)
         for report in body.reports:
             with mark_busy():
@@ -202,13 +226,16 @@ class Reporter:
     def _post_one_by_one(self, api: Api, body: ReportsIn, error: BadInput) -> None:
         """Post the parts of a refused batch alone, so that one bad report delays no other."""
         parts = (body.devices or body.jobs, body.modes, body.network, body.planes, body.ready)
-        if len(body.reports) + sum(map(bool, parts)) <= 1:
+        if len(body.reports) + len(body.faults) + sum(map(bool, parts)) <= 1:
             log.error("the server refuses what this agent tells, which is dropped: %s", error)
+            self._journal.remove(body.faults)
             return
         for report in body.reports:
             self._post(api, ReportsIn(reports=[report], ready=False))
         if body.devices or body.jobs:
             self._post(api, ReportsIn(devices=body.devices, jobs=body.jobs, ready=False))
+        for fault in body.faults:
+            self._post(api, ReportsIn(faults=[fault], ready=False))
         if body.modes:
             self._post(api, ReportsIn(modes=body.modes, ready=False))
         if body.network:
@@ -225,6 +252,7 @@ class Reporter:
             self._devices = {sample.uuid: sample for sample in body.devices} | self._devices
             self._jobs = {sample.job: sample for sample in body.jobs} | self._jobs
             self._modes = {report.uuid: report for report in body.modes} | self._modes
+            self._faults[:0] = body.faults
             self._network = _join_reports(body.network, self._network)
             self._planes = self._planes or body.planes
             self._ready = self._ready or body.ready

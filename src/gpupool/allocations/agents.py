@@ -14,6 +14,7 @@ from contextlib import nullcontext
 import sqlalchemy as sa
 
 from gpupool.allocations.cache.ledger_cache import LedgerCache
+from gpupool.allocations.faults.recording import record_faults
 from gpupool.allocations.lifecycle import job_reports, node_work
 from gpupool.allocations.lifecycle.leases import Leases
 from gpupool.allocations.store.tables import allocations, jobs
@@ -118,6 +119,10 @@ class AgentService:
             self._fleet.mark_ready(node)
         if body.devices:
             self._fleet.record_observations(node, body.devices)
+        # After the reports: a job that an XID ended is named with its end.
+        if body.faults:
+            with self._store.write() as write:
+                record_faults(write, agent, body.faults)
         if body.modes:
             self._fleet.modes.apply_reports(node, body.modes)
         if body.network is not None:

@@ -14,6 +14,7 @@ from gpupool.allocations.agents import AgentService
 from gpupool.allocations.budgeting.watch import BudgetWatch
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.dependencies.settlement import DependencySettlement
+from gpupool.allocations.faults.service import FaultService
 from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.idleness.service import IdleService
 from gpupool.allocations.lifecycle.leases import Leases
@@ -118,6 +119,7 @@ class Allocations:
         self.billing = Billing(store)
         self.budget_watch = BudgetWatch(store, self.billing, self.cache)
         self.idleness = IdleService(store, metering, self.cache, self.placer)
+        self.faults = FaultService(store, fleet)
         self.leases = Leases(self._stop_expired)
         self.unsettled = UnsettledGangs(store, self.cache)
         self.networks = NetworkService(store, count_network_jobs)

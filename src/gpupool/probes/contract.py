@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from gpupool.model.device import Device, DeviceHealth, DeviceUsage
+from gpupool.model.faults.actions import RecoveryAction
 from gpupool.model.numa import NumaNode
 from gpupool.model.topology import Topology
 
@@ -47,12 +48,14 @@ class HealthEvent:
         uuid: the card; None when the driver did not name it.
         health: state of the card after it.
         xid: the driver's error number, if any.
+        recovery: what the driver recommends for the card after it; None is unknown.
     """
 
     uuid: str | None
     health: DeviceHealth
     reason: str
     xid: int | None = None
+    recovery: RecoveryAction | None = None
 
 
 # The following are optional: callers test for them with `isinstance`.

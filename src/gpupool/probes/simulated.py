@@ -5,7 +5,8 @@ real probe would. Every machine and card says that it is simulated. With a machi
 (`probes.simgpu`) jobs really use the cards, and the probe reports memory, processes and load.
 Without one no process computes on them, so their load is unknown, not zero. A file `health.json` in
 the control directory makes cards fail: `{"3": {"health": "failed", "reason": "fell off the bus",
-"xid": 79}}`, by index or uuid; `set_health` writes it. The machine file's cards then fail too: XID
+"xid": 79}}`, by index or uuid; `set_health` writes it. An entry may have an `xid` and a
+`recovery_action` alone: the health follows from both. The machine file's cards then fail too: XID
 79 loses the card, another failure makes it refuse new work, an XID fails what runs.
 """
 
@@ -99,6 +100,7 @@ class SimulatedProbe:
         self._reached: dict[str, ReachedHealth] = {}
         self._control = control_dir
         self._told = {d.uuid: (d.health, d.health_reason) for d in machine.devices}
+        self._is_scanned = False
         # `close` writes to it, so that `wait_events` in another thread returns at once.
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         # Without a directory nothing is watched: an account has few instances of inotify.
@@ -111,6 +113,10 @@ class SimulatedProbe:
 
     def scan(self) -> Machine:
         state = self.health()
+        if not self._is_scanned:
+            # A driver tells no XID twice: what the file says at the start is no event any more.
+            self._is_scanned = True
+            self._told = dict(state)
         devices = []
         for device in self._machine.devices:
             health, reason = state[device.uuid]
@@ -168,7 +174,7 @@ class SimulatedProbe:
                 stop_without_lock(cards, stopped)
 
     def health(self) -> Mapping[str, tuple[DeviceHealth, str]]:
-        return {uuid: (health, reason) for uuid, (health, reason, _) in self._read_health().items()}
+        return {uuid: (one.health, one.reason) for uuid, one in self._read_health().items()}
 
     def wait_events(self, timeout_seconds: float) -> tuple[HealthEvent, ...]:
         with self._waiting:
@@ -194,10 +200,10 @@ class SimulatedProbe:
     def _take_changes(self) -> tuple[HealthEvent, ...]:
         """Return what changed since the last call."""
         events = []
-        for uuid, (health, reason, xid) in self._read_health().items():
-            if self._told[uuid] != (health, reason):
-                events.append(HealthEvent(uuid, health, reason, xid))
-                self._told[uuid] = (health, reason)
+        for uuid, one in self._read_health().items():
+            if self._told[uuid] != (one.health, one.reason):
+                events.append(HealthEvent(uuid, one.health, one.reason, one.xid, one.recovery))
+                self._told[uuid] = (one.health, one.reason)
         return tuple(events)
 
     def _read_health(self) -> dict[str, ReachedHealth]:
@@ -205,7 +211,7 @@ class SimulatedProbe:
         state: dict[str, ReachedHealth] = {}
         for device in self._machine.devices:
             entry = entries.get(device.uuid, entries.get(str(device.index)))
-            own = (device.health, device.health_reason, None)
+            own = ReachedHealth(device.health, device.health_reason)
             state[device.uuid] = own if entry is None else parse_state(entry)
         if self._file is not None:
             with contextlib.suppress(FileNotFoundError), SimulatedMachine(self._file) as cards:

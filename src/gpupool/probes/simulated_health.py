@@ -6,15 +6,25 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceHealth
+from gpupool.model.faults.actions import RecoveryAction
+from gpupool.model.faults.diagnosis import judge_xid
 from gpupool.probes.preset_files import load_json
 from gpupool.probes.simgpu import LOST_XID, SimulatedMachine
 
 CONTROL_FILE = "health.json"
-#: A card's health, the reason and the XID; of the control file or of the machine file.
-ReachedHealth = tuple[DeviceHealth, str, int | None]
+
+
+class ReachedHealth(NamedTuple):
+    """A card's health by the control file or the machine file."""
+
+    health: DeviceHealth
+    reason: str = ""
+    xid: int | None = None
+    recovery: RecoveryAction | None = None
 
 
 def set_health(
@@ -23,11 +33,30 @@ def set_health(
     health: DeviceHealth,
     reason: str = "",
     xid: int | None = None,
+    recovery: RecoveryAction | None = None,
 ) -> None:
     """Set the health of a simulated card from now on. Atomic; other cards keep theirs."""
     path = control_dir / CONTROL_FILE
     entries = load_json(path) if path.exists() else {}
     entries[str(card)] = {"health": str(health), "reason": reason, "xid": xid}
+    if recovery is not None:
+        entries[str(card)]["recovery_action"] = str(recovery)
+    _write_entries(path, entries)
+
+
+def report_xid(
+    control_dir: Path, card: str | int, xid: int, recovery: RecoveryAction | None = None
+) -> None:
+    """Make a simulated card report an XID; its health follows from it. Atomic."""
+    path = control_dir / CONTROL_FILE
+    entries = load_json(path) if path.exists() else {}
+    entries[str(card)] = {"xid": xid}
+    if recovery is not None:
+        entries[str(card)]["recovery_action"] = str(recovery)
+    _write_entries(path, entries)
+
+
+def _write_entries(path: Path, entries: Any) -> None:
     # Replaced by rename: the probe may read at any moment.
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(entries), encoding="utf-8")
@@ -35,18 +64,35 @@ def set_health(
 
 
 def parse_state(entry: object) -> ReachedHealth:
-    if not isinstance(entry, dict) or entry.get("health") not in list(DeviceHealth):
-        raise BadMachine(f"{CONTROL_FILE}: {entry!r} has no health among {', '.join(DeviceHealth)}")
+    """Read an entry of the control file; without a health it follows from the XID."""
+    if not isinstance(entry, dict):
+        raise BadMachine(f"{CONTROL_FILE}: {entry!r} is not an object")
     xid = entry.get("xid")
+    recovery = _parse_recovery(entry.get("recovery_action"))
+    if "health" not in entry and isinstance(xid, int):
+        health, reason = judge_xid(xid, recovery)
+        return ReachedHealth(health, reason, xid, recovery)
+    if entry.get("health") not in list(DeviceHealth):
+        raise BadMachine(f"{CONTROL_FILE}: {entry!r} has no health among {', '.join(DeviceHealth)}")
     reason = str(entry.get("reason") or "") + (f" (XID {xid})" if xid is not None else "")
-    return DeviceHealth(entry["health"]), reason.strip(), xid
+    return ReachedHealth(DeviceHealth(entry["health"]), reason.strip(), xid, recovery)
+
+
+def _parse_recovery(text: object) -> RecoveryAction | None:
+    if text is None:
+        return None
+    if text not in list(RecoveryAction):
+        raise BadMachine(
+            f"{CONTROL_FILE}: {text!r} is no recovery action; they are {', '.join(RecoveryAction)}"
+        )
+    return RecoveryAction(str(text))
 
 
 def apply_health(machine: SimulatedMachine, news: Mapping[str, ReachedHealth]) -> None:
     """Make the machine's cards fail or heal as the control file newly says."""
     # What a card is already is left alone: a second injection would be a second event.
     for card in machine.cards:
-        health, _, xid = news.get(card.uuid, (DeviceHealth.UNKNOWN, "", None))
+        health, _, xid, _ = news.get(card.uuid, ReachedHealth(DeviceHealth.UNKNOWN))
         lost, refuses, last_xid = machine.read_condition(card.uuid)
         failed = health is DeviceHealth.FAILED
         if health is DeviceHealth.OK and (lost or refuses):
@@ -67,7 +113,8 @@ def list_ill(
     for card in machine.cards:
         lost, refuses, xid = machine.read_condition(card.uuid)
         known = state.get(card.uuid)
-        if (lost or refuses) and known is not None and known[0] is not DeviceHealth.FAILED:
+        if (lost or refuses) and known is not None and known.health is not DeviceHealth.FAILED:
             what = "fell off the bus" if lost else "needs a reset"
-            found[card.uuid] = (DeviceHealth.FAILED, what + (f" (XID {xid})" if xid else ""), xid)
+            reason = what + (f" (XID {xid})" if xid else "")
+            found[card.uuid] = ReachedHealth(DeviceHealth.FAILED, reason, xid)
     return found

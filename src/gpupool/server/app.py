@@ -16,6 +16,7 @@ from fastapi import APIRouter, FastAPI
 from gpupool.allocations.routes.defragmentation import router as defrag_router
 from gpupool.allocations.routes.events import router as event_router
 from gpupool.allocations.routes.exposures import router as exposure_router
+from gpupool.allocations.routes.faults import router as fault_router
 from gpupool.allocations.routes.forecast import router as planning_router
 from gpupool.allocations.routes.idleness import router as idle_router
 from gpupool.allocations.routes.jobs import router as allocations_router
@@ -131,6 +132,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(document_router),
     RouterMount(template_router),
     RouterMount(idle_router),
+    RouterMount(fault_router),
     RouterMount(audit_router),
     RouterMount(metrics_router, ""),
 )

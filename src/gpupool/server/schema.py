@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpupool.allocations.faults import tables as _faults
 from gpupool.allocations.idleness import tables as _idleness
 from gpupool.allocations.store import attempt_table as _attempts
 from gpupool.allocations.store import dependency_table as _dependencies
@@ -76,6 +77,7 @@ ROOMS = (
     _dependencies,
     _attempts,
     _schedules,
+    _faults,
     _idleness,
     _notifications,
     _prices,

@@ -59,6 +59,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("mode", "set a card up for MIG, MPS, VMs …"),
             ("network", "networks of tenants: create, list, show, delete; enable the engine"),
             ("reservation", "reserve cards for a tenant and a time"),
+            ("faults", "incidents of cards: what failed, which jobs it hit, what to do"),
             ("events", "events of the pool, in order"),
         ),
     ),

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gpupool.wire.common import BIG, Name, WireModel
 from gpupool.wire.containers import ContainerIn
+from gpupool.wire.faults.incidents import CardFaultIn
 from gpupool.wire.mechanisms import EnforcementWord, PlannedMechanism
 from gpupool.wire.modes import ModeReport, ModeSwitchOut, ModeWork
 from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
@@ -280,6 +281,7 @@ class ReportsIn(WireModel):
     devices: list[DeviceSample] = Field(default_factory=list, max_length=1024)
     jobs: list[JobSample] = Field(default_factory=list, max_length=10_000)
     modes: list[ModeReport] = Field(default_factory=list, max_length=1024)
+    faults: list[CardFaultIn] = Field(default_factory=list, max_length=1000)
     network: NetworkEngineReport | None = None
     planes: PlaneReading | None = None
     ready: bool = Field(False, description="everything this node had is told")

@@ -15,9 +15,11 @@ from gpupool.agent.loop import Agent
 from gpupool.agent.monitoring.observer import UsageObserver
 from gpupool.base.errors import ProbeSuspended
 from gpupool.model.device import DeviceHealth, DeviceProcess, DeviceUsage
+from gpupool.model.faults.actions import RecoveryAction
 from gpupool.probes.contract import HealthEvent, Machine
 from gpupool.probes.simulated import SimulatedProbe, parse_sim
-from gpupool.probes.simulated_health import set_health
+from gpupool.probes.simulated_health import report_xid, set_health
+from gpupool.wire.faults.incidents import CardFaultIn
 from gpupool.wire.samples import DeviceSample, JobSample
 from tests.support.supervised import until
 from tests.unit.agent.pool import POOL_ID, PoolServer
@@ -211,3 +213,28 @@ def test_cards_that_are_not_read_now_are_unknown_and_their_jobs_are_sampled(ours
     assert [sample.health for sample in told.devices] == [None, None]
     (job,) = told.jobs
     assert job.job == "job-1"
+
+
+def test_an_xid_is_reported_also_where_it_leaves_the_card_well(tmp_path: Path) -> None:
+    (machine,) = parse_sim("2xL40S", POOL_ID)
+    faults: list[CardFaultIn] = []
+    watching = UsageObserver(
+        {"node": SimulatedProbe(machine, tmp_path)},
+        dict,
+        Told(),
+        lambda: 7,
+        3600.0,
+        tell_fault=faults.append,
+    )
+    watching.start()
+    report_xid(tmp_path, 1, 31)
+    until(lambda: len(faults) == 1)
+    report_xid(tmp_path, 1, 31, RecoveryAction.GPU_RESET)
+    until(lambda: len(faults) == 2)
+    watching.close()
+    watching.join(10)
+    uuid = machine.devices[1].uuid
+    assert faults == [
+        CardFaultIn(uuid=uuid, xid=31, at_ns=7),
+        CardFaultIn(uuid=uuid, xid=31, at_ns=7, recovery="gpu-reset"),
+    ]

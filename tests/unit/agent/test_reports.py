@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from gpupool.agent.reports import Reporter
 from gpupool.base.backoff import LAST_PAUSE_SECONDS, Backoff
 from gpupool.base.errors import BadInput, PoolLost
+from gpupool.wire.faults.incidents import CardFaultIn
 from gpupool.wire.fleet import ReportIn
 from gpupool.wire.network.planes import PlaneReading
 from gpupool.wire.samples import DeviceSample, UsageOut
@@ -55,17 +57,17 @@ def server() -> Server:
 
 
 class Telling:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, folder: Path) -> None:
         self.answers: list[tuple[str, bool]] = []
-        self.reporter = Reporter("host", lambda: server, self._answered, lambda: 1.0)
+        self.reporter = Reporter("host", lambda: server, self._answered, lambda: 1.0, folder)
 
     def _answered(self, report: ReportIn, stale: bool) -> None:
         self.answers.append((report.allocation, stale))
 
 
 @pytest.fixture
-def telling(server: Server) -> Iterator[Telling]:
-    made = Telling(server)
+def telling(server: Server, tmp_path: Path) -> Iterator[Telling]:
+    made = Telling(server, tmp_path / "faults")
     made.reporter.start()
     yield made
     server.gate.set()
@@ -176,3 +178,21 @@ def test_the_newest_reading_of_planes_is_posted_until_it_arrives(
     server.away.clear()
     until(lambda: bool(server.bodies))
     assert [body["planes"]["nvme_hosts"] for body in server.bodies] == [["new"]]
+
+
+def test_an_xid_is_told_again_by_the_next_agent_until_the_server_has_it(
+    server: Server, telling: Telling, tmp_path: Path
+) -> None:
+    server.away.set()
+    fault = CardFaultIn(uuid="GPU/../1", xid=79, at_ns=5, recovery="node-reboot")
+    telling.reporter.put_fault(fault)
+    until(lambda: server.asked >= 1)
+    telling.reporter.close()
+    telling.reporter.join(10)
+    server.away.clear()
+    following = Telling(server, tmp_path / "faults")
+    following.reporter.start()
+    until(lambda: not list((tmp_path / "faults").iterdir()))
+    following.reporter.close()
+    following.reporter.join(10)
+    assert [body["faults"] for body in server.bodies] == [[fault.model_dump()]]

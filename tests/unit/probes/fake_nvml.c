@@ -203,9 +203,19 @@ int nvmlDeviceRegisterEvents(const card *c, u64 kinds, void *set) {
  * a program's error, then nothing. */
 int nvmlEventSetWait_v2(void *set, event *to, u32 milliseconds) {
     static const u64 XIDS[] = {31, 79, 43};
+    static const u64 RECOVERY_XIDS[] = {109, 13, 154};
     (void)milliseconds;
-    if (set != &registered || !registered || !scene("pair") || waits >= 3) return TIMEOUT;
-    *to = (event){cards() + 1, 0x8, XIDS[waits++], ~0u, ~0u};
+    if (set != &registered || !registered || !(scene("pair") || scene("recovery")) || waits >= 3) return TIMEOUT;
+    *to = (event){cards() + 1, 0x8, (scene("pair") ? XIDS : RECOVERY_XIDS)[waits++], ~0u, ~0u};
+    return OK;
+}
+/* Field 230, the recovery action: none after the first XIDs, and a reset from the third one on. */
+typedef struct { u32 field, scope; long long at, latency; u32 type, error; union { u32 number; u64 wide; } value; } field_value;
+int nvmlDeviceGetFieldValues(const card *c, int n, field_value *to) {
+    if (!scene("recovery")) return NOT_SUPPORTED;
+    for (int i = 0; i < n; i++)
+        if (to[i].field == 230 && position(c) == 1) to[i].type = 1, to[i].error = OK, to[i].value.number = waits >= 3;
+        else to[i].error = NOT_SUPPORTED;
     return OK;
 }
 

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from gpupool.base.errors import BadMachine
 from gpupool.model.device import DeviceHealth
+from gpupool.model.faults.actions import RecoveryAction
+from gpupool.model.faults.catalogue import read_xids
+from gpupool.model.faults.diagnosis import judge_xid
 from gpupool.probes.contract import HealthEvent
 from gpupool.probes.simgpu import SimulatedMachine
 from gpupool.probes.simulated import SimulatedProbe
-from gpupool.probes.simulated_health import set_health
+from gpupool.probes.simulated_health import parse_state, report_xid, set_health
 from tests.unit.native.simgpu_model import MS, User
 from tests.unit.probes.simgpu_machine import FIRST, MACHINE, SECOND
 
@@ -55,3 +59,27 @@ def test_a_card_made_to_fail_in_its_file_is_an_event_for_the_probe(
     assert probe.health()[SECOND][0] is DeviceHealth.FAILED
     machine.heal_card(SECOND)
     assert probe.wait_events(0) == (HealthEvent(SECOND, DeviceHealth.OK, ""),)
+
+
+def test_every_xid_of_the_control_file_is_an_event_with_its_health(tmp_path: Path) -> None:
+    probe = SimulatedProbe(MACHINE, tmp_path)
+    for xid in read_xids():
+        report_xid(tmp_path, FIRST, xid)
+        assert probe.wait_events(5) == (HealthEvent(FIRST, *judge_xid(xid), xid),)
+    probe.close()
+
+
+def test_a_recovery_action_of_the_control_file_makes_a_harmless_xid_grave(
+    tmp_path: Path,
+) -> None:
+    probe = SimulatedProbe(MACHINE, tmp_path)
+    report_xid(tmp_path, FIRST, 13, RecoveryAction.GPU_RESET)
+    (event,) = probe.wait_events(5)
+    assert (event.xid, event.recovery) == (13, RecoveryAction.GPU_RESET)
+    assert event.health is DeviceHealth.FAILED
+    probe.close()
+
+
+def test_a_recovery_action_that_there_is_none_of_is_refused() -> None:
+    with pytest.raises(BadMachine, match="no recovery action"):
+        parse_state({"xid": 13, "recovery_action": "kick"})

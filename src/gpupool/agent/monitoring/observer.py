@@ -23,6 +23,7 @@ from gpupool.base.supervision import SupervisedThread
 from gpupool.mechanisms.regions import FenceUsage
 from gpupool.model.device import DeviceProcess, DeviceUsage
 from gpupool.probes.contract import HealthEvent, Machine, Probe
+from gpupool.wire.faults.incidents import CardFaultIn
 from gpupool.wire.samples import DeviceSample, JobSample, ProcessOut, UsageOut
 
 #: With up to so many probes a thread waits for the events of each; more probes are asked with each
@@ -46,6 +47,7 @@ class UsageObserver:
         clock: Callable[[], float] = time.monotonic,
         ledgers: Callable[[], Mapping[str, FenceUsage]] = dict,
         idle_clock: IdleClock | None = None,
+        tell_fault: Callable[[CardFaultIn], None] | None = None,
     ) -> None:
         """Make the observer; `start` begins to sample.
 
@@ -58,6 +60,7 @@ class UsageObserver:
             clock: Monotonic seconds.
             ledgers: Returns the usage counters of each job with a fence.
             idle_clock: Measures for how long a job's cards have no work of it.
+            tell_fault: Takes each XID of a card.
         """
         self._probes = dict(probes)
         self._running = running
@@ -66,6 +69,7 @@ class UsageObserver:
         self._clock = clock
         self._ledgers = ledgers
         self._idle_clock = idle_clock or IdleClock(clock)
+        self._tell_fault = tell_fault
         self._next_sample = 0.0
         self._sample_seconds = sample_seconds
         self._machines: dict[str, Machine] = {}
@@ -208,6 +212,7 @@ class UsageObserver:
             while not self._closing:
                 for event in probe.wait_events(_EVENT_WAIT_SECONDS):
                     log.warning("card %s: %s %s", event.uuid, event.health.value, event.reason)
+                    self._report_fault(event)
                     self._tell(self._find_health_changes(event, probe), ())
         except (GpupoolError, OSError) as error:
             log.warning(
@@ -216,6 +221,15 @@ class UsageObserver:
                 error,
             )
             self._asks_health = True
+
+    def _report_fault(self, event: HealthEvent) -> None:
+        """Report the XID of an event: also one that changes no card's health is evidence."""
+        if self._tell_fault is None or event.xid is None or event.uuid is None:
+            return
+        recovery = None if event.recovery is None else event.recovery.value
+        self._tell_fault(
+            CardFaultIn(uuid=event.uuid, xid=event.xid, at_ns=self._wall_ns(), recovery=recovery)
+        )
 
     def _find_health_changes(
         self, event: HealthEvent, probe: Probe | None = None

@@ -172,3 +172,27 @@ class AuditHeadMissing(RequestRejection, code="GP-2162", title="A noted head is 
 
 class AuditBeginMissing(RequestRejection, code="GP-2163", title="The audit log lacks its begin"):
     """`details` has `first_seq`; no checkpoint attests the records before it."""
+
+
+class UnknownIncident(NotFound, code="GP-3070", title="Unknown incident"):
+    """Unknown incident, or one that ended no job of the caller's tenant."""
+
+
+class UnknownXid(NotFound, code="GP-3071", title="An XID that is not in the catalogue"):
+    """The driver is newer than the catalogue of this gpupool."""
+
+
+class RepairBlocked(RequestRejection, code="GP-2211", title="Cards of a repair are in use"):
+    """`details` has `shares` and `processes` on the `cards`; a repair would end them."""
+
+
+class CardStillFailed(RequestRejection, code="GP-2212", title="A card is not healthy yet"):
+    """`details` has the `cards` of the incident that have failed."""
+
+
+class IncidentOver(RequestRejection, code="GP-2213", title="The incident is closed"):
+    """A closed incident takes no repair; a new fault opens another one."""
+
+
+class NothingProposed(RequestRejection, code="GP-2214", title="The incident needs no repair"):
+    """Nothing is proposed for it: it can be closed."""

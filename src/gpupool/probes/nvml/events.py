@@ -13,9 +13,10 @@ from typing import Any
 
 from gpupool.base.errors import ProbeSuspended
 from gpupool.model.device import DeviceHealth
+from gpupool.model.faults.diagnosis import judge_xid
 from gpupool.probes.contract import HealthEvent
 from gpupool.probes.nvml.driver import NvmlDriver
-from gpupool.probes.nvml.xids import judge_xid
+from gpupool.probes.nvml.recovery import read_recovery
 
 #: Seconds of one wait in the driver; shorter than `gate.CLOSE_SECONDS`.
 SLICE_SECONDS = 5.0
@@ -115,12 +116,17 @@ class CardEvents:
             if data.eventType == self._driver.nvml.nvmlEventTypeXidCriticalError
             else None
         )
+        # What the driver recommends may be graver than what the number says, or come later with
+        # XID 154 alone.
+        recovery = None if xid is None else read_recovery(self._driver, data.device)
         judged = (
-            (DeviceHealth.WARNING, "uncorrected memory error") if xid is None else judge_xid(xid)
+            (DeviceHealth.WARNING, "uncorrected memory error")
+            if xid is None
+            else judge_xid(xid, recovery)
         )
         worst = max(
             self._worst.get(uuid, judged), judged, key=lambda found: _GRAVITY.index(found[0])
         )
         if uuid is not None and worst[0] is not DeviceHealth.OK:
             self._worst[uuid] = worst
-        return HealthEvent(uuid, worst[0], judged[1], xid)
+        return HealthEvent(uuid, worst[0], judged[1], xid, recovery)

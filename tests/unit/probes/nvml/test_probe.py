@@ -103,6 +103,15 @@ def test_a_programs_own_error_leaves_the_card_well_and_a_fatal_one_does_not(
     ]
 
 
+def test_the_drivers_recovery_action_decides_where_it_is_graver(library: Path, sysfs: Path) -> None:
+    report = ask_probe(library, "recovery", sysfs)
+    found = [(e["xid"], e["recovery"], e["health"]) for events in report["events"] for e in events]
+    assert found == [(109, "none", "ok"), (13, "none", "ok"), (154, "gpu-reset", "failed")]
+    assert report["health"]["GPU-00000001-aaaa"][1].endswith(
+        "(XID 154; the driver recommends gpu-reset)"
+    )
+
+
 def test_a_card_the_driver_has_lost_is_still_shown_as_what_it_is(
     library: Path, sysfs: Path
 ) -> None:

@@ -1,0 +1,1 @@
+"""Incidents of cards in the SDK; `incidents.Incidents` has them all."""

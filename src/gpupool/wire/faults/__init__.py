@@ -1,0 +1,1 @@
+"""Shapes of faults; `incidents` has XIDs as agents report them and incidents as people see them."""
