@@ -1,4 +1,4 @@
-"""Judges advice by the past: each run by what would have been advised from the runs before it.
+"""Judges advice by the past: each run by what the runs that had ended before it would have advised.
 
 Two simpler methods stand beside it: the request as it was, and the highest use of all runs before. A family with too
 few earlier runs keeps its request under every method, as it does in the product.
@@ -6,6 +6,7 @@ few earlier runs keeps its request under every method, as it does in the product
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -49,6 +50,11 @@ class MethodResult:
     def starved_part(self) -> float | None:
         """Return the part of the measured time that was starved; None: nothing was judged."""
         return None if not self.measured_seconds else self.starved_seconds / self.measured_seconds
+
+    @property
+    def short_part(self) -> float | None:
+        """Return the part of the runs that would have been short of memory; None: none measured."""
+        return None if not self.memory_runs else self.short_of_memory / self.memory_runs
 
     @property
     def saved_hours(self) -> float:
@@ -97,12 +103,20 @@ def run_backtest(
     found = Backtest(methods=results)
     for runs in families:
         found.families += 1
-        before = FamilyUse(rules)
-        for run in sorted(runs, key=lambda one: (one.end_s, one.job)):
-            if run.is_measured and run.share.gpu_milli:
-                _judge_run(run, before, found)
-            before.add_run(run)
+        _judge_family(runs, found, rules)
     return found
+
+
+def _judge_family(runs: Sequence[MeasuredRun], found: Backtest, rules: AdviceRules) -> None:
+    before = FamilyUse(rules)
+    # Those that have begun: at its begin a run is advised by what had ended, not by its neighbours.
+    begun: list[tuple[int, int, MeasuredRun]] = []
+    for number, run in enumerate(sorted(runs, key=lambda one: (one.start_s, one.end_s, one.job))):
+        while begun and begun[0][0] <= run.start_s:
+            before.add_run(heapq.heappop(begun)[2])
+        if run.is_measured and run.share.gpu_milli:
+            _judge_run(run, before, found)
+        heapq.heappush(begun, (run.end_s, number, run))
 
 
 def _judge_run(run: MeasuredRun, before: FamilyUse, found: Backtest) -> None:

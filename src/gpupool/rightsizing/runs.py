@@ -29,6 +29,7 @@ class MeasuredRun:
     """One job of a family: what it asked for and what was measured of its busiest card."""
 
     job: str
+    start_s: int
     end_s: int
     share: RequestedShare
     use: UseHistogram = field(default_factory=UseHistogram)

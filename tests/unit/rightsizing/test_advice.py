@@ -33,8 +33,8 @@ def build_run(
 ) -> MeasuredRun:
     use = UseHistogram()
     use.add(milli, HOUR_S)
-    end = number * HOUR_S if end_s is None else end_s
-    return MeasuredRun(f"j{number}", end, share, use, limited * HOUR_S, peak)
+    end = (number + 1) * HOUR_S if end_s is None else end_s
+    return MeasuredRun(f"j{number}", end - HOUR_S, end, share, use, limited * HOUR_S, peak)
 
 
 def build_family(
@@ -103,7 +103,7 @@ def test_runs_without_a_measurement_give_no_advice() -> None:
     family = FamilyUse()
     share = RequestedShare(500, GIB)
     for number in range(50):
-        family.add_run(MeasuredRun(f"j{number}", number, share))
+        family.add_run(MeasuredRun(f"j{number}", 0, number, share))
 
     assert advise(family).kind is AdviceKind.UNKNOWN
     assert family.runs == 50
@@ -166,7 +166,7 @@ def test_confidence_grows_with_runs_and_falls_with_runs_beyond_the_advice() -> N
         short = UseHistogram()
         short.add(900, 60)
         share = RequestedShare(1000, 16 * GIB)
-        family.add_run(MeasuredRun(f"j{number}", number * HOUR_S, share, short, 0.0, GIB))
+        family.add_run(MeasuredRun(f"j{number}", 0, number * HOUR_S, share, short, 0.0, GIB))
     found = advise(family)
     assert (found.gpu_milli, found.confidence) == (350, Confidence.MEDIUM)
 

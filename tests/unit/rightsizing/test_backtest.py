@@ -39,6 +39,14 @@ def test_a_run_that_grew_is_starved_under_what_was_known_before_it() -> None:
     assert found.methods[AS_REQUESTED].starved_seconds == 0
 
 
+def test_runs_at_the_same_time_do_not_advise_each_other() -> None:
+    together = [build_run(0, 300, share=SHARE, end_s=HOUR_S + number) for number in range(9)]
+
+    found = run_backtest([together])
+
+    assert (found.unjudged, found.methods[ADVISED].runs) == (9, 0)
+
+
 def test_memory_beyond_the_advice_is_counted_by_run() -> None:
     runs = build_runs([300] * 5)
     runs.append(build_run(5, 300, share=SHARE, peak=8 * GIB))
