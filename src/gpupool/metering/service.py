@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import BadDuration, BadOption, UnknownTenant
 from gpupool.base.units import NANOS_PER_SECOND, format_instant
+from gpupool.metering.job_use.writing import write_job_use
 from gpupool.metering.live import CardSample, read_live
 from gpupool.metering.prices import PriceList
 from gpupool.metering.reading import BY, ReportQuery
@@ -108,6 +109,8 @@ class MeteringService:
         ids = {"ids": list(allocation_ids)}
         now_s = (write.now_ns if at_ns is None else at_ns) // NANOS_PER_SECOND
         jobs = {row.id: row for row in write.execute(_JOBS_OF_OPEN, ids)}
+        pending = self.samples.list_pending([job.public_id for job in jobs.values()])
+        write_job_use(write, {key: pending.get(job.public_id, []) for key, job in jobs.items()})
         write.execute(_FORGET_EMPTY, {**ids, "now_s": now_s})
         write.execute(_END_OPEN, {**ids, "now_s": now_s})
         sums: dict[int, RunningSums] = {}
@@ -161,11 +164,7 @@ class MeteringService:
     def record_samples(
         self, samples: Iterable[JobSample], tenants: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Take in what an agent measured of its jobs; writes at most every five minutes. Rolls up
-        when due.
-
-        `tenants` says whose each job is.
-        """
+        """Take in what an agent measured; writes at most every five minutes, rolls up when due."""
         self.note_samples(samples, tenants)
         self.write_and_fold()
 
@@ -185,17 +184,18 @@ class MeteringService:
         self.fold_old_rows()
 
     def write_due_samples(self) -> None:
-        """Put running sums into the books: a job's first at once, then at most every five
-        minutes."""
+        """Put running sums into the books: first at once, then at most every five minutes."""
         due = self.samples.list_due(self._store.clock.now_ns())
         for start in range(0, len(due), JOBS_PER_WRITE):
             chunk = due[start : start + JOBS_PER_WRITE]
+            pending = self.samples.list_pending([sample.job for sample in chunk])
             with self._store.write() as write:
-                over = write_samples(write, chunk)
+                over = write_samples(write, chunk, pending)
                 now_ns = write.now_ns
             # After the commit: a server that dies in between writes the samples again, of which
             # the books take nothing new.
             self.samples.mark_written([sample.job for sample in chunk], now_ns)
+            self.samples.drop_pending(pending)
             self.samples.forget_jobs(over)
 
     def fold_old_rows(self) -> bool:
