@@ -129,12 +129,12 @@ def advise(family: FamilyUse) -> Advice:
     if share is None or family.measured < rules.least_runs:
         return Advice(
             AdviceKind.UNKNOWN,
-            reason=f"{family.measured} measured runs, at least {rules.least_runs} are needed",
+            reason=f"measured runs: {family.measured}, at least {rules.least_runs} are needed",
         )
     if family.measured_seconds < rules.least_seconds:
         return Advice(
             AdviceKind.UNKNOWN,
-            reason=f"{family.measured_seconds:.0f} s were measured, at least "
+            reason=f"measured: {family.measured_seconds:.0f} s, at least "
             f"{rules.least_seconds} s are needed",
         )
     milli = _advise_compute(family, share)

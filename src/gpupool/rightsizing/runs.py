@@ -9,8 +9,10 @@ from gpupool.rightsizing.histogram import UseHistogram
 
 #: Thousandths of its share from which on a run is at its limit: enforcement holds it within 5 %.
 _FULL_PER_MILLE = 950
-#: Part of an interval that a run waits for its share, from which on it is at its limit.
+#: Part of an interval that a run waits for its share, from which on it is at its limit if it also
+#: uses `_BUSY_PER_MILLE` of it. A run of short bursts waits in each of them and uses little.
 _WAIT_PART = 0.1
+_BUSY_PER_MILLE = 700
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def is_at_limit(used_milli: int, held_milli: int, waited_part: float | None) -> 
         held_milli: its share; 0 without a promise.
         waited_part: part of the interval in which it waited because its share was used up; None: unknown.
 
-    >>> is_at_limit(290, 300, None), is_at_limit(100, 300, None), is_at_limit(100, 300, 0.4)
+    >>> is_at_limit(290, 300, None), is_at_limit(100, 300, 0.4), is_at_limit(220, 300, 0.4)
     (True, False, True)
     >>> is_at_limit(1000, 1000, None)
     False
@@ -60,6 +62,5 @@ def is_at_limit(used_milli: int, held_milli: int, waited_part: float | None) -> 
     # A whole card is as much as there is: asking for more would not help.
     if not 0 < held_milli < WHOLE:
         return False
-    if waited_part is not None and waited_part >= _WAIT_PART:
-        return True
-    return used_milli * 1000 >= held_milli * _FULL_PER_MILLE
+    waits = waited_part is not None and waited_part >= _WAIT_PART
+    return used_milli * 1000 >= held_milli * (_BUSY_PER_MILLE if waits else _FULL_PER_MILLE)

@@ -96,7 +96,7 @@ def test_four_measured_runs_are_too_few() -> None:
     found = advise(build_family([300] * 4))
 
     assert (found.kind, found.gpu_milli, found.memory_bytes) == (AdviceKind.UNKNOWN, None, None)
-    assert found.reason == "4 measured runs, at least 5 are needed"
+    assert found.reason == "measured runs: 4, at least 5 are needed"
 
 
 def test_runs_without_a_measurement_give_no_advice() -> None:
@@ -180,7 +180,8 @@ def test_rules_decide_the_head_room() -> None:
 
 def test_limits_are_of_shares_and_not_of_whole_cards() -> None:
     assert is_at_limit(290, 300, None)
-    assert is_at_limit(10, 300, 0.1)
+    assert is_at_limit(210, 300, 0.1)
     assert not is_at_limit(280, 300, 0.05)
+    assert not is_at_limit(100, 300, 0.9)
     assert not is_at_limit(1000, 1000, 0.9)
     assert not is_at_limit(500, 0, 0.9)

@@ -43,6 +43,14 @@ def write_job_use(write: WriteTransaction, pending: Mapping[int, Sequence[UseInt
         write.execute(use_histograms.insert(), rows)
 
 
+def update_shares(write: WriteTransaction, jobs: Collection[int]) -> None:
+    """Note another size of running jobs, by their row ids, where something was measured."""
+    rows = use_histograms
+    for job, facts in _read_held(write, jobs).items():
+        values = dict(zip(_FACTS, facts, strict=True))
+        write.execute(rows.update().where(rows.c.job_id == job).values(**values))
+
+
 def _read_held(
     write: WriteTransaction, jobs: Collection[int]
 ) -> dict[int, tuple[int, int, int, int]]:

@@ -39,13 +39,13 @@ def read_use(pool: Pool) -> UseHistogram:
     return UseHistogram.from_milliseconds(row.bins, row.highest_milli)
 
 
-def test_use_is_counted_in_the_bin_of_its_part(any_pool: Pool) -> None:
-    held = granted(any_pool)
-    measure(any_pool, 600, 0.25)
-    any_pool.release(held)
+def test_use_is_counted_in_the_bin_of_its_part(pool: Pool) -> None:
+    held = granted(pool)
+    measure(pool, 600, 0.25)
+    pool.release(held)
 
-    use = read_use(any_pool)
-    row = read_row(any_pool)
+    use = read_use(pool)
+    row = read_row(pool)
 
     # The first sample only begins an interval.
     assert use.total == pytest.approx(590)
