@@ -90,6 +90,8 @@ class FamilyUse:
     run_milli: list[int] = field(default_factory=list)
     measured_seconds: float = 0.0
     limited_weight: float = 0.0
+    #: The largest share under which a run was at its limit for longer than the rules allow.
+    limited_milli: int = 0
     peak_bytes: int | None = None
     share: RequestedShare | None = None
     end_s: int = 0
@@ -106,6 +108,8 @@ class FamilyUse:
         fading = 2.0 ** (-age_s / self.rules.half_life_s)
         self.use.scale(fading)
         self.limited_weight = self.limited_weight * fading + run.limited_seconds
+        if run.limited_seconds > run.use.total * self.rules.limited_part:
+            self.limited_milli = max(self.limited_milli, run.limited_milli)
         self.use.add_histogram(run.use)
         self.measured += 1
         self.measured_seconds += run.use.total
@@ -150,12 +154,12 @@ def _advise_compute(family: FamilyUse, share: RequestedShare) -> int | None:
     if used is None or not share.gpu_milli:
         return None
     need = _round_up(-(-used * rules.compute_headroom // 100), rules.step_milli)
-    limited = (family.limited_part or 0.0) > rules.limited_part
-    if limited:
-        grown = -(-share.gpu_milli * rules.growth // 100)
-        need = max(need, _round_up(grown, rules.step_milli))
-    need = min(WHOLE, max(need, rules.step_milli))
-    if need > share.gpu_milli and not limited and used <= share.gpu_milli:
+    grown = 0
+    if (family.limited_part or 0.0) > rules.limited_part:
+        # Of the share that was too small: one that has grown since is judged by its own runs.
+        grown = _round_up(-(-family.limited_milli * rules.growth // 100), rules.step_milli)
+    need = min(WHOLE, max(need, grown, rules.step_milli))
+    if need > share.gpu_milli >= max(used, grown):
         # It fits with less head-room than a new request would get: no reason to change it.
         return share.gpu_milli
     return need

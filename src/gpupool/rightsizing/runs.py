@@ -37,6 +37,8 @@ class MeasuredRun:
     use: UseHistogram = field(default_factory=UseHistogram)
     #: Seconds of `use` in which it was at its limit.
     limited_seconds: float = 0.0
+    #: The largest share under which it was at its limit; 0: it never was.
+    limited_milli: int = 0
     #: The most memory that it used of one card; None: not measured.
     peak_bytes: int | None = None
 

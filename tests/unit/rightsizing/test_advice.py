@@ -34,7 +34,9 @@ def build_run(
     use = UseHistogram()
     use.add(milli, HOUR_S)
     end = (number + 1) * HOUR_S if end_s is None else end_s
-    return MeasuredRun(f"j{number}", end - HOUR_S, end, share, use, limited * HOUR_S, peak)
+    return MeasuredRun(
+        f"j{number}", end - HOUR_S, end, share, use, limited * HOUR_S, share.gpu_milli, peak
+    )
 
 
 def build_family(
@@ -130,6 +132,17 @@ def test_a_family_at_its_limit_is_told_to_ask_for_half_more() -> None:
     assert family.limited_part == 0.3
 
 
+def test_a_share_that_has_grown_is_judged_by_its_own_runs() -> None:
+    family = build_family([300] * 6, asked=300, limited=0.3)
+    family.add_run(build_run(6, 350, share=RequestedShare(450, 16 * GIB)))
+
+    assert advise(family).gpu_milli == 450
+
+    family.add_run(build_run(7, 450, share=RequestedShare(450, 16 * GIB), limited=0.3))
+
+    assert advise(family).gpu_milli == 700
+
+
 def test_a_full_share_without_waiting_is_kept() -> None:
     found = advise(build_family([290] * 6, asked=300, memory=GIB))
 
@@ -166,7 +179,7 @@ def test_confidence_grows_with_runs_and_falls_with_runs_beyond_the_advice() -> N
         short = UseHistogram()
         short.add(900, 60)
         share = RequestedShare(1000, 16 * GIB)
-        family.add_run(MeasuredRun(f"j{number}", 0, number * HOUR_S, share, short, 0.0, GIB))
+        family.add_run(MeasuredRun(f"j{number}", 0, number * HOUR_S, share, short, 0.0, 0, GIB))
     found = advise(family)
     assert (found.gpu_milli, found.confidence) == (350, Confidence.MEDIUM)
 

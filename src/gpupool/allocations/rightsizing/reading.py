@@ -148,6 +148,7 @@ def _build_run(row: Any) -> MeasuredRun:
         share,
         UseHistogram.from_milliseconds(row.bins, row.highest_milli),
         row.limited_milliseconds / 1000,
+        row.limited_gpu_milli,
         row.peak_bytes,
     )
 

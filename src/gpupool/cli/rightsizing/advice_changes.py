@@ -183,6 +183,8 @@ def _resize_jobs(
             failed += 1
             answers.append({"job": job["job"], "name": job["name"], "error": problem.code})
             print_notice(f"{job['name']} stays as it is: {problem.code}: {problem.message}")
+            if problem.hint:
+                print_notice(problem.hint)
             continue
         answers.append(answer)
         if options.output == "table":

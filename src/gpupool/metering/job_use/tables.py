@@ -18,6 +18,9 @@ use_histograms = sa.Table(
     sa.Column("bins", sa.JSON, nullable=False, comment="milliseconds by use: rightsizing"),
     sa.Column("highest_milli", sa.Integer, nullable=False),
     sa.Column("limited_milliseconds", sa.BigInteger, nullable=False, comment="at its limit"),
+    sa.Column(
+        "limited_gpu_milli", sa.Integer, nullable=False, comment="most under which; 0: never"
+    ),
     sa.Column("peak_bytes", sa.BigInteger, nullable=True, comment="of a card; null: unknown"),
     sa.Column("since_ns", sa.BigInteger, nullable=False),
     sa.Column("until_ns", sa.BigInteger, nullable=False, index=True, comment="counted up to here"),

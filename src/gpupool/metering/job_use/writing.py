@@ -91,6 +91,7 @@ def _add_intervals(
         else UseHistogram.from_milliseconds(stored.bins, stored.highest_milli)
     )
     limited = 0 if stored is None else stored.limited_milliseconds
+    limited_milli = 0 if stored is None else stored.limited_gpu_milli
     peaks = [] if stored is None or stored.peak_bytes is None else [stored.peak_bytes]
     _, cards, held, _ = facts
     for one in new:
@@ -103,6 +104,7 @@ def _add_intervals(
         waited = None if one.waited_milli is None else one.waited_milli / WHOLE
         if is_at_limit(milli, held, waited):
             limited += one.milliseconds
+            limited_milli = max(limited_milli, held)
     first = new[0]
     since_ns = first.until_ns - first.milliseconds * NANOS_PER_MILLISECOND
     return {
@@ -111,6 +113,7 @@ def _add_intervals(
         "bins": use.to_milliseconds(),
         "highest_milli": use.highest_milli,
         "limited_milliseconds": limited,
+        "limited_gpu_milli": limited_milli,
         "peak_bytes": max(peaks, default=None),
         "since_ns": since_ns if stored is None else stored.since_ns,
         "until_ns": new[-1].until_ns,

@@ -85,7 +85,20 @@ def test_time_at_the_limit_is_by_the_share_that_the_job_holds(pool: Pool) -> Non
 
     row = read_row(pool)
 
-    assert row.limited_milliseconds == 290_000
+    assert (row.limited_milliseconds, row.limited_gpu_milli) == (290_000, 300)
+
+
+def test_a_resize_judges_what_was_before_it_by_the_old_share(pool: Pool) -> None:
+    held = granted(pool)
+    used = measure(pool, 300, 0.3)
+    pool.resize(held, 600, 8192)
+    measure(pool, 300, 0.3, began=used)
+    pool.release(held)
+
+    row = read_row(pool)
+
+    assert (row.limited_milliseconds, row.limited_gpu_milli) == (290_000, 300)
+    assert (row.gpu_milli, row.memory_mib) == (600, 8192)
 
 
 def test_what_is_unknown_counts_in_no_bin(pool: Pool) -> None:
