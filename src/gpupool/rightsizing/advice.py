@@ -7,6 +7,7 @@ its 12 hours: families run daily, services always.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -86,8 +87,8 @@ class FamilyUse:
     measured: int = 0
     #: Decayed to the end of the latest run.
     use: UseHistogram = field(default_factory=UseHistogram)
-    #: The 95th percentile of each measured run.
-    run_milli: list[int] = field(default_factory=list)
+    #: How many measured runs have which 95th percentile.
+    run_milli: Counter[int] = field(default_factory=Counter)
     measured_seconds: float = 0.0
     limited_weight: float = 0.0
     #: The largest share under which a run was at its limit for longer than the rules allow.
@@ -113,7 +114,7 @@ class FamilyUse:
         self.use.add_histogram(run.use)
         self.measured += 1
         self.measured_seconds += run.use.total
-        self.run_milli.append(run.use.find_percentile(self.rules.percent) or 0)
+        self.run_milli[run.use.find_percentile(self.rules.percent) or 0] += 1
         self.end_s = max(self.end_s, run.end_s)
 
     @property
@@ -191,9 +192,9 @@ def _find_kind(share: RequestedShare, milli: int | None, memory: int | None) -> 
 def _rate_confidence(family: FamilyUse, milli: int | None) -> Confidence:
     if milli is None:
         return Confidence.LOW
-    beyond = sum(1 for one in family.run_milli if one > milli) / family.measured
+    beyond = sum(runs for one, runs in family.run_milli.items() if one > milli)
     for confidence, runs, part in _CONFIDENCE:
-        if family.measured >= runs and beyond <= part:
+        if family.measured >= runs and beyond <= part * family.measured:
             return confidence
     return Confidence.LOW
 

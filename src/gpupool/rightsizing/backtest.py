@@ -7,7 +7,7 @@ few earlier runs keeps its request under every method, as it does in the product
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpupool.rightsizing.advice import (
@@ -18,15 +18,12 @@ from gpupool.rightsizing.advice import (
     advise,
     fill_unknown,
 )
-from gpupool.rightsizing.runs import MeasuredRun, RequestedShare
+from gpupool.rightsizing.runs import MeasuredRun
 
 HOUR_S = 3600
 ADVISED = "advised"
 AS_REQUESTED = "as-requested"
 HIGHEST = "highest-use"
-
-#: The amounts (milli, bytes) that a method gives the next run of a family.
-Method = Callable[[FamilyUse, RequestedShare], tuple[int, int]]
 
 
 @dataclass
@@ -99,7 +96,7 @@ def run_backtest(
 
     Only runs with measured compute are judged; what was not measured says nothing.
     """
-    results = {name: MethodResult(name) for name in _METHODS}
+    results = {name: MethodResult(name) for name in (ADVISED, AS_REQUESTED, HIGHEST)}
     found = Backtest(methods=results)
     for runs in families:
         found.families += 1
@@ -123,29 +120,13 @@ def _judge_run(run: MeasuredRun, before: FamilyUse, found: Backtest) -> None:
     # What is advised is for the request that the run made, whatever the one before it asked for.
     latest = before.share
     before.share = run.share
-    if advise(before).kind is AdviceKind.UNKNOWN:
+    advice = advise(before)
+    if advice.kind is AdviceKind.UNKNOWN:
         found.unjudged += 1
     else:
-        for name, choose in _METHODS.items():
-            found.methods[name].judge(run, *choose(before, run.share))
+        methods = found.methods
+        methods[ADVISED].judge(run, *fill_unknown(advice, run.share))
+        methods[AS_REQUESTED].judge(run, run.share.gpu_milli, run.share.memory_bytes)
+        peak = run.share.memory_bytes if before.peak_bytes is None else before.peak_bytes
+        methods[HIGHEST].judge(run, before.use.highest_milli, peak)
     before.share = latest
-
-
-def _give_advice(before: FamilyUse, share: RequestedShare) -> tuple[int, int]:
-    return fill_unknown(advise(before), share)
-
-
-def _give_request(before: FamilyUse, share: RequestedShare) -> tuple[int, int]:
-    return share.gpu_milli, share.memory_bytes
-
-
-def _give_highest(before: FamilyUse, share: RequestedShare) -> tuple[int, int]:
-    peak = share.memory_bytes if before.peak_bytes is None else before.peak_bytes
-    return before.use.highest_milli, peak
-
-
-_METHODS: Mapping[str, Method] = {
-    ADVISED: _give_advice,
-    AS_REQUESTED: _give_request,
-    HIGHEST: _give_highest,
-}
