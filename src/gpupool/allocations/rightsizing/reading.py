@@ -13,6 +13,7 @@ from gpupool.base.units import MIB, NANOS_PER_SECOND, WHOLE
 from gpupool.fleet.tables import devices
 from gpupool.metering.job_use.tables import use_histograms
 from gpupool.model.claim import SharingKind
+from gpupool.model.device import CardMode
 from gpupool.model.job import JobState
 from gpupool.model.partition import read_profiles
 from gpupool.rightsizing.families import FamilyKey, find_pattern
@@ -201,16 +202,22 @@ def add_live_runs(
         )
 
 
-def read_offers(connection: sa.Connection) -> list[CardOffer]:
-    """Read the models of the pool, each with the profiles of one of its cards."""
+def read_card_offers(connection: sa.Connection) -> list[CardOffer]:
+    """Read the models of the pool, each with the profiles of one of its cards.
+
+    Those of a card that is not cut are what it has once it is switched to MIG.
+    """
     newest = sa.select(sa.func.max(devices.c.id)).group_by(devices.c.model)
     query = sa.select(devices).where(devices.c.id.in_(newest)).order_by(devices.c.model)
     return [_build_offer(row) for row in connection.execute(query)]
 
 
 def _build_offer(row: Any) -> CardOffer:
-    profiles = read_profiles(row.facts.get("profiles", ()))
-    return CardOffer(row.model, row.memory_bytes, profiles)
+    listed = row.facts.get("profiles", ())
+    for mode in row.facts.get("modes", ()):
+        if mode["mode"] == CardMode.MIG:
+            listed = listed or mode.get("profiles", ())
+    return CardOffer(row.model, row.memory_bytes, read_profiles(listed))
 
 
 def list_runs(families: Iterable[FamilyRuns]) -> list[list[MeasuredRun]]:

@@ -9,8 +9,8 @@ from gpupool.allocations.rightsizing.reading import (
     Families,
     add_live_runs,
     list_runs,
+    read_card_offers,
     read_families,
-    read_offers,
 )
 from gpupool.allocations.rightsizing.views import (
     AdviceContext,
@@ -75,7 +75,7 @@ class RightsizingService:
                 raise _build_unknown(family or job or "")
             add_live_runs(connection, condition, found)
             prices = SharePrices(read_price_lists(connection))
-            context = AdviceContext(read_offers(connection), prices, since_ns, now_ns)
+            context = AdviceContext(read_card_offers(connection), prices, since_ns, now_ns)
         rows = [describe_family(key, runs, context) for key, runs in found.items()]
         return sorted(rows, key=lambda row: (-(row.saved_milli or 0), row.family))
 

@@ -11,6 +11,8 @@ import pytest
 from gpupool.base.errors import BadOption, NotFound, UnknownTenant
 from gpupool.base.errors.people import UnknownFamily
 from gpupool.base.units import GIB, NANOS_PER_SECOND
+from gpupool.fleet.tables import devices
+from gpupool.model.partition import PartitionProfile, write_profiles
 from gpupool.model.tenant import Principal
 from gpupool.wire.billing.prices import PriceListIn
 from gpupool.wire.fleet import ReportsIn
@@ -145,6 +147,21 @@ def test_the_saving_is_priced_by_the_list_in_force(house: IdleHouse) -> None:
     # 0.35 of 10 EUR for 30 times the 1,050 s of a day.
     assert found.currency == "EUR"
     assert found.saved_micro_per_month == pytest.approx(3.5e6 * 1050 / 3600 * 30, rel=1e-3)
+
+
+def test_the_smallest_partition_is_named_also_of_cards_that_are_not_cut(house: IdleHouse) -> None:
+    run_family(house, "train", [0.1] * 5)
+    small = PartitionProfile("1g.18gb", 1, 17 * GIB, (0, 1, 2, 3, 4, 5, 6), 7, 142)
+    large = PartitionProfile("2g.35gb", 2, 34 * GIB, (0, 2, 4), 3, 285)
+    mode = {"mode": "mig", "profiles": write_profiles([small, large])}
+    with house.store.write() as write:
+        write.execute(devices.update().values(facts={"modes": [mode]}))
+
+    (found,) = advise(house)
+
+    # 0.15 of a card is more than the 0.142 of the smallest.
+    assert found.partition is not None
+    assert (found.partition.profile, found.partition.per_card) == ("2g.35gb", 3)
 
 
 def test_an_applied_advice_is_the_request_from_then_on(house: IdleHouse) -> None:
