@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupool.base.units import GIB, MIB
@@ -49,6 +49,7 @@ def build_family(
     return family
 
 
+@settings(max_examples=40)
 @given(USES, st.integers(50, 1000))
 def test_advice_covers_the_percentile_of_its_own_data(uses: list[int], asked: int) -> None:
     family = build_family(uses, asked)
@@ -61,6 +62,7 @@ def test_advice_covers_the_percentile_of_its_own_data(uses: list[int], asked: in
     assert percentile <= found.gpu_milli <= 1000
 
 
+@settings(max_examples=40)
 @given(USES, st.integers(1, 1000), st.integers(0, 300))
 def test_more_use_never_gives_a_smaller_advice(uses: list[int], asked: int, more: int) -> None:
     less = advise(build_family(uses, asked)).gpu_milli
@@ -71,6 +73,7 @@ def test_more_use_never_gives_a_smaller_advice(uses: list[int], asked: int, more
     assert less <= greater
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 64 * GIB), min_size=5, max_size=9), st.integers(1, 64))
 def test_advised_memory_holds_the_highest_of_all_runs(peaks: list[int], asked_gib: int) -> None:
     family = FamilyUse()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupool.base.units import GIB
@@ -65,6 +65,7 @@ def test_nothing_judged_is_unknown_and_not_zero() -> None:
     assert found.methods[ADVISED].saved_part is None
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=25))
 def test_a_whole_card_starves_nobody_and_later_runs_change_no_earlier_result(
     uses: list[int],

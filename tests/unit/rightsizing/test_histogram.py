@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupool.rightsizing.histogram import BINS, UseHistogram
@@ -18,6 +18,7 @@ def build_histogram(uses: list[tuple[int, float]]) -> UseHistogram:
     return found
 
 
+@settings(max_examples=40)
 @given(USES, st.floats(1, 100))
 def test_a_percentile_is_exceeded_for_no_more_than_the_rest(
     uses: list[tuple[int, float]], percent: float
@@ -31,6 +32,7 @@ def test_a_percentile_is_exceeded_for_no_more_than_the_rest(
     assert above <= found.total * (100 - percent) / 100 + 1e-6 * found.total
 
 
+@settings(max_examples=40)
 @given(USES, st.integers(0, 1000))
 def test_time_above_a_limit_is_never_too_low(uses: list[tuple[int, float]], limit: int) -> None:
     above = sum(seconds for milli, seconds in uses if min(milli, 1000) > limit)
