@@ -1,8 +1,8 @@
-"""Advises the share of a family from its runs: a high percentile of compute, the highest memory, and head-room.
+"""Advises a family from its runs: a high percentile of compute, the highest memory, head-room.
 
-Autopilot (EuroSys 2020) recommends from moving windows: a percentile of use whose samples lose half their weight with
-each half-life, and for memory the maximum, plus a safety margin of 10 to 15 %. The half-life here is a week instead of
-its 12 hours: families run daily, services always.
+Autopilot (EuroSys 2020) recommends from moving windows: a percentile of use whose samples lose half
+their weight with each half-life, and for memory the maximum, plus a safety margin of 10 to 15 %.
+The half-life here is a week instead of its 12 hours: families run daily, services always.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Judges advice by the past: each run by what the runs that had ended before it would have advised.
 
-Two simpler methods stand beside it: the request as it was, and the highest use of all runs before. A family with too
-few earlier runs keeps its request under every method, as it does in the product.
+Two simpler methods stand beside it: the request as it was, and the highest use of all runs before.
+A run with too few runs before it is not judged: the product advises nothing for it either.
 """
 
 from __future__ import annotations

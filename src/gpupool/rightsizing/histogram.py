@@ -1,7 +1,7 @@
 """Counts how long a run used how much of a card, in so few numbers that every run keeps them.
 
-Autopilot (Rzadca et al., EuroSys 2020, section 3.2) keeps a histogram of use per five minutes and weights it by age;
-here it is one per run, because a batch job is a run and not an endless service.
+Autopilot (Rzadca et al., EuroSys 2020) keeps a histogram of use per five minutes and weights it by
+age; here it is one per run, because a batch job is a run and not an endless service.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from gpupool.base.units import WHOLE
 
-#: Milli-devices of a bin: the steps of advice are multiples of 50, and a bin is finer than any of them.
+#: Milli-devices of a bin: finer than the steps of advice, which are 50.
 BIN_MILLI = 20
 BINS = WHOLE // BIN_MILLI
 

@@ -1,4 +1,4 @@
-"""Finds what of the pool's cards an advice fits: partitions of a card, and models with enough memory."""
+"""Finds what an advice fits: partitions of a card, and models with enough memory."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ def is_at_limit(used_milli: int, held_milli: int, waited_part: float | None) -> 
     Args:
         used_milli: of one card.
         held_milli: its share; 0 without a promise.
-        waited_part: part of the interval in which it waited because its share was used up; None: unknown.
+        waited_part: part of the interval in which it waited because its share was used up; None:
+            unknown.
 
     >>> is_at_limit(290, 300, None), is_at_limit(100, 300, 0.4), is_at_limit(220, 300, 0.4)
     (True, False, True)

@@ -1,4 +1,4 @@
-"""Reads the families of a time: their measured runs, how many were not measured, and what runs now."""
+"""Reads families: their measured runs, how many were not measured, and what runs now."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _compute_saved_milli(
 def _price_saving(
     found: FamilyRuns, advice: Advice, share: RequestedShare | None, context: AdviceContext
 ) -> int | None:
-    """Price what the latest request costs more than the advice, for the family's hours of a month."""
+    """Price what the latest request costs more than the advice, for the hours of a month."""
     if share is None or advice.kind is AdviceKind.UNKNOWN or not found.card_bytes:
         return None
     facts = ShareFacts(share.model, "", found.sharing, found.preemptible)

@@ -1,4 +1,4 @@
-"""What `gpupool advise apply` does: plans the resizes of running jobs, asks, and makes them one by one."""
+"""`gpupool advise apply`: plans the resizes of running jobs, asks, and makes them one by one."""
 
 from __future__ import annotations
 

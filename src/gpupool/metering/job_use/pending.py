@@ -1,7 +1,7 @@
-"""Collects what a job used between samples until it is written. Not thread-safe; lost with the server.
+"""Collects what a job used between samples until it is written. Lost with the server.
 
-An interval is at least ten seconds long. It is known by its end: the row of the job says up to which end it has
-counted, so that intervals which are written twice count once.
+An interval is at least ten seconds long. It is known by its end: the row of the job says up to
+which end it has counted, so that intervals which are written twice count once. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpupool.wire.samples import CardUse, JobSample
 SHORTEST_NS = 10 * NANOS_PER_SECOND
 #: What happened in a longer pause of the samples is unknown.
 LONGEST_NS = 300 * NANOS_PER_SECOND
-#: Intervals that wait to be written: an hour of them. The oldest give way if writes fail for longer.
+#: Intervals that wait to be written: an hour of them. The oldest give way if writes fail longer.
 MOST_INTERVALS = 360
 _UNKNOWN = -1
 
