@@ -21,6 +21,7 @@ from gpupool.allocations.lifecycle.leases import Leases
 from gpupool.allocations.lifecycle.overdue import OverdueJobs
 from gpupool.allocations.migration.automatic import AutomaticDefragmentation
 from gpupool.allocations.placement.placer import Placer
+from gpupool.allocations.rightsizing.service import RightsizingService
 from gpupool.allocations.schedules.service import ScheduleService
 from gpupool.allocations.services.events import EventService
 from gpupool.allocations.services.exposures import ExposureService
@@ -120,6 +121,7 @@ class Allocations:
         self.budget_watch = BudgetWatch(store, self.billing, self.cache)
         self.idleness = IdleService(store, metering, self.cache, self.placer)
         self.faults = FaultService(store, fleet)
+        self.rightsizing = RightsizingService(store)
         self.leases = Leases(self._stop_expired)
         self.unsettled = UnsettledGangs(store, self.cache)
         self.networks = NetworkService(store, count_network_jobs)

@@ -26,6 +26,7 @@ from gpupool.metering.books import (
     UsageAmount,
     cut_seat,
 )
+from gpupool.metering.job_use.writing import forget_old_use
 from gpupool.metering.samples import SUM_COLUMNS
 from gpupool.metering.tables import (
     add_rows,
@@ -61,9 +62,7 @@ def roll_up(store: Store, max_steps: int = 1_000_000) -> bool:
     for _ in range(max_steps):
         with store.write() as write:
             marks = _advance_marks(write)
-            done = not any(
-                step(write, marks) for step in (_fold_seats, _fold_hours, _fold_slots, _forget_jobs)
-            )
+            done = not any(step(write, marks) for step in _STEPS)
         if done:
             return True
     return False
@@ -239,3 +238,11 @@ def _forget_jobs(write: WriteTransaction, marks: RollupMarks) -> bool:
     ids = write.execute(old.where(job_usage.c.job_id.not_in(held))).scalars().all()
     write.execute(job_usage.delete().where(job_usage.c.job_id.in_(ids)))
     return bool(ids)
+
+
+def _forget_use(write: WriteTransaction, marks: RollupMarks) -> bool:
+    """Drop the histograms of jobs that were last measured long ago."""
+    return forget_old_use(write, CHUNK)
+
+
+_STEPS = (_fold_seats, _fold_hours, _fold_slots, _forget_jobs, _forget_use)

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.metering.job_use.pending import PendingUse, UseInterval
+from gpupool.metering.job_use.writing import write_job_use
 from gpupool.metering.tables import (
     add_rows,
     allocations_view,
@@ -98,6 +100,7 @@ class SampleCache:
         self._lock = threading.Lock()
         self._latest: dict[str, LatestSample] = {}
         self._histories: dict[str, UseHistory] = defaultdict(UseHistory)
+        self._pending: dict[str, PendingUse] = defaultdict(PendingUse)
         self._sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
     def add_samples(
@@ -114,6 +117,7 @@ class SampleCache:
                     self._add_sums(tenants[sample.job], sample, old.sample if old else None)
                 point = UsePoint(now_ns, sample.gpu_milliseconds, sample.gpu_memory_bytes)
                 self._histories[sample.job].add_point(point)
+                self._pending[sample.job].add_sample(sample, now_ns)
                 if old is None:
                     self._latest[sample.job] = LatestSample(sample, now_ns)
                 else:
@@ -178,11 +182,26 @@ class SampleCache:
                         entry.sample, entry.at_ns, entry.before, entry.before_ns, now_ns
                     )
 
+    def list_pending(self, jobs: Iterable[str]) -> dict[str, list[UseInterval]]:
+        """List what is not in the histograms of these jobs yet, by public id."""
+        with self._lock:
+            return {
+                job: self._pending[job].list_intervals() for job in jobs if job in self._pending
+            }
+
+    def drop_pending(self, written: Mapping[str, list[UseInterval]]) -> None:
+        """Drop intervals that `list_pending` returned and that are in the books now."""
+        with self._lock:
+            for job, found in written.items():
+                if found and job in self._pending:
+                    self._pending[job].drop_until(found[-1].until_ns)
+
     def forget_jobs(self, jobs: Iterable[str]) -> None:
         with self._lock:
             for job in jobs:
                 self._latest.pop(job, None)
                 self._histories.pop(job, None)
+                self._pending.pop(job, None)
 
 
 def _is_due(entry: LatestSample, now_ns: int) -> bool:
@@ -210,13 +229,21 @@ def rate_percent(new: int | None, old: int | None, new_ns: int, old_ns: int) -> 
 # Into the books ------------------------------------------------------------------------------
 
 
-def write_samples(write: WriteTransaction, samples: Collection[JobSample]) -> set[str]:
-    """Add what is new in these samples; return the jobs (public ids) that hold nothing any more."""
+def write_samples(
+    write: WriteTransaction,
+    samples: Collection[JobSample],
+    pending: Mapping[str, list[UseInterval]] = MappingProxyType({}),
+) -> set[str]:
+    """Add what is new in these samples; return the jobs (public ids) that hold nothing any more.
+
+    `pending` is what their histograms lack.
+    """
     by_job = {sample.job: sample for sample in samples}
     columns = (jobs_view.c.id, jobs_view.c.public_id, *_list_owner_columns())
     rows = write.execute(sa.select(*columns).where(jobs_view.c.public_id.in_(list(by_job)))).all()
     sums = {row.id: read_sums(by_job[row.public_id]) for row in rows}
     add_running_sums(write, rows, sums)
+    write_job_use(write, {row.id: pending.get(row.public_id, []) for row in rows})
     open_seats = sa.select(intervals.c.job_id).where(
         intervals.c.end_s.is_(None), intervals.c.job_id.in_(list(sums))
     )

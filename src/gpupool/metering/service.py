@@ -13,8 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadDuration, BadOption, UnknownTenant
+from gpupool.base.errors import BadDuration, BadOption
 from gpupool.base.units import NANOS_PER_SECOND, format_instant
+from gpupool.metering.job_use.writing import update_shares, write_job_use
 from gpupool.metering.live import CardSample, read_live
 from gpupool.metering.prices import PriceList
 from gpupool.metering.reading import BY, ReportQuery
@@ -30,12 +31,12 @@ from gpupool.metering.samples import (
     read_sums,
     write_samples,
 )
+from gpupool.metering.scope import find_scope
 from gpupool.metering.tables import allocations_view, intervals, jobs_view, seats_view
 from gpupool.metering.use import compute_job_use
-from gpupool.model.tenant import Principal, UserRole
+from gpupool.model.tenant import Principal
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.store.tables import pool
-from gpupool.tenancy.tables import tenants
 from gpupool.wire.jobs import JobUse
 from gpupool.wire.report import LiveOut, ReportOut
 from gpupool.wire.samples import JobSample
@@ -108,6 +109,7 @@ class MeteringService:
         ids = {"ids": list(allocation_ids)}
         now_s = (write.now_ns if at_ns is None else at_ns) // NANOS_PER_SECOND
         jobs = {row.id: row for row in write.execute(_JOBS_OF_OPEN, ids)}
+        self._write_pending_use(write, jobs)
         write.execute(_FORGET_EMPTY, {**ids, "now_s": now_s})
         write.execute(_END_OPEN, {**ids, "now_s": now_s})
         sums: dict[int, RunningSums] = {}
@@ -148,6 +150,8 @@ class MeteringService:
         now_s = write.now_ns // NANOS_PER_SECOND
         ids = {"ids": [allocation_id], "now_s": now_s}
         rows = [dict(row._mapping) for row in write.execute(sa.select(intervals).where(_OPEN), ids)]
+        jobs = {row.id: row for row in write.execute(_JOBS_OF_OPEN, ids)}
+        self._write_pending_use(write, jobs)
         write.execute(_FORGET_EMPTY, ids)
         write.execute(_END_OPEN, ids)
         for row in rows:
@@ -155,17 +159,19 @@ class MeteringService:
             row["gpu_milli"], row["memory_mib"] = sizes[row["device_id"]]
             row["start_s"] = now_s
         write.execute(intervals.insert(), rows)
+        update_shares(write, jobs)
+
+    def _write_pending_use(self, write: WriteTransaction, jobs: Mapping[int, Any]) -> None:
+        """Count what is pending of jobs, by row id, while they hold what they used it under."""
+        pending = self.samples.list_pending([job.public_id for job in jobs.values()])
+        write_job_use(write, {key: pending.get(job.public_id, []) for key, job in jobs.items()})
 
     # Samples -------------------------------------------------------------------------------
 
     def record_samples(
         self, samples: Iterable[JobSample], tenants: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Take in what an agent measured of its jobs; writes at most every five minutes. Rolls up
-        when due.
-
-        `tenants` says whose each job is.
-        """
+        """Take in what an agent measured; writes at most every five minutes, rolls up when due."""
         self.note_samples(samples, tenants)
         self.write_and_fold()
 
@@ -185,17 +191,18 @@ class MeteringService:
         self.fold_old_rows()
 
     def write_due_samples(self) -> None:
-        """Put running sums into the books: a job's first at once, then at most every five
-        minutes."""
+        """Put running sums into the books: first at once, then at most every five minutes."""
         due = self.samples.list_due(self._store.clock.now_ns())
         for start in range(0, len(due), JOBS_PER_WRITE):
             chunk = due[start : start + JOBS_PER_WRITE]
+            pending = self.samples.list_pending([sample.job for sample in chunk])
             with self._store.write() as write:
-                over = write_samples(write, chunk)
+                over = write_samples(write, chunk, pending)
                 now_ns = write.now_ns
             # After the commit: a server that dies in between writes the samples again, of which
             # the books take nothing new.
             self.samples.mark_written([sample.job for sample in chunk], now_ns)
+            self.samples.drop_pending(pending)
             self.samples.forget_jobs(over)
 
     def fold_old_rows(self) -> bool:
@@ -275,7 +282,7 @@ class MeteringService:
             since_s, until_s = _compute_range(since_ns, until_ns, now_ns)
             marks = read_marks(connection)
             since_s, until_s = marks.align_range(since_s, until_s)
-            tenant_id, named = _find_scope(connection, principal, tenant)
+            tenant_id, named = find_scope(connection, principal, tenant)
             ask = ReportQuery(since_s, until_s, grouping, marks, tenant_id, named, prices)
             return make_report(connection, ask)
 
@@ -316,34 +323,3 @@ def _compute_range(since_ns: int, until_ns: int, now_ns: int) -> tuple[int, int]
             hint="give an earlier --since",
         )
     return max(0, since_ns) // NANOS_PER_SECOND, max(0, min(until_ns, now_ns)) // NANOS_PER_SECOND
-
-
-def _find_scope(
-    connection: sa.Connection, principal: Principal, tenant: str | None
-) -> tuple[int | None, int | None]:
-    """Return (tenant whose rows are read, user whose name is shown); None means all.
-
-    Another tenant is as unknown as a missing one, so that names of tenants do not leak.
-    """
-    if principal.sees_all:
-        return (None if tenant is None else _find_tenant_id(connection, tenant)), None
-    if tenant is not None and tenant != principal.tenant:
-        raise _refuse_tenant(tenant)
-    return principal.tenant_id, principal.user_id if principal.role is UserRole.USER else None
-
-
-def _find_tenant_id(connection: sa.Connection, name: str) -> int:
-    found = None
-    if name.isprintable():
-        found = connection.execute(
-            sa.select(tenants.c.id).where(tenants.c.name == name)
-        ).scalar_one_or_none()
-    if found is None:
-        raise _refuse_tenant(name)
-    return int(found)
-
-
-def _refuse_tenant(name: str) -> UnknownTenant:
-    return UnknownTenant(
-        f"no tenant is named {name[:80]!r}", hint="gpupool tenant list shows those you can see"
-    )

@@ -25,6 +25,7 @@ from gpupool.allocations.routes.nodes import router as node_router
 from gpupool.allocations.routes.pool_views import router as pool_view_router
 from gpupool.allocations.routes.previews import router as preview_router
 from gpupool.allocations.routes.reservations import router as reservation_router
+from gpupool.allocations.routes.rightsizing import router as advice_router
 from gpupool.allocations.routes.schedules import router as schedule_router
 from gpupool.api.late_routes import place_under
 from gpupool.audit_log.routes import router as audit_router
@@ -133,6 +134,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(template_router),
     RouterMount(idle_router),
     RouterMount(fault_router),
+    RouterMount(advice_router),
     RouterMount(audit_router),
     RouterMount(metrics_router, ""),
 )

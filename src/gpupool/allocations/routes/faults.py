@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
+from gpupool.api.late_routes import Router
 from gpupool.allocations.faults.service import FaultService
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.faults.incidents import IncidentCloseIn, IncidentOut, IncidentRow
 
-router = APIRouter(tags=["faults"])
+router = Router(tags=["faults"])
 Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
 CardManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_CARDS))]
 

@@ -158,6 +158,18 @@ class UnknownIdlePolicy(NotFound, code="GP-2185", title="Unknown idle policy"):
     """Unknown idle policy."""
 
 
+class UnknownFamily(NotFound, code="GP-2190", title="Unknown family of jobs"):
+    """No family of that name had a run, in the caller's reach and in the time."""
+
+
+class NothingAdvised(RequestRejection, code="GP-2191", title="Too little is known for advice"):
+    """`details` has `measured` and `needed`, the numbers of runs."""
+
+
+class SeveralFamilies(RequestRejection, code="GP-2192", title="Several families have that name"):
+    """`details` has the `families` with their whole names."""
+
+
 class AuditChainBroken(RequestRejection, code="GP-2160", title="The audit log does not hold"):
     """`details` has `seq`, the first record that does not fit, and `records` that do."""
 

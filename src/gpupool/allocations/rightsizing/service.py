@@ -1,0 +1,127 @@
+"""Serves advice on shares: reads what the caller may see, and changes nothing. Thread-safe."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from gpupool.allocations.idleness.costs import SharePrices
+from gpupool.allocations.rightsizing.reading import (
+    Families,
+    add_live_runs,
+    list_runs,
+    read_card_offers,
+    read_families,
+)
+from gpupool.allocations.rightsizing.views import (
+    AdviceContext,
+    describe_backtest,
+    describe_family,
+)
+from gpupool.allocations.store.tables import jobs
+from gpupool.allocations.views import list as job_lookup
+from gpupool.base.errors import BadOption
+from gpupool.base.errors.people import UnknownFamily
+from gpupool.billing.prices.service import read_price_lists
+from gpupool.metering.scope import find_scope
+from gpupool.model.tenant import Principal
+from gpupool.rightsizing.backtest import run_backtest
+from gpupool.rightsizing.families import FamilyKey, find_pattern
+from gpupool.store.database import Store
+from gpupool.tenancy.tables import projects, tenants, users
+from gpupool.wire.rightsizing.advice import AdviceOut, BacktestOut
+
+
+class RightsizingService:
+    """What routes call."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def list_advice(
+        self,
+        caller: Principal,
+        since_ns: int,
+        *,
+        family: str | None = None,
+        job: str | None = None,
+        tenant: str | None = None,
+    ) -> list[AdviceOut]:
+        """List the advice for families, those that would free most first.
+
+        Args:
+            caller: sees families of its scope.
+            since_ns: runs that were measured, or began, from then on.
+            family: whole name or pattern: only such ones.
+            job: only the family of this job.
+            tenant: only this tenant's families.
+
+        Raises:
+            UnknownFamily: The caller's scope has no such family with a run in this time.
+            NotFound: The caller's scope has no such job.
+            UnknownTenant: The caller's scope has no such tenant.
+        """
+        if family is not None and job is not None:
+            raise BadOption("a family or a job, not both", hint="leave out --family or --job")
+        now_ns = self._check_since(since_ns)
+        with self._store.read() as connection:
+            condition = _match_tenant(connection, caller, tenant)
+            wanted = None if job is None else _find_key(connection, caller, job)
+            found = read_families(connection, condition, since_ns)
+            if wanted is not None:
+                found = {key: runs for key, runs in found.items() if key == wanted}
+            if family is not None:
+                found = {key: runs for key, runs in found.items() if key.matches(family)}
+            if not found and (family is not None or wanted is not None):
+                raise _build_unknown(family or job or "")
+            add_live_runs(connection, condition, found)
+            prices = SharePrices(read_price_lists(connection))
+            context = AdviceContext(read_card_offers(connection), prices, since_ns, now_ns)
+        rows = [describe_family(key, runs, context) for key, runs in found.items()]
+        return sorted(rows, key=lambda row: (-(row.saved_milli or 0), row.family))
+
+    def run_backtest(
+        self, caller: Principal, since_ns: int, tenant: str | None = None
+    ) -> BacktestOut:
+        """Judge every measured run by the runs that had ended before it. Raises UnknownTenant."""
+        now_ns = self._check_since(since_ns)
+        found: Families
+        with self._store.read() as connection:
+            condition = _match_tenant(connection, caller, tenant)
+            found = read_families(connection, condition, since_ns)
+        measured = [runs for runs in list_runs(found.values()) if runs]
+        return describe_backtest(run_backtest(measured), since_ns, now_ns)
+
+    def _check_since(self, since_ns: int) -> int:
+        now_ns = self._store.clock.now_ns()
+        if since_ns >= now_ns:
+            raise BadOption("the time begins after it ends", hint="--since 30d")
+        return now_ns
+
+
+def _match_tenant(
+    connection: sa.Connection, caller: Principal, tenant: str | None
+) -> sa.ColumnElement[bool]:
+    """Return the condition on `jobs`: the caller's scope, or one tenant of it."""
+    tenant_id, _ = find_scope(connection, caller, tenant)
+    return sa.true() if tenant_id is None else jobs.c.tenant_id == tenant_id
+
+
+def _find_key(connection: sa.Connection, caller: Principal, named: str) -> FamilyKey:
+    row = job_lookup.find_job(connection, caller, named)
+    query = (
+        sa.select(tenants.c.name, projects.c.name, users.c.name)
+        .select_from(jobs)
+        .join(tenants, tenants.c.id == jobs.c.tenant_id)
+        .join(projects, projects.c.id == jobs.c.project_id)
+        .join(users, users.c.id == jobs.c.user_id)
+        .where(jobs.c.id == row.id)
+    )
+    tenant, project, user = connection.execute(query).one()
+    return FamilyKey(tenant, project, user, find_pattern(row.array_name or row.name))
+
+
+def _build_unknown(named: str) -> UnknownFamily:
+    return UnknownFamily(
+        f"no family {named[:80]!r} had a run in this time",
+        hint="gpupool advise  lists the families that you can see; --since 90d looks further back",
+    )

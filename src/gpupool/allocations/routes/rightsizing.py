@@ -1,0 +1,63 @@
+"""Routes of advice on shares, below /api/v1. Thin: parse, ask the service, answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+
+from gpupool.api.late_routes import Router
+from gpupool.allocations.rightsizing.service import RightsizingService
+from gpupool.metering.routes import parse_instant_ns
+from gpupool.model.tenant import Permission, Principal
+from gpupool.store.database import Store
+from gpupool.tenancy.access import require_caller
+from gpupool.wire.rightsizing.advice import AdviceOut, BacktestOut
+
+router = Router(tags=["advice"])
+Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
+Since = Annotated[
+    str, Query(max_length=64, description="30d (ago), 2026-11, 2026-11-20 or an ISO time")
+]
+Tenant = Annotated[str | None, Query(max_length=63, description="only this tenant's families")]
+
+
+def get_rightsizing(request: Request) -> RightsizingService:
+    rightsizing: RightsizingService = request.app.state.allocations.rightsizing
+    return rightsizing
+
+
+Service = Annotated[RightsizingService, Depends(get_rightsizing)]
+
+
+@router.get("/advice")
+def list_advice(
+    request: Request,
+    service: Service,
+    caller: Reader,
+    since: Since = "30d",
+    family: Annotated[
+        str | None,
+        Query(max_length=320, description="TENANT/PROJECT/USER/PATTERN, or the pattern alone"),
+    ] = None,
+    job: Annotated[
+        str | None, Query(max_length=80, description="only the family of this job")
+    ] = None,
+    tenant: Tenant = None,
+) -> list[AdviceOut]:
+    """What families of jobs should ask for by what their runs used, the greatest saving first."""
+    since_ns = _parse_since(request, since)
+    return service.list_advice(caller, since_ns, family=family, job=job, tenant=tenant)
+
+
+@router.get("/advice/backtest")
+def get_backtest(
+    request: Request, service: Service, caller: Reader, since: Since = "30d", tenant: Tenant = None
+) -> BacktestOut:
+    """How often the advice would have starved a run, and what it would have saved."""
+    return service.run_backtest(caller, _parse_since(request, since), tenant)
+
+
+def _parse_since(request: Request, since: str) -> int:
+    store: Store = request.app.state.store
+    return parse_instant_ns(since, store.clock.now_ns())

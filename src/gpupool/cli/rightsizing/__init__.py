@@ -1,0 +1,1 @@
+"""`gpupool advise`: what families of jobs should ask for, and applying it."""

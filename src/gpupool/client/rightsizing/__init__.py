@@ -1,0 +1,1 @@
+"""Advice on shares in the SDK; `advice.Rightsizing` has it all."""

@@ -1,0 +1,1 @@
+"""Shapes of advice on shares."""

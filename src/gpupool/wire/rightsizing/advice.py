@@ -1,0 +1,91 @@
+"""Advice for families of jobs, and how often it would have been too little."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from gpupool.wire.common import WireModel
+
+
+class LiveRunOut(WireModel):
+    """A running job of a family."""
+
+    job: str
+    name: str
+    user: str
+    gpu_milli: int = Field(description="of each card; 0: no promise")
+    memory_bytes: int = Field(description="of each card")
+    fixed: str = Field(description="why its share cannot be changed while it runs; empty: it can")
+
+
+class PartitionAdviceOut(WireModel):
+    """The smallest partition of the family's model that holds the advice."""
+
+    profile: str
+    per_card: int
+    gpu_milli: int
+    memory_bytes: int
+
+
+class AdviceOut(WireModel):
+    """What the jobs of a family should ask for, per card. Null is unknown."""
+
+    family: str = Field(description="TENANT/PROJECT/USER/PATTERN")
+    tenant: str
+    project: str
+    user: str
+    pattern: str = Field(description="what the names of its jobs have in common")
+    runs: int
+    measured_runs: int
+    measured_hours: float
+    cards: int | None = Field(description="of the latest measured run")
+    model: str | None = Field(description="of the latest measured run")
+    profile: str | None = Field(description="that the latest run asked for; null: a share")
+    requested_milli: int | None = Field(description="0: the latest run has no promise")
+    requested_bytes: int | None
+    used_p50_milli: int | None = Field(description="of the busiest card")
+    used_p95_milli: int | None
+    used_max_milli: int | None
+    used_bytes: int | None = Field(description="the most of one card that a run used")
+    limited_percent: float | None = Field(description="part of the time at its limit")
+    advice: Literal["shrink", "grow", "keep", "unknown"]
+    gpu_milli: int | None
+    memory_bytes: int | None
+    partition: PartitionAdviceOut | None = Field(description="null: the model has none for it")
+    models: list[str] = Field(
+        description="of the pool, with enough memory, the smallest first; speed is not compared"
+    )
+    confidence: Literal["high", "medium", "low"] | None
+    reason: str = Field(description="why nothing is advised; empty: something is")
+    saved_milli: int | None = Field(
+        description="cards that it would have freed, on average of the time; negative: more"
+    )
+    saved_micro_per_month: int | None = Field(description="of 30 days; null: no price")
+    currency: str
+    live: list[LiveRunOut]
+
+
+class MethodOut(WireModel):
+    """What one method would have given the judged runs."""
+
+    method: Literal["advised", "as-requested", "highest-use"]
+    starved_percent: float | None = Field(description="of the time, more was used")
+    starved_runs: int = Field(description="for more than a twentieth of their time")
+    short_of_memory: int = Field(description="runs that used more memory")
+    given_hours: float = Field(description="card-hours")
+    saved_hours: float
+    saved_percent: float | None
+
+
+class BacktestOut(WireModel):
+    """Every run judged by the runs that had ended before it."""
+
+    since_ns: int
+    until_ns: int
+    families: int
+    judged_runs: int
+    unjudged_runs: int = Field(description="measured, with too few runs before them")
+    requested_hours: float = Field(description="card-hours of the judged runs")
+    methods: list[MethodOut]
