@@ -3698,6 +3698,126 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/faults": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Faults
+         * @description Incidents of cards, the latest first. A tenant sees those that ended its jobs.
+         */
+        get: operations["list_faults_api_v1_faults_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/faults/{incident}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Fault
+         * @description One incident: its XIDs, the jobs that it hit, and what to do next.
+         */
+        get: operations["get_fault_api_v1_faults__incident__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/faults/{incident}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept Fault
+         * @description Take the proposed repair over. Refused while a card that it would touch is in use.
+         */
+        post: operations["accept_fault_api_v1_faults__incident__accept_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/faults/{incident}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close Fault
+         * @description Close an incident. Refused while a card of it is not healthy, unless the body says so.
+         */
+        post: operations["close_fault_api_v1_faults__incident__close_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Advice
+         * @description What families of jobs should ask for by what their runs used, the greatest saving first.
+         */
+        get: operations["list_advice_api_v1_advice_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/backtest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Backtest
+         * @description How often the advice would have starved a run, and what it would have saved.
+         */
+        get: operations["get_backtest_api_v1_advice_backtest_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -3835,6 +3955,112 @@ export interface components {
              * @default false
              */
             drain: boolean;
+        };
+        /**
+         * AdviceOut
+         * @description What the jobs of a family should ask for, per card. Null is unknown.
+         */
+        AdviceOut: {
+            /**
+             * Family
+             * @description TENANT/PROJECT/USER/PATTERN
+             */
+            family: string;
+            /** Tenant */
+            tenant: string;
+            /** Project */
+            project: string;
+            /** User */
+            user: string;
+            /**
+             * Pattern
+             * @description what the names of its jobs have in common
+             */
+            pattern: string;
+            /** Runs */
+            runs: number;
+            /** Measured Runs */
+            measured_runs: number;
+            /** Measured Hours */
+            measured_hours: number;
+            /**
+             * Cards
+             * @description of the latest measured run
+             */
+            cards: number | null;
+            /**
+             * Model
+             * @description of the latest measured run
+             */
+            model: string | null;
+            /**
+             * Profile
+             * @description that the latest run asked for; null: a share
+             */
+            profile: string | null;
+            /**
+             * Requested Milli
+             * @description 0: the latest run has no promise
+             */
+            requested_milli: number | null;
+            /** Requested Bytes */
+            requested_bytes: number | null;
+            /**
+             * Used P50 Milli
+             * @description of the busiest card
+             */
+            used_p50_milli: number | null;
+            /** Used P95 Milli */
+            used_p95_milli: number | null;
+            /** Used Max Milli */
+            used_max_milli: number | null;
+            /**
+             * Used Bytes
+             * @description the most of one card that a run used
+             */
+            used_bytes: number | null;
+            /**
+             * Limited Percent
+             * @description part of the time at its limit
+             */
+            limited_percent: number | null;
+            /**
+             * Advice
+             * @enum {string}
+             */
+            advice: "shrink" | "grow" | "keep" | "unknown";
+            /** Gpu Milli */
+            gpu_milli: number | null;
+            /** Memory Bytes */
+            memory_bytes: number | null;
+            /** @description null: the model has none for it */
+            partition: components["schemas"]["PartitionAdviceOut"] | null;
+            /**
+             * Models
+             * @description of the pool, with enough memory, the smallest first; speed is not compared
+             */
+            models: string[];
+            /** Confidence */
+            confidence: ("high" | "medium" | "low") | null;
+            /**
+             * Reason
+             * @description why nothing is advised; empty: something is
+             */
+            reason: string;
+            /**
+             * Saved Milli
+             * @description cards that it would have freed, on average of the time; negative: more
+             */
+            saved_milli: number | null;
+            /**
+             * Saved Micro Per Month
+             * @description of 30 days; null: no price
+             */
+            saved_micro_per_month: number | null;
+            /** Currency */
+            currency: string;
+            /** Live */
+            live: components["schemas"]["LiveRunOut"][];
         };
         /**
          * AllowedHost
@@ -4116,6 +4342,32 @@ export interface components {
             hash: string;
         };
         /**
+         * BacktestOut
+         * @description Every run judged by the runs that had ended before it.
+         */
+        BacktestOut: {
+            /** Since Ns */
+            since_ns: number;
+            /** Until Ns */
+            until_ns: number;
+            /** Families */
+            families: number;
+            /** Judged Runs */
+            judged_runs: number;
+            /**
+             * Unjudged Runs
+             * @description measured, with too few runs before them
+             */
+            unjudged_runs: number;
+            /**
+             * Requested Hours
+             * @description card-hours of the judged runs
+             */
+            requested_hours: number;
+            /** Methods */
+            methods: components["schemas"]["MethodOut"][];
+        };
+        /**
          * BandwidthIn
          * @description Bandwidth for each direction, in kbit/s. `in` is towards the job or the network.
          */
@@ -4381,6 +4633,26 @@ export interface components {
              * @description not adopted: shown and never handed out
              */
             observed: number;
+        };
+        /**
+         * CardFaultIn
+         * @description One XID of a card. Card, XID and time name it: the same one again changes nothing.
+         */
+        CardFaultIn: {
+            /** Uuid */
+            uuid: string;
+            /** Xid */
+            xid: number;
+            /**
+             * At Ns
+             * @description when its agent saw it
+             */
+            at_ns: number;
+            /**
+             * Recovery
+             * @description what the driver recommended after it; null: unknown
+             */
+            recovery?: ("none" | "gpu-reset" | "node-reboot" | "drain-p2p" | "drain-and-reset" | "recover-imex" | "bus-reset" | "system-reboot") | null;
         };
         /**
          * CardShareOut
@@ -5723,6 +5995,58 @@ export interface components {
             reason: string;
         };
         /**
+         * FaultEvidenceOut
+         * @description One XID of an incident.
+         */
+        FaultEvidenceOut: {
+            /**
+             * Card
+             * @description node:index
+             */
+            card: string;
+            /** Uuid */
+            uuid: string;
+            /** Xid */
+            xid: number;
+            /**
+             * Mnemonic
+             * @description NVIDIA's name of it; empty: not in the catalogue
+             */
+            mnemonic: string;
+            /** Meaning */
+            meaning: string;
+            /** At Ns */
+            at_ns: number;
+            /** Recovery */
+            recovery: ("none" | "gpu-reset" | "node-reboot" | "drain-p2p" | "drain-and-reset" | "recover-imex" | "bus-reset" | "system-reboot") | null;
+        };
+        /**
+         * FaultJobOut
+         * @description A job that held a share of a card when it failed.
+         */
+        FaultJobOut: {
+            /** Job */
+            job: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /** User */
+            user: string;
+            /** Card */
+            card: string;
+            /**
+             * State
+             * @description as it is now
+             */
+            state: string;
+            /**
+             * Ended By Fault
+             * @description its share ended within the incident, without success
+             */
+            ended_by_fault: boolean;
+        };
+        /**
          * FirewallRuleIn
          * @description A rule for connections between gateways and what lies outside.
          */
@@ -7012,6 +7336,167 @@ export interface components {
              */
             gpu_milli?: number | null;
         };
+        /**
+         * IncidentCloseIn
+         * @description How an incident ended.
+         */
+        IncidentCloseIn: {
+            /**
+             * Note
+             * @description what was done
+             * @default
+             */
+            note: string;
+            /**
+             * Still Failed
+             * @description close it although a card of it is still not healthy
+             * @default false
+             */
+            still_failed: boolean;
+        };
+        /**
+         * IncidentOut
+         * @description An incident with its evidence and what to do next.
+         */
+        IncidentOut: {
+            /** Id */
+            id: string;
+            /** Node */
+            node: string;
+            /**
+             * Card
+             * @description of the XID that is blamed, node:index
+             */
+            card: string;
+            /**
+             * Xid
+             * @description that is blamed
+             */
+            xid: number;
+            /** Meaning */
+            meaning: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "open" | "accepted" | "closed";
+            /**
+             * Containment
+             * @description how far it reaches
+             * @enum {string}
+             */
+            containment: "note" | "tell-job" | "drain-card" | "drain-peers" | "drain-node";
+            /**
+             * Repair
+             * @description what is proposed; it is never done by itself
+             * @enum {string}
+             */
+            repair: "none" | "reset" | "reboot" | "inspect";
+            /** First Ns */
+            first_ns: number;
+            /** Last Ns */
+            last_ns: number;
+            /**
+             * Going On
+             * @description the node is not silent for three minutes yet
+             */
+            going_on: boolean;
+            /**
+             * Xids
+             * @description XIDs that are kept as evidence
+             */
+            xids: number;
+            /**
+             * Jobs
+             * @description jobs that held a share of its cards, of the caller's scope
+             */
+            jobs: number;
+            /** Evidence */
+            evidence: components["schemas"]["FaultEvidenceOut"][];
+            /** Affected */
+            affected: components["schemas"]["FaultJobOut"][];
+            /**
+             * Advice
+             * @description what to do next, for people
+             */
+            advice: string;
+            /**
+             * Next
+             * @description the command to type next; empty: none
+             */
+            next: string;
+            /**
+             * Note
+             * @default
+             */
+            note: string;
+            /** Accepted By */
+            accepted_by?: string | null;
+            /** Accepted Ns */
+            accepted_ns?: number | null;
+            /** Closed By */
+            closed_by?: string | null;
+            /** Closed Ns */
+            closed_ns?: number | null;
+        };
+        /**
+         * IncidentRow
+         * @description The XIDs of one node until it was silent for three minutes. The first is blamed.
+         */
+        IncidentRow: {
+            /** Id */
+            id: string;
+            /** Node */
+            node: string;
+            /**
+             * Card
+             * @description of the XID that is blamed, node:index
+             */
+            card: string;
+            /**
+             * Xid
+             * @description that is blamed
+             */
+            xid: number;
+            /** Meaning */
+            meaning: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "open" | "accepted" | "closed";
+            /**
+             * Containment
+             * @description how far it reaches
+             * @enum {string}
+             */
+            containment: "note" | "tell-job" | "drain-card" | "drain-peers" | "drain-node";
+            /**
+             * Repair
+             * @description what is proposed; it is never done by itself
+             * @enum {string}
+             */
+            repair: "none" | "reset" | "reboot" | "inspect";
+            /** First Ns */
+            first_ns: number;
+            /** Last Ns */
+            last_ns: number;
+            /**
+             * Going On
+             * @description the node is not silent for three minutes yet
+             */
+            going_on: boolean;
+            /**
+             * Xids
+             * @description XIDs that are kept as evidence
+             */
+            xids: number;
+            /**
+             * Jobs
+             * @description jobs that held a share of its cards, of the caller's scope
+             */
+            jobs: number;
+        };
         /** JobIn */
         JobIn: {
             shape: components["schemas"]["ShapeIn"];
@@ -8135,6 +8620,33 @@ export interface components {
             /** Jobs Total */
             jobs_total: number;
         };
+        /**
+         * LiveRunOut
+         * @description A running job of a family.
+         */
+        LiveRunOut: {
+            /** Job */
+            job: string;
+            /** Name */
+            name: string;
+            /** User */
+            user: string;
+            /**
+             * Gpu Milli
+             * @description of each card; 0: no promise
+             */
+            gpu_milli: number;
+            /**
+             * Memory Bytes
+             * @description of each card
+             */
+            memory_bytes: number;
+            /**
+             * Fixed
+             * @description why its share cannot be changed while it runs; empty: it can
+             */
+            fixed: string;
+        };
         /** LiveTenant */
         LiveTenant: {
             /** Tenant */
@@ -8540,6 +9052,41 @@ export interface components {
              * @description node:index
              */
             devices?: string[];
+        };
+        /**
+         * MethodOut
+         * @description What one method would have given the judged runs.
+         */
+        MethodOut: {
+            /**
+             * Method
+             * @enum {string}
+             */
+            method: "advised" | "as-requested" | "highest-use";
+            /**
+             * Starved Percent
+             * @description of the time, more was used
+             */
+            starved_percent: number | null;
+            /**
+             * Starved Runs
+             * @description for more than a twentieth of their time
+             */
+            starved_runs: number;
+            /**
+             * Short Of Memory
+             * @description runs that used more memory
+             */
+            short_of_memory: number;
+            /**
+             * Given Hours
+             * @description card-hours
+             */
+            given_hours: number;
+            /** Saved Hours */
+            saved_hours: number;
+            /** Saved Percent */
+            saved_percent: number | null;
         };
         /**
          * MirrorIn
@@ -10082,6 +10629,20 @@ export interface components {
             items: components["schemas"]["UserOut"][];
             /** Next */
             next?: string | null;
+        };
+        /**
+         * PartitionAdviceOut
+         * @description The smallest partition of the family's model that holds the advice.
+         */
+        PartitionAdviceOut: {
+            /** Profile */
+            profile: string;
+            /** Per Card */
+            per_card: number;
+            /** Gpu Milli */
+            gpu_milli: number;
+            /** Memory Bytes */
+            memory_bytes: number;
         };
         /** PasswordIn */
         PasswordIn: {
@@ -11935,6 +12496,8 @@ export interface components {
             jobs?: components["schemas"]["JobSample"][];
             /** Modes */
             modes?: components["schemas"]["ModeReport"][];
+            /** Faults */
+            faults?: components["schemas"]["CardFaultIn"][];
             network?: components["schemas"]["NetworkEngineReport"] | null;
             planes?: components["schemas"]["PlaneReading"] | null;
             /**
@@ -45607,6 +46170,810 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["IdleJobOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_faults_api_v1_faults_get: {
+        parameters: {
+            query?: {
+                /** @description only of this node */
+                node?: string | null;
+                /** @description closed ones too */
+                all?: boolean;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IncidentRow"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_fault_api_v1_faults__incident__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                incident: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IncidentOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    accept_fault_api_v1_faults__incident__accept_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                incident: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IncidentOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    close_fault_api_v1_faults__incident__close_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                incident: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IncidentCloseIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IncidentOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_advice_api_v1_advice_get: {
+        parameters: {
+            query?: {
+                /** @description 30d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+                /** @description TENANT/PROJECT/USER/PATTERN, or the pattern alone */
+                family?: string | null;
+                /** @description only the family of this job */
+                job?: string | null;
+                /** @description only this tenant's families */
+                tenant?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdviceOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_backtest_api_v1_advice_backtest_get: {
+        parameters: {
+            query?: {
+                /** @description 30d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+                /** @description only this tenant's families */
+                tenant?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BacktestOut"];
                 };
             };
             /** @description What was asked makes no sense. */

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
-from gpupool.api.late_routes import Router
 from gpupool.allocations.faults.service import FaultService
+from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.tenancy.access import require_caller
 from gpupool.wire.faults.incidents import IncidentCloseIn, IncidentOut, IncidentRow

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
-from gpupool.api.late_routes import Router
 from gpupool.allocations.rightsizing.service import RightsizingService
+from gpupool.api.late_routes import Router
 from gpupool.metering.routes import parse_instant_ns
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store

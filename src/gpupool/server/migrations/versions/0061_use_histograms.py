@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0061"
-down_revision = "0062"
+down_revision = "0060"
 branch_labels = None
 depends_on = None
 
