@@ -38,6 +38,7 @@ TAGS = {
     "schedules": "Jobs that are submitted at the instants of a cron expression.",
     "templates": "Documents that make jobs of a few fields.",
     "faults": "Incidents of cards: what failed, which jobs it hit, what is proposed.",
+    "advice": "Shares that fit the measured use of families of runs.",
     "idle": "Policies for jobs that do not use their share, and what they did.",
     "reservations": "Capacity held for a tenant from a time on.",
     "networks": "Networks of tenants, and the engine that carries them.",
