@@ -34,6 +34,7 @@ PAGES = {
     "people": ("People", "人员"),
     "people?part=tokens": ("People", "人员"),
     "people?part=signon": ("People", "人员"),
+    "advice": ("Advice", "用量建议"),
     "budgets": ("Budgets and prices", "预算与价格"),
     "budgets?part=prices": ("Budgets and prices", "预算与价格"),
     "networks": ("Networks", "网络"),
@@ -284,8 +285,19 @@ def test_health_says_cause_and_since_of_a_card_that_fails(
     assert cells[1] == "failed"
     assert "fell off the bus (XID 79)" in cells[2]
     assert ":" in cells[5], "the clock's time of the event"
+    incidents = page.get_by_role("region", name="Incidents of cards")
+    incident = incidents.get_by_role("row", name=card["name"])
+    incident.get_by_role("button").click()
+    page.get_by_role("button", name="Take over: reboot the node").click()
+    incident.get_by_text("taken over").wait_for()
     set_health(pool.state_dir / "simulated", card["uuid"], DeviceHealth.OK)
     page.wait_for_selector("text=No card and no node has a fault.")
+    page.get_by_role("button", name="Close", exact=True).click()
+    page.get_by_label("What was done").fill("rebooted")
+    page.get_by_role("dialog").get_by_role("button", name="Close", exact=True).last.click()
+    page.wait_for_selector("text=No incident is open.")
+    (closed,) = pool.json("faults", "list", "--all")
+    assert (closed["state"], closed["xid"]) == ("closed", 79)
 
 
 @pytest.mark.nightly

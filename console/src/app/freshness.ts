@@ -9,6 +9,7 @@ const KEYS_BY_KIND: Record<string, readonly string[]> = {
   array: ['jobs', 'job', 'queue', 'overview'],
   gang: ['jobs', 'job', 'queue', 'overview'],
   device: ['map', 'devices', 'nodes', 'capacity', 'overview', 'health'],
+  fault: ['health'],
   node: ['map', 'devices', 'nodes', 'capacity', 'overview', 'health'],
   quota: ['quotas', 'session', 'overview'],
   tenant: ['quotas', 'session', 'tenants', 'people'],

@@ -11,6 +11,7 @@ import { Empty, Page, Panel } from '../../ui/Page'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
 import { type Card, type Check, type Fault, listFaults, listHistory, type Node, writeData } from './faults'
+import { IncidentsPanel } from './IncidentsPanel'
 
 /** Events that are read to say since when; one answer has at most 1000. */
 const EVENTS_READ = 1000
@@ -124,6 +125,7 @@ export function HealthPage() {
             )}
           </Answer>
         </Panel>
+        <IncidentsPanel />
         <Panel title={t('checks')} hint={t('checksHint')}>
           <Answer query={checks}>
             {checks.data && (
