@@ -34,6 +34,8 @@ PAGES = {
     "people": ("People", "人员"),
     "people?part=tokens": ("People", "人员"),
     "people?part=signon": ("People", "人员"),
+    "schedules": ("Schedules", "定时作业"),
+    "idle": ("Idle jobs", "闲置作业"),
     "advice": ("Advice", "用量建议"),
     "budgets": ("Budgets and prices", "预算与价格"),
     "budgets?part=prices": ("Budgets and prices", "预算与价格"),

@@ -10,6 +10,8 @@ const KEYS_BY_KIND: Record<string, readonly string[]> = {
   gang: ['jobs', 'job', 'queue', 'overview'],
   device: ['map', 'devices', 'nodes', 'capacity', 'overview', 'health'],
   fault: ['health'],
+  idle: ['idle', 'job'],
+  schedule: ['schedules'],
   node: ['map', 'devices', 'nodes', 'capacity', 'overview', 'health'],
   quota: ['quotas', 'session', 'overview'],
   tenant: ['quotas', 'session', 'tenants', 'people'],
