@@ -25,6 +25,7 @@ export function AdvicePage() {
   })
   const families = found.data ?? []
   const sum = sumAdvice(families)
+  const columns = useColumns(setChosen)
   const sentence =
     found.data &&
     (families.length === 0
@@ -54,12 +55,7 @@ export function AdvicePage() {
           <Answer query={found}>
             {found.isSuccess && families.length === 0 && <Empty>{t('noFamilies')}</Empty>}
             {families.length > 0 && (
-              <Table
-                label={t('families')}
-                columns={useColumns(setChosen)}
-                rows={families}
-                rowKey={(family) => family.family}
-              />
+              <Table label={t('families')} columns={columns} rows={families} rowKey={(family) => family.family} />
             )}
           </Answer>
         </Panel>

@@ -33,9 +33,7 @@ export function IdlePage() {
   const idle = jobs.data ?? []
   const sentence =
     jobs.data &&
-    (idle.length === 0
-      ? t('factNone')
-      : t('fact', { count: idle.length, cards: formatCards(sumHeld(idle), 2) }))
+    (idle.length === 0 ? t('factNone') : t('fact', { count: idle.length, cards: formatCards(sumHeld(idle), 2) }))
   const columns: Column<IdleJob>[] = [
     {
       title: t('job'),
@@ -118,8 +116,7 @@ function PoliciesPanel() {
     {
       title: t('keeps'),
       minor: true,
-      cell: (policy) =>
-        t('keepsValue', { count: policy.keeps_per_day, time: formatDuration(policy.keep_seconds) }),
+      cell: (policy) => t('keepsValue', { count: policy.keeps_per_day, time: formatDuration(policy.keep_seconds) }),
     },
     {
       title: '',
@@ -141,8 +138,7 @@ function PoliciesPanel() {
       <Answer query={found}>
         {found.isSuccess && policies.length === 0 && (
           <Empty>
-            {t('noPolicies')}{' '}
-            <code className="mono">gpupool idle policy set --warn 50m --suspend 2h --dry-run</code>
+            {t('noPolicies')} <code className="mono">gpupool idle policy set --warn 50m --suspend 2h --dry-run</code>
           </Empty>
         )}
         {policies.length > 0 && (

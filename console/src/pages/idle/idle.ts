@@ -1,6 +1,7 @@
 /** Idle jobs, the policies about them, and what these gave back. */
-import { listIdleJobs, type IdleJob } from '../../api/idle'
+
 import { request } from '../../api/client'
+import { type IdleJob, listIdleJobs } from '../../api/idle'
 import { apiPath, send } from '../../api/lists'
 import type { components } from '../../api/schema'
 

@@ -133,7 +133,10 @@ export function SchedulesPage() {
           <Answer query={found}>
             {found.isSuccess && schedules.length === 0 && (
               <Empty>
-                {t('none')} <code className="mono">gpupool schedule add nightly --cron '0 2 * * *' -- --gpu 0.5 -- python train.py</code>
+                {t('none')}{' '}
+                <code className="mono">
+                  gpupool schedule add nightly --cron '0 2 * * *' -- --gpu 0.5 -- python train.py
+                </code>
               </Empty>
             )}
             {schedules.length > 0 && (
@@ -141,7 +144,9 @@ export function SchedulesPage() {
             )}
           </Answer>
         </Panel>
-        {chosen !== null && schedules.some((schedule) => schedule.id === chosen) && <RunsPanel key={chosen} id={chosen} />}
+        {chosen !== null && schedules.some((schedule) => schedule.id === chosen) && (
+          <RunsPanel key={chosen} id={chosen} />
+        )}
       </div>
       {removed && (
         <FormDialog
