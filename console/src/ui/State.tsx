@@ -36,6 +36,7 @@ const LOOKS: Record<string, { icon: typeof IconCheck; tone: Tone }> = {
   waiting: { icon: IconClockHour4, tone: 'wait' },
   requested: { icon: IconClockHour4, tone: 'wait' },
   held: { icon: IconPlayerPauseFilled, tone: 'wait' },
+  paused: { icon: IconPlayerPauseFilled, tone: 'wait' },
   warn: { icon: IconAlertTriangle, tone: 'wait' },
   taken: { icon: IconAlertTriangle, tone: 'wait' },
   ended: { icon: IconCheck, tone: 'note' },
