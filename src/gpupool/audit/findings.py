@@ -25,6 +25,8 @@ CODE_ALLOWANCE_BYTES: Final = 1024 * MIB
 ALLOWANCE_MOST: Final = 4
 #: Of a limits page that was never changed.
 FIRST_GENERATION: Final = 2
+#: What each change adds to it.
+CHANGE: Final = 2
 
 
 @dataclass(frozen=True)
@@ -108,28 +110,38 @@ class ShrunkShares:
 
     def __init__(self) -> None:
         self._limits: dict[str, Mapping[str, int]] = {}
+        self._generations: dict[str, int] = {}
         self._most: dict[str, dict[str, int]] = {}
 
     def update_allowed(
-        self, allocation: str, limits: ShareLimits, held: Mapping[str, int]
+        self,
+        allocation: str,
+        limits: ShareLimits,
+        held: Mapping[str, int],
+        highest: Mapping[str, int] = MappingProxyType({}),
     ) -> Mapping[str, int]:
         """Return the bytes, by uuid, that a job may hold where that is more than its share.
 
         Args:
             held: bytes that its cards report now, by uuid.
+            highest: the largest share that the job ever had, by uuid, where it is known.
         """
         before = self._limits.get(allocation)
         most = self._most.setdefault(allocation, {})
-        # A previous agent may have resized the share before the first look of this one. What is
-        # found then counts as left over, so that a restart of the agent ends no job.
-        is_resized_before = before is None and limits.generation > FIRST_GENERATION
+        # Between two looks a share may have grown and shrunk again, and a previous agent may have
+        # changed it before the first look of this one. What is found then counts as left over, as
+        # far as the job ever had so much, so that neither resizes nor a restart of the agent end it.
+        seen = self._generations.get(allocation, FIRST_GENERATION - CHANGE)
+        is_changed_unseen = limits.generation > seen + CHANGE
         for limit in limits.devices:
             found = held.get(limit.uuid, 0)
-            was = found if is_resized_before else limit.memory_bytes
+            had = min(found, highest.get(limit.uuid, found))
+            was = had if is_changed_unseen else limit.memory_bytes
             was = max(was, (before or {}).get(limit.uuid, 0), most.get(limit.uuid, 0))
             most[limit.uuid] = was
         shares = {limit.uuid: limit.memory_bytes for limit in limits.devices}
         self._limits[allocation] = shares
+        self._generations[allocation] = limits.generation
         allowed: dict[str, int] = {}
         kept: dict[str, int] = {}
         for uuid, size in most.items():
@@ -143,7 +155,7 @@ class ShrunkShares:
     def keep_only(self, live: Collection[str]) -> None:
         """Forget every allocation that is not in `live`."""
         for gone in self._limits.keys() - set(live):
-            del self._limits[gone], self._most[gone]
+            del self._limits[gone], self._most[gone], self._generations[gone]
 
 
 def sum_held_bytes(cards: Mapping[str, Iterable[CardProcess]]) -> dict[str, int]:

@@ -81,7 +81,9 @@ class LedgerCheck:
                 *found,
                 AuditFinding("region", after if isinstance(after, str) else str(before)),
             ], {}
-        allowed = self._shrunk.update_allowed(one.allocation, known.wanted, sum_held_bytes(cards))
+        allowed = self._shrunk.update_allowed(
+            one.allocation, known.wanted, sum_held_bytes(cards), known.highest
+        )
         result = compare_ledger(known.wanted, before, after, cards, _find_allowance(known), allowed)
         result = self._confirm_new(one, known, result, allowed, told)
         # A page that was changed is evidence: it stays as it was found.

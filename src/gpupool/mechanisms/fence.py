@@ -12,7 +12,6 @@ The level is `soft` in a pool of root, where the job can change neither limits n
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -24,7 +23,6 @@ from gpupool.mechanisms import regions
 from gpupool.mechanisms.bookkeeping import (
     SHARE_FILE,
     build_share_document,
-    find_share_problem,
     find_size_problem,
 )
 from gpupool.mechanisms.contract import (
@@ -46,6 +44,8 @@ from gpupool.mechanisms.driver.image_check import build_image_check
 from gpupool.mechanisms.driver.installed_driver import find_installed_driver
 from gpupool.mechanisms.fenced_files import (
     FENCE,
+    find_file_problem,
+    find_highest,
     format_devices,
     list_usage_mounts,
     parse_limits,
@@ -115,7 +115,7 @@ class FenceMechanism:
                 view.allocation,
                 view.generation,
                 PreparationStep.PREPARING,
-                made=_build_made(view, limits, why),
+                made=_build_made(view, limits, why, known),
             )
         )
         folder = book.locate_folder(view.allocation)
@@ -145,7 +145,7 @@ class FenceMechanism:
         # allocation generation writes the same page.
         revision = _read_revision(known) + (2 if known.generation != view.generation else 0)
         limits = self._build_limits(view, book, level, revision)
-        made = _build_made(view, limits, str(known.made["share"]["fence_why"]))
+        made = _build_made(view, limits, str(known.made["share"]["fence_why"]), known)
         note = book.begin_preparing(
             PreparationNote(
                 self.name, view.allocation, view.generation, PreparationStep.PREPARING, made=made
@@ -190,6 +190,7 @@ class FenceMechanism:
         if note is None or note.made["share"]["fence_why"] == why:
             return
         made = {
+            **note.made,
             "share": {**note.made["share"], "fence": str(FenceLevel.ADVISORY), "fence_why": why},
             "limits": {
                 **note.made["limits"],
@@ -315,10 +316,14 @@ def _find_missing_part(view: AllocationView) -> str:
     )
 
 
-def _build_made(view: AllocationView, limits: ShareLimits, why: str) -> dict[str, Any]:
+def _build_made(
+    view: AllocationView, limits: ShareLimits, why: str, known: PreparationNote | None
+) -> dict[str, Any]:
+    before = known.made if known is not None and known.mechanism == FENCE else {}
     return {
         "share": build_share_document(view, FenceLevel(limits.level), why),
         "limits": {**asdict(limits), "devices": [asdict(one) for one in limits.devices]},
+        "highest": find_highest(before, limits),
     }
 
 
@@ -327,24 +332,5 @@ def _read_revision(note: PreparationNote) -> int:
 
 
 def _observe_note(note: PreparationNote, folder: Path) -> ObservedAllocation:
-    problem = "" if note.step is not PreparationStep.PREPARED else _find_problem(note, folder)
+    problem = "" if note.step is not PreparationStep.PREPARED else find_file_problem(note, folder)
     return ObservedAllocation(note.allocation, note.generation, note.step, problem)
-
-
-def _find_problem(note: PreparationNote, folder: Path) -> str:
-    """Return which file of an allocation is not what was made; empty when all are."""
-    limits = parse_limits(note.made)
-    try:
-        if regions.read_limits(folder / "share/limits") != regions.cut_to_page(limits):
-            return "its limits page was changed"
-        if (folder / "share/devices").read_text(
-            encoding="utf-8", errors="replace"
-        ) != format_devices(limits):
-            return "its list of cards was changed"
-        regions.check_grants(folder / "share/grants")
-        regions.read_usage(folder / "usage/region", ())
-    except FileNotFoundError as error:
-        return f"{os.path.basename(error.filename)} is gone"
-    except DamagedRegion as error:
-        return f"damaged: {error}"
-    return find_share_problem(folder / "share" / SHARE_FILE, note.made["share"])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from gpupool.mechanisms import regions
+from gpupool.mechanisms.bookkeeping import SHARE_FILE, find_share_problem
 from gpupool.mechanisms.contract import AllocationView, HostMount, PreparationStep
-from gpupool.mechanisms.notes import NoteBook
+from gpupool.mechanisms.notes import NoteBook, PreparationNote
 from gpupool.mechanisms.regions import DeviceLimit, ShareLimits
 
 log = logging.getLogger(__name__)
@@ -21,7 +23,12 @@ FENCE: Final = "fence"
 
 @dataclass(frozen=True)
 class FencedFiles:
-    """The files of a fenced allocation; `wanted` is what its limits page must say."""
+    """The files of a fenced allocation.
+
+    Attributes:
+        wanted: what its limits page must say.
+        highest: bytes of the largest share that it ever had, by uuid; empty where no one wrote it.
+    """
 
     limits: Path
     grants: Path
@@ -29,6 +36,7 @@ class FencedFiles:
     uuids: tuple[str, ...]
     wanted: ShareLimits
     simulated: bool
+    highest: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 def find_fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
@@ -43,8 +51,9 @@ def find_fenced_files(allocation: str, state_dir: Path) -> FencedFiles | None:
     share = folder / "share"
     usage = folder / "usage"
     simulated = any(bool(device["simulated"]) for device in note.made["share"]["devices"])
+    highest = note.made.get("highest", {})
     return FencedFiles(
-        share / "limits", share / "grants", usage / "region", uuids, limits, simulated
+        share / "limits", share / "grants", usage / "region", uuids, limits, simulated, highest
     )
 
 
@@ -91,6 +100,39 @@ def read_allocation_usage(allocation: str, state_dir: Path) -> regions.FenceUsag
         # The audit reports the page to the operator; the counters of use are whole.
         log.info("allocation %s: its promise is not known: %s", allocation, problem)
         return usage
+
+
+def find_highest(before: Mapping[str, Any], limits: ShareLimits) -> dict[str, int]:
+    """Return the bytes of the largest share of each card that an allocation ever had, by uuid.
+
+    Args:
+        before: what its note says of the share that it had; empty where it had none.
+        limits: its share from now on.
+    """
+    highest = dict(before.get("highest", {}))
+    had = parse_limits(before).devices if before else ()
+    for device in (*had, *limits.devices):
+        highest[device.uuid] = max(highest.get(device.uuid, 0), device.memory_bytes)
+    return highest
+
+
+def find_file_problem(note: PreparationNote, folder: Path) -> str:
+    """Return which file of an allocation is not what was made; empty when all are."""
+    limits = parse_limits(note.made)
+    try:
+        if regions.read_limits(folder / "share/limits") != regions.cut_to_page(limits):
+            return "its limits page was changed"
+        if (folder / "share/devices").read_text(
+            encoding="utf-8", errors="replace"
+        ) != format_devices(limits):
+            return "its list of cards was changed"
+        regions.check_grants(folder / "share/grants")
+        regions.read_usage(folder / "usage/region", ())
+    except FileNotFoundError as error:
+        return f"{os.path.basename(error.filename)} is gone"
+    except regions.DamagedRegion as error:
+        return f"damaged: {error}"
+    return find_share_problem(folder / "share" / SHARE_FILE, note.made["share"])
 
 
 def parse_limits(made: Mapping[str, Any]) -> ShareLimits:

@@ -188,6 +188,27 @@ def test_an_agent_that_starts_takes_what_it_finds_of_a_resized_job_as_left_over_
     assert ShrunkShares().update_allowed("al-1", limits(200), {CARD: 700 * MIB}) == {}
 
 
+def test_a_share_that_grew_and_shrank_between_two_looks_may_keep_what_it_ever_had() -> None:
+    shrunk, highest = ShrunkShares(), {CARD: 1000 * MIB}
+    assert shrunk.update_allowed("al-1", limits(300), {CARD: 290 * MIB}) == {}
+    grown = shrunk.update_allowed("al-1", limits(400, 6), {CARD: 950 * MIB}, highest)
+    assert grown == {CARD: 950 * MIB}
+    # More than it ever had is no leftover, however often it was resized.
+    more = shrunk.update_allowed("al-1", limits(400, 10), {CARD: 1500 * MIB}, highest)
+    assert more == {CARD: 1000 * MIB}
+    # One change hides nothing: what is held beyond the share before it and after it is too much.
+    alone = ShrunkShares()
+    assert alone.update_allowed("al-2", limits(300), {CARD: 290 * MIB}) == {}
+    assert alone.update_allowed("al-2", limits(400, 4), {CARD: 950 * MIB}, highest) == {}
+
+
+def test_what_a_share_ever_had_bounds_what_a_new_agent_takes_as_left_over() -> None:
+    found = {CARD: 700 * MIB}
+    highest = {CARD: 500 * MIB}
+    allowed = ShrunkShares().update_allowed("al-1", limits(200, 4), found, highest)
+    assert allowed == {CARD: 500 * MIB}
+
+
 def test_an_allocation_that_is_gone_is_forgotten() -> None:
     shrunk = ShrunkShares()
     shrunk.update_allowed("al-1", limits(1000), {})

@@ -131,6 +131,19 @@ def test_a_resize_changes_the_page_in_place_and_twice_is_once(tmp_path: Path) ->
         fence.resize(view("al-2"), tmp_path)
 
 
+def test_the_largest_share_that_an_allocation_had_is_remembered(tmp_path: Path) -> None:
+    fence = FenceMechanism()
+    fence.prepare(view(memory=4 * GIB), tmp_path)
+    sizes = (16 * GIB, 8 * GIB)
+    for number, size in enumerate(sizes):
+        fence.resize(view(memory=size, generation=4 + number), tmp_path)
+    fence.prepare(view(memory=8 * GIB, generation=5), tmp_path)
+    found = find_fenced_files("al-1", tmp_path)
+    assert found is not None
+    assert found.wanted.devices[0].memory_bytes == 8 * GIB
+    assert list(found.highest.values()) == [16 * GIB]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
