@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,9 +62,17 @@ def open_browser(*arguments: str) -> Iterator[Any]:
 
 def await_condition(page: Any, condition: str, what: str) -> Any:
     """Ask the page until a condition holds; `wait_for_function` needs unsafe-eval, which is refused."""
+    from playwright.sync_api import Error
+
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        found = page.evaluate(condition)
+        try:
+            found = page.evaluate(condition)
+        except Error as error:
+            # The page is just left for another one, which is asked next.
+            if "Execution context was destroyed" not in error.message:
+                raise
+            found = None
         if found:
             return found
         page.wait_for_timeout(50)
@@ -82,9 +90,17 @@ def find_violations(page: Any) -> list[str]:
 
 
 def collect_messages(page: Any) -> list[str]:
-    """Collect what the page writes to its console, and its errors, from now on."""
+    """Collect what the page writes to its console, and its errors, from now on.
+
+    Chromium drops its connections when an interface of the machine comes or goes, as tests of
+    networks beside it make happen. The console asks again, so that message says nothing of it.
+    """
     messages: list[str] = []
-    add: Callable[[str], None] = messages.append
+
+    def add(text: str) -> None:
+        if "net::ERR_NETWORK_CHANGED" not in text:
+            messages.append(text)
+
     page.on("console", lambda message: add(message.text))
     page.on("pageerror", lambda error: add(str(error)))
     return messages
