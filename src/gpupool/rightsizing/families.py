@@ -12,6 +12,8 @@ _HASH = re.compile(r"(?=[a-f]*[0-9])[0-9a-f]{6,}")
 #: A job's index in its array.
 _INDEX = re.compile(r"\[[0-9]*\]")
 _DIGITS = re.compile(r"[0-9]+")
+#: Letters of its id at the end of a name that the pool made; a name that was taken has more.
+MADE_LETTERS = 4
 #: The pattern of a name that has nothing but numbers.
 NUMBERED = "numbered"
 
@@ -38,6 +40,15 @@ class FamilyKey:
         (True, True, False)
         """
         return text in (self.pattern, self.name)
+
+
+def strip_made_end(name: str, public_id: str) -> str:
+    """Return a job's name without the end of its id, which the pool adds to a name that it makes.
+
+    >>> strip_made_end("python-m7q8", "j-4k9x2m7q8w"), strip_made_end("python-7q8w", "j-4k9x2m7q8w")
+    ('python-m7q8', 'python')
+    """
+    return name.removesuffix(f"-{public_id[-MADE_LETTERS:]}")
 
 
 def find_pattern(name: str) -> str:

@@ -16,7 +16,7 @@ from gpupool.model.claim import SharingKind
 from gpupool.model.device import CardMode
 from gpupool.model.job import JobState
 from gpupool.model.partition import read_profiles
-from gpupool.rightsizing.families import FamilyKey, find_pattern
+from gpupool.rightsizing.families import MADE_LETTERS, FamilyKey, find_pattern
 from gpupool.rightsizing.histogram import UseHistogram
 from gpupool.rightsizing.offers import CardOffer
 from gpupool.rightsizing.runs import MeasuredRun, RequestedShare
@@ -25,11 +25,21 @@ from gpupool.tenancy.tables import projects, tenants, users
 #: Runs that one answer reads at most, the newest: about 8 MB.
 MOST_RUNS: Final = 20_000
 
+# `strip_made_end` in SQL. The constants are literals, since PostgreSQL groups by no parameter.
+_ONE: Final = sa.literal_column("1", sa.Integer)
+_LETTERS: Final = sa.literal_column(str(MADE_LETTERS), sa.Integer)
+_AT = sa.func.length(jobs.c.name) - _LETTERS
+_LAST = sa.func.substr(jobs.c.public_id, sa.func.length(jobs.c.public_id) - _LETTERS + _ONE)
+_END = sa.literal_column("'-'", sa.String).concat(_LAST)
+_OWN_NAME = sa.case(
+    (sa.func.substr(jobs.c.name, _AT) == _END, sa.func.substr(jobs.c.name, _ONE, _AT - _ONE)),
+    else_=jobs.c.name,
+)
 _OWNER = (
     tenants.c.name.label("tenant"),
     projects.c.name.label("project"),
     users.c.name.label("user"),
-    sa.func.coalesce(jobs.c.array_name, jobs.c.name).label("family_name"),
+    sa.func.coalesce(jobs.c.array_name, _OWN_NAME).label("family_name"),
 )
 
 

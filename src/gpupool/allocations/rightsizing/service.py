@@ -25,7 +25,7 @@ from gpupool.billing.prices.service import read_price_lists
 from gpupool.metering.scope import find_scope
 from gpupool.model.tenant import Principal
 from gpupool.rightsizing.backtest import run_backtest
-from gpupool.rightsizing.families import FamilyKey, find_pattern
+from gpupool.rightsizing.families import FamilyKey, find_pattern, strip_made_end
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.rightsizing.advice import AdviceOut, BacktestOut
@@ -117,7 +117,8 @@ def _find_key(connection: sa.Connection, caller: Principal, named: str) -> Famil
         .where(jobs.c.id == row.id)
     )
     tenant, project, user = connection.execute(query).one()
-    return FamilyKey(tenant, project, user, find_pattern(row.array_name or row.name))
+    own_name = row.array_name or strip_made_end(row.name, row.public_id)
+    return FamilyKey(tenant, project, user, find_pattern(own_name))
 
 
 def _build_unknown(named: str) -> UnknownFamily:

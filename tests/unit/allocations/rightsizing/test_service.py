@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from gpupool.allocations.store.tables import jobs
 from gpupool.base.errors import BadOption, NotFound, UnknownTenant
 from gpupool.base.errors.people import UnknownFamily
 from gpupool.base.units import GIB, NANOS_PER_SECOND
@@ -43,6 +45,13 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdleHouse]:
     run_family(made, "eval", [0.3] * 5, milli=300)
     run_family(made, "grown", [0.1] * 5 + [0.4])
     run_family(made, "ours", [0.1] * 2, principal=made.ann)
+    run_family(made, "unnamed", [0.1] * 2)
+    with made.store.write() as write:
+        # As the pool names jobs that nobody named: by their program and the end of their id.
+        for number in range(2):
+            mine = jobs.c.name == f"unnamed-{number}"
+            public_id = write.execute(sa.select(jobs.c.public_id).where(mine)).scalar_one()
+            write.execute(jobs.update().where(mine).values(name=f"python-{public_id[-4:]}"))
     running(made, "dark-0", 300)
     rates = [{"model": "H200", "price_micro": 10_000_000}]
     prices = PriceListIn.model_validate({"from_ns": 0, "currency": "EUR", "rates": rates})
@@ -100,6 +109,11 @@ def test_a_family_that_uses_a_fifth_of_its_share_is_advised_less(families: IdleH
     assert found.models == ["H200"]
 
 
+def test_jobs_that_the_pool_named_are_a_family_by_their_program(families: IdleHouse) -> None:
+    (found,) = advise(families, family="python")
+    assert (found.runs, found.measured_runs) == (2, 2)
+
+
 def test_the_saving_is_priced_by_the_list_in_force(families: IdleHouse) -> None:
     (found,) = advise(families, family="train")
 
@@ -152,7 +166,7 @@ def test_another_tenants_families_are_not_found(families: IdleHouse) -> None:
     since_ns = families.store.clock.now_ns() - DAY_NS
     backtest = families.allocations.rightsizing.run_backtest
     assert backtest(ann, since_ns).families == 1
-    assert backtest(families.admin, since_ns).families == 4
+    assert backtest(families.admin, since_ns).families == 5
 
 
 def test_a_family_is_named_by_pattern_by_whole_name_and_by_a_job(families: IdleHouse) -> None:
@@ -170,7 +184,7 @@ def test_the_backtest_judges_later_runs_by_earlier_ones(families: IdleHouse) -> 
     found = families.allocations.rightsizing.run_backtest(families.admin, since_ns)
 
     methods = {one.method: one for one in found.methods}
-    assert (found.judged_runs, found.unjudged_runs) == (1, 17)
+    assert (found.judged_runs, found.unjudged_runs) == (1, 19)
     assert methods["advised"].starved_percent == 100.0
     assert methods["as-requested"].starved_percent == 0.0
     assert methods["advised"].saved_percent == 70.0
