@@ -42,7 +42,7 @@ class LateRoute(APIRoute):
 
     def __getattr__(self, name: str) -> Any:
         # Names of the interpreter's and of `copy` are asked for before there is anything to build.
-        if name.startswith("__") or name == "_settings":
+        if name.startswith("__") or name == "_settings" or "dependant" in self.__dict__:
             raise AttributeError(name)
         built = APIRoute(self.path, self.endpoint, **self._list_settings())
         self.__dict__.update(built.__dict__)
@@ -72,7 +72,13 @@ def place_under(router: APIRouter, prefix: str) -> list[BaseRoute]:
     """List the routes of a router for an app that has them under a prefix.
 
     `include_router` builds each once more when a request passes it on its way to another.
+
+    Raises:
+        TypeError: A route of the router was not made by `Router`.
     """
-    routes = [route.under(prefix) for route in router.routes if isinstance(route, LateRoute)]
-    assert len(routes) == len(router.routes), "a route is not a LateRoute"
-    return list(routes)
+    routes = list[BaseRoute]()
+    for route in router.routes:
+        if not isinstance(route, LateRoute):
+            raise TypeError(f"{route} is no LateRoute: make its router with Router")
+        routes.append(route.under(prefix))
+    return routes

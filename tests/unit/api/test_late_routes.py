@@ -7,6 +7,7 @@ import copy
 import json
 from typing import Annotated, Any
 
+import pytest
 from fastapi import APIRouter, Depends, FastAPI
 from pydantic import BaseModel
 
@@ -77,5 +78,11 @@ def test_a_route_is_built_when_more_than_its_path_is_asked_of_it() -> None:
     assert "dependant" not in route.__dict__
     assert route.status_code == 201
     assert route.__dict__["dependant"].call is route.endpoint
+    assert not hasattr(route, "nothing")
     assert copied.path == route.path
     assert "dependant" not in copied.__dict__
+
+
+def test_routes_of_another_router_are_refused() -> None:
+    with pytest.raises(TypeError, match="make its router with Router"):
+        place_under(add_routes(APIRouter()), "/api")
