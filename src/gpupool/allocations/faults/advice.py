@@ -30,6 +30,32 @@ class RepairCard:
 
 
 @dataclass(frozen=True)
+class RepairObstacle:
+    """What stands on the cards that a repair would touch.
+
+    Attributes:
+        names: The cards in use, as `gpupool release` takes them.
+        shares: Shares of jobs on them.
+        processes: Processes on them that the pool did not start.
+    """
+
+    names: tuple[str, ...]
+    shares: int
+    processes: int
+
+    @property
+    def command(self) -> str:
+        """Return the command that lets the work end."""
+        return f"gpupool release {','.join(self.names)} --drain"
+
+    def __str__(self) -> str:
+        return (
+            f"work on {','.join(self.names)} (shares: {self.shares}, processes outside the pool: "
+            f"{self.processes})"
+        )
+
+
+@dataclass(frozen=True)
 class FaultAdvice:
     """The next step of a person."""
 
@@ -77,15 +103,25 @@ def advise(
     )
 
 
-def is_in_use(card: RepairCard) -> bool:
-    return card.shares > 0 or card.processes > 0
+def find_obstacle(repair: Repair, cards: Sequence[RepairCard]) -> RepairObstacle | None:
+    """Return what a repair would end; None where no card that it would touch is in use."""
+    if repair not in (Repair.RESET, Repair.REBOOT):
+        return None
+    used = [card for card in cards if card.shares > 0 or card.processes > 0]
+    if not used:
+        return None
+    return RepairObstacle(
+        tuple(card.name for card in used),
+        sum(card.shares for card in used),
+        sum(card.processes for card in used),
+    )
 
 
 def _describe_harmless(containment: Containment) -> str:
     if containment is Containment.TELL_JOB:
         return (
-            "The driver told the program, and the cards stay in the pool. Look at what the jobs "
-            "printed."
+            "The driver reported it to the program, and the cards stay in the pool. Read the output "
+            "of the jobs."
         )
     return "Nothing is to be done. The incident stays as evidence."
 
@@ -98,15 +134,11 @@ def _advise_open(
     cards: Sequence[RepairCard],
 ) -> FaultAdvice:
     accept = f"gpupool faults accept {incident}"
-    used = [card for card in cards if is_in_use(card)]
-    if repair in (Repair.RESET, Repair.REBOOT) and used:
-        shares = sum(card.shares for card in used)
-        processes = sum(card.processes for card in used)
-        names = ",".join(card.name for card in used)
+    obstacle = find_obstacle(repair, cards)
+    if obstacle is not None:
         return FaultAdvice(
-            f"A {repair} is proposed, and it would end work on {names} (shares: {shares}, processes "
-            f"outside the pool: {processes}). Let it end first.",
-            f"gpupool release {names} --drain",
+            f"A {repair} is proposed, and it would end {obstacle}. Let it end first.",
+            obstacle.command,
         )
     if repair is Repair.INSPECT:
         reach = f"the cards of {node}" if containment in WIDE else f"the card on {node}"

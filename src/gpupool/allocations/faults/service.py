@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.faults.advice import WIDE, RepairCard, is_in_use
+from gpupool.allocations.faults.advice import WIDE, RepairCard, find_obstacle
 from gpupool.allocations.faults.lookup import (
     find_incident,
     read_affected,
@@ -138,22 +138,16 @@ class FaultService:
 
     def _refuse_used(self, connection: sa.Connection, row: Any) -> None:
         """Raise RepairBlocked where the repair would end what is on a card."""
-        if row.repair not in (Repair.RESET, Repair.REBOOT):
-            return
-        used = [card for card in self._read_repair_cards(connection, row) if is_in_use(card)]
-        if not used:
-            return
-        shares = sum(card.shares for card in used)
-        processes = sum(card.processes for card in used)
-        names = ",".join(card.name for card in used)
-        raise RepairBlocked(
-            f"a {row.repair} would end work on {names} (shares: {shares}, processes outside the "
-            f"pool: {processes})",
-            hint=f"gpupool release {names} --drain",
-            cards=[card.name for card in used],
-            shares=shares,
-            processes=processes,
-        )
+        cards = self._read_repair_cards(connection, row)
+        obstacle = find_obstacle(Repair(row.repair), cards)
+        if obstacle is not None:
+            raise RepairBlocked(
+                f"a {row.repair} would end {obstacle}",
+                hint=obstacle.command,
+                cards=list(obstacle.names),
+                shares=obstacle.shares,
+                processes=obstacle.processes,
+            )
 
     def _read_repair_cards(self, connection: sa.Connection, row: Any) -> list[RepairCard]:
         """Read the cards that the proposed repair touches: failed ones, or all of the node."""
@@ -204,7 +198,7 @@ def _refuse_failed(connection: sa.Connection, row: Any) -> None:
     if failed:
         raise CardStillFailed(
             f"incident {row.public_id} has failed cards: {', '.join(failed)}",
-            hint=f"repair them and start their agent anew, or  gpupool faults close "
+            hint=f"repair them and restart their agent, or  gpupool faults close "
             f"{row.public_id} --still-failed",
             cards=failed,
         )

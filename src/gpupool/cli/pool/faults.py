@@ -210,7 +210,9 @@ def _explain_mark(mark: str) -> str:
     if mark == "counted":
         return "Repeats of it are a sign of a card that wears out."
     if mark == "driver-decides":
-        return "Where the driver names a recovery action, that decides: with none, only the job is told."
+        return (
+            "The driver's recovery action decides where it is known; `none` concerns the job alone."
+        )
     return "A graver recovery action of the driver holds instead."
 
 
