@@ -151,9 +151,9 @@ def _price_saving(
 def _describe_live(one: LiveRun, user: str) -> LiveRunOut:
     fixed = ""
     if one.profile is not None:
-        fixed = f"a partition ({one.profile}) keeps its size: submit it anew with --profile"
+        fixed = f"a partition ({one.profile}) keeps its size: submit another job with --profile"
     elif one.is_whole and one.promises_compute:
-        fixed = "a whole card has no limits to change: submit it anew with a share"
+        fixed = "a whole card has no limits to change: submit another job with a share"
     return LiveRunOut(
         job=one.job,
         name=one.name,

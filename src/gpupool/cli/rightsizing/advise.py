@@ -135,16 +135,18 @@ def _describe_reason(row: Row) -> str:
 
 COLUMNS = (
     TableColumn("FAMILY", lambda row: row["pattern"]),
-    TableColumn("USER", lambda row: f"{row['tenant']}/{row['user']}"),
+    TableColumn("USER", lambda row: f"{row['tenant']}/{row['user']}", spare=2),
     TableColumn("RUNS", lambda row: f"{row['measured_runs']}/{row['runs']}", right=True),
     TableColumn("REQUESTED", _describe_request, right=True),
-    TableColumn("USED P50/P95/MAX", _describe_use, right=True),
-    TableColumn("MEMORY", lambda row: _format_bytes(row["used_bytes"]), right=True),
-    TableColumn("AT LIMIT", lambda row: _describe_percent(row["limited_percent"]), right=True),
+    TableColumn("USED P50/P95/MAX", _describe_use, right=True, spare=1),
+    TableColumn("MEMORY", lambda row: _format_bytes(row["used_bytes"]), right=True, spare=4),
+    TableColumn(
+        "AT LIMIT", lambda row: _describe_percent(row["limited_percent"]), right=True, spare=5
+    ),
     TableColumn("ADVISE", _describe_advice, right=True),
     TableColumn("SAVES", _describe_saving, right=True),
-    TableColumn("MONTH", _describe_money, right=True),
-    TableColumn("CONFIDENCE", lambda row: row["confidence"]),
+    TableColumn("MONTH", _describe_money, right=True, spare=3),
+    TableColumn("CONFIDENCE", lambda row: row["confidence"], spare=6),
     TableColumn("REASON", _describe_reason),
     TableColumn("PARTITION", _describe_partition, wide=True),
     TableColumn("MODELS", lambda row: ", ".join(row["models"]) or None, wide=True),
