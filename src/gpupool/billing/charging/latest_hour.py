@@ -86,7 +86,7 @@ class LatestHour:
             return self._value
 
     def refresh(self) -> None:
-        """Read the hour anew. Blocks for a read of one hour of the books."""
+        """Read the latest hour from the database; blocks meanwhile."""
         with self._store.read() as connection:
             found = read_charged_hour(connection)
         with self._lock:

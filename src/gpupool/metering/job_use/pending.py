@@ -24,7 +24,8 @@ _UNKNOWN = -1
 class UseInterval(NamedTuple):
     """What a job used of its busiest card in an interval; None is unknown.
 
-    `whole_job` says that `milli` is the sum of all its cards: no fence told them apart.
+    With `whole_job`, `milli` is the sum over all cards of the job: without a fence there is no
+    figure for each.
     """
 
     until_ns: int
