@@ -30,7 +30,7 @@ export function AdvicePage() {
     found.data &&
     (families.length === 0
       ? t('factNone')
-      : t('fact', {
+      : t(sum.savedMilli === null ? 'factUnknown' : 'fact', {
           count: families.length,
           shrink: formatNumber(sum.shrink),
           grow: formatNumber(sum.grow),

@@ -1,5 +1,6 @@
 // The filter of the page Jobs, as the page's address has it, and the saved views.
 import { ENDED_STATES, type JobFilter, type JobState } from '../../api/jobs'
+import { quote } from '../../ui/shell'
 
 export interface ListFilter {
   q: string
@@ -83,8 +84,6 @@ export function writeCommand(filter: ListFilter): string {
   if (filter.sort !== DEFAULT_SORT) words.push(`--sort=${filter.sort}`)
   return words.join(' ')
 }
-
-const quote = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`)
 
 export const isSameFilter = (one: ListFilter, other: ListFilter): boolean =>
   JSON.stringify(writeFilter(one)) === JSON.stringify(writeFilter(other))

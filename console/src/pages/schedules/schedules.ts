@@ -2,6 +2,7 @@
 import { request } from '../../api/client'
 import { apiPath, send } from '../../api/lists'
 import type { components } from '../../api/schema'
+import { quote } from '../../ui/shell'
 
 type Schemas = components['schemas']
 export type Schedule = Schemas['ScheduleOut']
@@ -19,8 +20,7 @@ export const actOn = (id: string, act: ScheduleAct): Promise<unknown> => send('P
 export const removeSchedule = (id: string): Promise<void> => send('DELETE', apiPath('schedules', id))
 
 /** Programs and arguments as one line; what has blanks is quoted. */
-export const writeCommand = (command: readonly string[]): string =>
-  command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(' ')
+export const writeCommand = (command: readonly string[]): string => command.map(quote).join(' ')
 
 /** The next instant of all that are active; null where none is. */
 export function findNext(schedules: readonly Schedule[]): number | null {
