@@ -53,8 +53,10 @@ class Watchers:
         connection.setblocking(False)
         self._selector.register(connection, selectors.EVENT_READ)
 
-    def read(self, seconds: float) -> None:
-        for key, _ in self._selector.select(seconds):
+    def read(self, seconds: float) -> bool:
+        """Read what comes within that time; returns whether anything came."""
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
             connection = key.fileobj
             assert isinstance(connection, socket.socket)
             data = connection.recv(1 << 16)
@@ -65,6 +67,7 @@ class Watchers:
             *frames, rest = (self._rests.get(key.fd, b"") + data).split(b"\n\n")
             self._rests[key.fd] = rest
             self._count(frames)
+        return bool(ready)
 
     def _count(self, frames: list[bytes]) -> None:
         now_ns = time.time_ns()
@@ -79,6 +82,8 @@ class Watchers:
 def run(out: Path) -> list[Row]:
     with _pool() as (pool, address):
         watchers = _open_streams(pool, address)
+        while watchers.read(1.0):
+            pass  # events of the other sessions' logins, which this process reads for seconds
         idle_mib = rss_mib(pool.pid)
         stop = threading.Event()
         commits = [0]

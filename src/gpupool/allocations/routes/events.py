@@ -119,7 +119,8 @@ async def _stream_frames(
 async def _stream_events(
     request: Request, feed: EventFeed, after: int, form: EventFormat, heartbeat: str
 ) -> AsyncIterator[str]:
-    while not await request.is_disconnected():
+    # A client that leaves has the answer cancelled.
+    while True:
         try:
             caller = await recheck_caller(request, Permission.READ)
         except (NotLoggedIn, NoPermission):
@@ -130,5 +131,5 @@ async def _stream_events(
         after = batch.after
         if batch.lines:
             yield "".join(batch.lines)
-        if not batch.behind and not await feed.wait_for_events(HEARTBEAT_SECONDS):
+        if not batch.behind and not await feed.wait_for_events(after, HEARTBEAT_SECONDS):
             yield heartbeat

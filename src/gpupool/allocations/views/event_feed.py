@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
@@ -24,6 +26,8 @@ from gpupool.model.tenant import Principal
 from gpupool.store.database import Store
 from gpupool.wire.common import Event
 
+logger = logging.getLogger(__name__)
+
 #: Events kept for watchers: about 2 MB, and the lag that a watcher may have without a query of its
 #: own.
 BUFFER_EVENTS = 4096
@@ -32,7 +36,9 @@ EVENTS_AT_ONCE = 500
 #: Watchers that may read the log by themselves at the same time; each takes a thread and a
 #: connection.
 CATCHING_UP_AT_ONCE = 4
-
+#: Seconds between two wake-ups of all watchers, for each that waits: what they send takes about a
+#: third of it, and commits that come faster share a wake-up. A few watchers are woken at once.
+SECONDS_PER_WATCHER = 0.0004
 
 #: Makes the text of one event from its number and its JSON.
 EventFormat = Callable[[int, str], str]
@@ -85,7 +91,9 @@ class EventFeed:
         self._reading: asyncio.Task[None] | None = None
         self._catching_up = asyncio.Semaphore(CATCHING_UP_AT_ONCE)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._next_commit = asyncio.Event()
+        self._next_events = asyncio.Event()
+        self._waking: asyncio.Task[None] | None = None
+        self._woken_at = -math.inf
         #: Watchers that have read everything and wait.
         self.waiting = 0
         store.notifier.add_listener(self._on_commit)
@@ -94,7 +102,8 @@ class EventFeed:
         self, seq: int, principal: Principal, form: EventFormat = format_line
     ) -> EventBatch:
         """Read the next events above `seq` that the caller may see, at most `EVENTS_AT_ONCE`."""
-        await self._refresh_buffer()
+        if self._floor is None or not self._is_waking():
+            await self._refresh_buffer()
         assert self._floor is not None
         if seq < self._floor:
             return await self._read_from_log(seq, principal, form)
@@ -107,15 +116,16 @@ class EventFeed:
             seq = line.seq
         return EventBatch(found, seq, behind=False)
 
-    async def wait_for_events(self, seconds: float) -> bool:
-        """Wait for events that `read_batch` has not read; False when the time is over."""
+    async def wait_for_events(self, after: int, seconds: float) -> bool:
+        """Wait for events above `after`, the position of the last batch; False after `seconds`."""
         self._loop = asyncio.get_running_loop()
-        if self._is_stale():
+        if self._head > after:
             return True
+        self._wake_watchers()
         self.waiting += 1
         try:
             async with asyncio.timeout(seconds):
-                await self._next_commit.wait()
+                await self._next_events.wait()
         except TimeoutError:
             return False
         finally:
@@ -179,12 +189,32 @@ class EventFeed:
         if loop is not None:
             # The loop may have closed: then no watcher is left.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._wake_waiters)
+                loop.call_soon_threadsafe(self._wake_watchers)
 
-    def _wake_waiters(self) -> None:
-        # The watchers that wait now are woken; later ones wait on the new event.
-        self._next_commit.set()
-        self._next_commit = asyncio.Event()
+    def _is_waking(self) -> bool:
+        return self._waking is not None and not self._waking.done()
+
+    def _wake_watchers(self) -> None:
+        """Have the watchers woken once the buffer has what was committed."""
+        if self._is_stale() and not self._is_waking():
+            self._waking = asyncio.create_task(self._read_and_wake())
+
+    async def _read_and_wake(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._is_stale():
+            pause = self.waiting * SECONDS_PER_WATCHER
+            await asyncio.sleep(max(0.0, self._woken_at + pause - loop.time()))
+            try:
+                await self._refresh_buffer()
+            except Exception:
+                # The watchers, woken, read by themselves and are told.
+                logger.warning("the event log cannot be read", exc_info=True)
+                return
+            finally:
+                self._woken_at = loop.time()
+                # Who waits now is woken; later ones wait on the new event.
+                self._next_events.set()
+                self._next_events = asyncio.Event()
 
     def _read_last(self) -> int:
         with self._store.read() as connection:

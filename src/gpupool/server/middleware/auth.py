@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from starlette.concurrency import run_in_threadpool
@@ -52,6 +52,8 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Sources whose failures are remembered, and answers that are held back at a time.
 SOURCES_KNOWN = 1024
 WAITING_AT_MOST = 64
+#: Seconds after which the caller of an open answer is looked up again though no right has changed.
+LOOK_AGAIN_SECONDS = 1.0
 _LOGIN = "login from {}"
 #: RFC 6455, 7.4.1: the caller's message or right violates the endpoint's policy.
 POLICY_VIOLATION = 1008
@@ -128,6 +130,44 @@ class LoginBrake:
             self._waiting -= 1
 
 
+class CallerRecheck:
+    """The caller of an open answer as it is now; looked up again when rights have changed.
+
+    Tokens and sessions that expire do so without a change: these are found a little later.
+    """
+
+    def __init__(
+        self,
+        identify: Callable[[], Awaitable[Principal]],
+        read_epoch: Callable[[], int],
+        principal: Principal,
+        epoch: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make the check of one answer.
+
+        Args:
+            identify: looks the caller up; raises where it may not any more.
+            read_epoch: a number that grows with every change of rights.
+            principal: the caller, as it was found at `epoch`.
+        """
+        self._identify = identify
+        self._read_epoch = read_epoch
+        self._principal = principal
+        self._epoch = epoch
+        self._clock = clock
+        self._due_seconds = clock() + LOOK_AGAIN_SECONDS
+
+    async def __call__(self) -> Principal:
+        epoch = self._read_epoch()
+        now = self._clock()
+        if epoch != self._epoch or now >= self._due_seconds:
+            self._principal = await self._identify()
+            self._epoch = epoch
+            self._due_seconds = now + LOOK_AGAIN_SECONDS
+        return self._principal
+
+
 class AuthenticationMiddleware:
     """Puts the caller's Principal into the scope, or raises NotLoggedIn."""
 
@@ -143,9 +183,9 @@ class AuthenticationMiddleware:
             return
         if scope["type"] == "websocket":
             try:
+                epoch = self._identity.epoch
                 scope[PRINCIPAL_KEY] = await self._authenticate(scope)
-                # What stays open for hours asks again whether its caller still may.
-                scope[RECHECK_KEY] = partial(self._identify_caller, scope, is_new=False)
+                scope[RECHECK_KEY] = self._make_recheck(scope, epoch)
             except GpupoolError as error:
                 await _refuse_websocket(error, receive, send)
                 return
@@ -162,7 +202,7 @@ class AuthenticationMiddleware:
         epoch = self._identity.epoch
         scope[PRINCIPAL_KEY] = principal = await self._authenticate(scope)
         session = principal.session
-        scope[RECHECK_KEY] = partial(self._identify_caller, scope, is_new=False)
+        scope[RECHECK_KEY] = self._make_recheck(scope, epoch)
         if scope["method"] not in ("GET", "HEAD"):
             # What was changed was changed by right, and its answer says so.
             await self._app(scope, receive, send)
@@ -186,6 +226,11 @@ class AuthenticationMiddleware:
         await self._app(scope, receive, send_answer)
         if lost is not None:
             raise lost
+
+    def _make_recheck(self, scope: Scope, epoch: int) -> CallerRecheck:
+        """Return what an answer that stays open for hours asks whether its caller still may."""
+        identify = partial(self._identify_caller, scope, is_new=False)
+        return CallerRecheck(identify, lambda: self._identity.epoch, scope[PRINCIPAL_KEY], epoch)
 
     async def _authenticate(self, scope: Scope) -> Principal:
         try:

@@ -59,7 +59,7 @@ async def collect(feed: EventFeed, caller: Principal, after: int, until: str) ->
             after = batch.after
             found += subjects(batch.lines)
             if not batch.behind and until not in found:
-                await feed.wait_for_events(SECONDS)
+                await feed.wait_for_events(after, SECONDS)
     return found
 
 
@@ -157,15 +157,49 @@ def test_waiting_ends_at_a_commit_and_never_spins(house: House) -> None:
         batch = await feed.read_batch(0, house.admin)
         while batch.behind:
             batch = await feed.read_batch(batch.after, house.admin)
-        assert not await feed.wait_for_events(0.01)
+        assert not await feed.wait_for_events(batch.after, 0.01)
         await asyncio.to_thread(happen, house, "one")
-        assert await feed.wait_for_events(SECONDS)
+        assert await feed.wait_for_events(batch.after, SECONDS)
         batch = await feed.read_batch(batch.after, house.admin)
         assert (subjects(batch.lines), batch.behind) == (["one"], False)
-        await asyncio.sleep(0)  # the commit's own wake-up, if it had not run yet
-        assert not await feed.wait_for_events(0.01)
+        assert not await feed.wait_for_events(batch.after, 0.01)
 
     asyncio.run(scenario())
+
+
+def test_many_watchers_share_a_wake_up_of_commits_that_come_fast(house: House) -> None:
+    feed = EventFeed(house.store)
+    wakes = 0
+
+    async def watch(after: int) -> list[str]:
+        nonlocal wakes
+        found: list[str] = []
+        async with asyncio.timeout(SECONDS):
+            while "last" not in found:
+                await feed.wait_for_events(after, SECONDS)
+                wakes += 1
+                batch = await feed.read_batch(after, house.admin)
+                after = batch.after
+                found += subjects(batch.lines)
+        return found
+
+    async def scenario() -> list[list[str]]:
+        batch = await feed.read_batch(0, house.admin)
+        while batch.behind:
+            batch = await feed.read_batch(batch.after, house.admin)
+        watching = [asyncio.create_task(watch(batch.after)) for _ in range(WATCHERS)]
+        while feed.waiting < WATCHERS:
+            await asyncio.sleep(0)
+        await asyncio.to_thread(happen, house, "first")
+        while not wakes:
+            await asyncio.sleep(0)
+        # Within the pause after the first wake-up.
+        for name in ("second", "third", "last"):
+            happen(house, name)
+        return await asyncio.gather(*watching)
+
+    assert asyncio.run(scenario()) == [["first", "second", "third", "last"]] * WATCHERS
+    assert wakes <= 3 * WATCHERS
 
 
 def test_a_read_that_fails_is_told_and_the_next_one_reads(
@@ -178,9 +212,10 @@ def test_a_read_that_fails_is_told_and_the_next_one_reads(
 
     async def scenario() -> list[str]:
         last = await feed.read_batch(0, house.admin)
-        await asyncio.to_thread(happen, house, "one")
         with monkeypatch.context() as patched:
             patched.setattr(feed, "_read_entries", broken)
+            await asyncio.to_thread(happen, house, "one")
+            assert await feed.wait_for_events(last.after, SECONDS)
             with pytest.raises(OSError, match="no descriptors"):
                 await feed.read_batch(last.after, house.admin)
         return await collect(feed, house.admin, 0, "one")

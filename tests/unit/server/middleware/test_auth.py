@@ -10,11 +10,19 @@ import pytest
 from fastapi import Depends, WebSocket
 
 from gpupool.base.errors import TooManyLogins
-from gpupool.model.tenant import Permission, Principal
-from gpupool.server.middleware.auth import SOURCES_KNOWN, WAITING_AT_MOST, LoginBrake
+from gpupool.model.tenant import Permission, Principal, UserRole
+from gpupool.server.middleware.auth import (
+    LOOK_AGAIN_SECONDS,
+    SOURCES_KNOWN,
+    WAITING_AT_MOST,
+    CallerRecheck,
+    LoginBrake,
+)
 from gpupool.tenancy.access import PEER_EXTENSION, PeerProcess, require_caller
 from tests.support.api import Answer, running_app
 from tests.support.browsers import Browser
+
+ANNA = Principal(1, "anna", 1, "red", UserRole.USER)
 
 
 class Clock:
@@ -310,3 +318,27 @@ def test_a_stream_and_a_waiting_answer_end_with_their_token(tmp_path: Path, end:
             going.set()
             assert told.result(30).code == "GP-3001"
             stream.ended()
+
+
+def test_an_open_answer_looks_its_caller_up_after_changes_and_now_and_then() -> None:
+    clock = Clock()
+    epoch = 7
+    looked = 0
+
+    async def identify() -> Principal:
+        nonlocal looked
+        looked += 1
+        return ANNA
+
+    async def scenario() -> list[int]:
+        nonlocal epoch
+        recheck = CallerRecheck(identify, lambda: epoch, ANNA, epoch, clock)
+        counts = []
+        for change, seconds in ((0, 0.0), (0, 0.1), (1, 0.0), (0, 0.0), (0, LOOK_AGAIN_SECONDS)):
+            epoch += change
+            clock.now += seconds
+            assert await recheck() == ANNA
+            counts.append(looked)
+        return counts
+
+    assert asyncio.run(scenario()) == [0, 0, 1, 1, 2]
