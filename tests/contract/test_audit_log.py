@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from gpupool.audit_log.service import AuditService
-from gpupool.server.migrate import prepare_database
 from gpupool.store.acts import AuditEntry
 from gpupool.store.database import Store, connect, open_store, sqlite_url
 from gpupool.store.tables import audit_records, pool
 from tests.support.audit_logs import read_log, verify_log
+from tests.support.empty_databases import prepare_copy
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -25,7 +25,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         else request.getfixturevalue("postgres_url")
     )
     engine = connect(url)
-    prepare_database(engine, 1, "p-test")
+    prepare_copy(engine, 1, "p-test")
     store = open_store(engine, "first", busy_seconds=60)
     yield store
     store.close()

@@ -15,10 +15,10 @@ from sqlalchemy.exc import IntegrityError
 
 from gpupool.base.clock import LedgerClock
 from gpupool.base.errors import StateUnusable, StoreBusy, WriteConflict
-from gpupool.server.migrate import prepare_database
 from gpupool.store.database import Store, WriteTransaction, connect, open_store, sqlite_url
 from gpupool.store.tables import events, pool
 from gpupool.tenancy.tables import tenants
+from tests.support.empty_databases import prepare_copy
 
 BUSY_SECONDS = 0.3
 Rows = list[tuple[int, str, str]]
@@ -35,7 +35,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
     engine = connect(url, busy_seconds=BUSY_SECONDS)
-    prepare_database(engine, time.time_ns(), "p-test")
+    prepare_copy(engine, time.time_ns(), "p-test")
     yield engine
     engine.dispose()
 

@@ -28,10 +28,10 @@ from fastapi import FastAPI
 from gpupool.server.app import create_app
 from gpupool.server.compose import compose_services
 from gpupool.server.config import ServerConfig, ServiceSet
-from gpupool.server.migrate import prepare_database
 from gpupool.store.database import Store, connect, open_store, sqlite_url
 from gpupool.tenancy.access import PEER_EXTENSION, PeerProcess
 from gpupool.tenancy.accounts import UnixAccounts
+from tests.support.empty_databases import prepare_copy
 
 PREFIX = "/api/v1/"
 ANSWER_SECONDS = 30.0
@@ -258,7 +258,7 @@ def running_app(
     """The app on a fresh (or, given the same place, the earlier) database. `start` begins placing
     as the host does."""
     engine = connect(url or sqlite_url(tmp_path / "gpupool.db"))
-    prepare_database(engine, time.time_ns(), "p-test")
+    prepare_copy(engine, time.time_ns(), "p-test")
     store = open_store(engine, f"test-{time.monotonic_ns()}")
     services = compose_services(store, owner_uid=owner_uid, accounts=accounts)
     services.tenancy.bootstrap()

@@ -8,7 +8,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-import gpupool.allocations.store.tables  # registers the tables
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.store.tables import IS_LIVE, NOT_MADE, jobs
 from gpupool.base.units import GIB
@@ -21,7 +20,7 @@ from gpupool.model.tenant import Principal, UserRole
 from gpupool.model.vm import VM_COMMAND
 from gpupool.scheduling.preemption.victims import DEFAULT_PREEMPTION_RULES, PreemptionRules
 from gpupool.store.database import connect, open_store, sqlite_url
-from gpupool.store.tables import metadata, pool
+from gpupool.store.tables import pool
 from gpupool.tenancy.service import TenancyService
 from gpupool.wire.defrag import MoveIn
 from gpupool.wire.fleet import DeviceIn, NodeIn, ReportIn, ReportsIn, WorkOut
@@ -29,8 +28,7 @@ from gpupool.wire.jobs import JobOut
 from gpupool.wire.network.networks import NetworkJoinIn
 from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 from gpupool.wire.vm import VmIn
-
-assert gpupool.allocations.store.tables.jobs.metadata is metadata
+from tests.support.empty_databases import make_tables
 
 
 class House:
@@ -41,7 +39,7 @@ class House:
         self, directory: Path, cards: int = 2, rules: PreemptionRules = DEFAULT_PREEMPTION_RULES
     ) -> None:
         engine = connect(sqlite_url(directory / "house.db"))
-        metadata.create_all(engine)
+        make_tables(engine)
         with engine.begin() as connection:
             row = {
                 "id": 1,
@@ -58,9 +56,8 @@ class House:
         self.fleet = FleetService(self.store)
         self.metering = MeteringService(self.store)
         self._rules = rules
-        self.restart()
         self.register(cards)
-        self.allocations.placer.load()
+        self.restart()
 
     def restart(self) -> None:
         """The rooms as a server that starts has them: they know what is written down."""

@@ -23,11 +23,12 @@ from gpupool.metering.service import MeteringService
 from gpupool.metering.tables import intervals, start_tallies
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.store.database import Store, WriteTransaction, connect
-from gpupool.store.tables import metadata, pool
+from gpupool.store.tables import pool
 from gpupool.tenancy.tables import projects, tenants, users
 from gpupool.wire.fleet import DeviceIn, NodeIn
 from gpupool.wire.report import ReportOut
 from gpupool.wire.samples import DeviceSample, UsageOut
+from tests.support.empty_databases import make_tables
 
 S = 10**9
 HOUR, DAY = 3600, 86400
@@ -59,7 +60,7 @@ class Pool:
         self.seats: dict[int, MeteredSeat] = {}
         self.spans: list[CardSpan] = []
         self._allocations = self._jobs = 0
-        metadata.create_all(self.engine)
+        make_tables(self.engine)
         self._first_rows()
         self.start()
         self.register(range(cards), adopt=True)

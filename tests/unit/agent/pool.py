@@ -33,8 +33,8 @@ from gpupool.server.compose import compose_services
 from gpupool.server.config import ServerConfig, ServiceSet
 from gpupool.server.http.listeners import UnixListener
 from gpupool.server.http.serving import serve_listeners
-from gpupool.server.migrate import prepare_database
 from gpupool.store.database import connect, open_store, sqlite_url
+from tests.support.empty_databases import prepare_copy
 from tests.support.processes import die_with_owner, stop_surely
 from tests.support.supervised import until
 
@@ -55,7 +55,7 @@ class PoolServer:
 
     def begin(self) -> None:
         engine = connect(sqlite_url(self.paths.database))
-        prepare_database(engine, time.time_ns(), POOL_ID)
+        prepare_copy(engine, time.time_ns(), POOL_ID)
         store = open_store(engine, f"test-{time.monotonic_ns()}")
         self.services = compose_services(store, owner_uid=os.getuid())
         self.services.tenancy.bootstrap()

@@ -11,16 +11,16 @@ import pytest
 import sqlalchemy as sa
 
 from gpupool.audit_log.recorder import MOST_OF_SOURCE, MOST_WAITING, ActRecorder
-from gpupool.server.migrate import prepare_database
 from gpupool.store.acts import AuditEntry
 from gpupool.store.database import Store, connect, open_store, sqlite_url
 from gpupool.store.tables import audit_records
+from tests.support.empty_databases import prepare_copy
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     engine = connect(sqlite_url(tmp_path / "gpupool.db"))
-    prepare_database(engine, 1, "p-test")
+    prepare_copy(engine, 1, "p-test")
     store = open_store(engine, "here")
     yield store
     store.close()

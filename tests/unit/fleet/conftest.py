@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import gpupool.fleet.tables
 from gpupool.base.clock import LedgerClock
 from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import device_spans, devices
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.store.database import Store, connect, sqlite_url
-from gpupool.store.tables import events, metadata, pool
+from gpupool.store.tables import events, pool
 from gpupool.wire.fleet import DeviceIn, NodeIn
+from tests.support.empty_databases import make_tables
 
 ADMIN = Principal(1, "root", 1, "default", UserRole.ADMIN)
 USER = Principal(2, "ann", 2, "lab", UserRole.USER)
@@ -126,9 +126,8 @@ def node(*cards: DeviceIn, **changes: Any) -> NodeIn:
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    assert gpupool.fleet.tables.devices is devices
     engine = connect(sqlite_url(tmp_path / "gpupool.db"))
-    metadata.create_all(engine)
+    make_tables(engine)
     time = Time()
     row = {"id": 1, "pool_id": "p", "holder": "", "event_seq": 0, "generation": 0, "ledger_ns": 0}
     with engine.begin() as connection:

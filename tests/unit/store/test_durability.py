@@ -12,9 +12,9 @@ import pytest
 
 from gpupool.base.errors import DiskFull, ReplacedStore, StateUnusable
 from gpupool.server.middleware.acknowledge import DurableAnswerMiddleware
-from gpupool.server.migrate import prepare_database
 from gpupool.store.database import Store, connect, open_store, sqlite_url
 from gpupool.store.durability import CommitDurability
+from tests.support.empty_databases import prepare_copy
 
 
 class Disk:
@@ -55,7 +55,7 @@ def durability(disk: Disk) -> Iterator[CommitDurability]:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     engine = connect(sqlite_url(tmp_path / "gpupool.db"), busy_seconds=1)
-    prepare_database(engine, 1, "p-test")
+    prepare_copy(engine, 1, "p-test")
     store = open_store(engine, "here", busy_seconds=1)
     yield store
     engine.dispose()

@@ -11,13 +11,13 @@ import sqlalchemy as sa
 
 from gpupool.base.clock import LedgerClock
 from gpupool.model.tenant import Principal, UnixIdentity
-from gpupool.server.migrate import prepare_database
 from gpupool.store.database import Store, connect, sqlite_url
 from gpupool.store.tables import events
 from gpupool.tenancy.access import PeerProcess
 from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.service import TenancyService
 from gpupool.wire.people import TokenIn, UserIn
+from tests.support.empty_databases import prepare_copy
 
 
 class Machine(UnixAccounts):
@@ -128,7 +128,7 @@ def boot() -> Boot:
 @pytest.fixture
 def store(tmp_path: Path, boot: Boot) -> Iterator[Store]:
     engine = connect(sqlite_url(tmp_path / "gpupool.db"))
-    prepare_database(engine, time.time_ns(), "p-test")
+    prepare_copy(engine, time.time_ns(), "p-test")
     store = Store(engine, LedgerClock(time.time_ns(), boot=boot))
     store.take("here")
     yield store

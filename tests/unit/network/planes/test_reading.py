@@ -12,9 +12,9 @@ from gpupool.network.planes.model import Plane
 from gpupool.network.planes.node_gate import NodeGate, NodeGrant, read_gate, refuse_closed_nodes
 from gpupool.network.planes.reading import GUESTS, is_used, read_facts, read_inventory
 from gpupool.network.planes.service import PlaneService
-from gpupool.server.migrate import prepare_database
 from gpupool.store.database import Store, connect, open_store, sqlite_url
 from gpupool.tenancy.service import TenancyService
+from tests.support.empty_databases import prepare_copy
 from tests.support.planes import make_content, make_inventory
 from tests.unit.network.planes.conftest import NO_NUMBERS
 
@@ -24,7 +24,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     is_file = request.param == "sqlite"
     url = sqlite_url(tmp_path / "pool.db") if is_file else request.getfixturevalue("postgres_url")
     engine = connect(url)
-    prepare_database(engine, time.time_ns(), "p-test")
+    prepare_copy(engine, time.time_ns(), "p-test")
     made = open_store(engine, "here")
     yield made
     made.close()
