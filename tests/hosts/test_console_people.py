@@ -202,6 +202,35 @@ def test_budget_conflict_is_shown_and_nothing_is_lost(
     assert budget["amount"] == 300 * 3_600_000
 
 
+def test_schedule_shows_its_instants_and_keeps_what_is_typed(
+    pool: RealPool, page: Any, login: dict[str, Any]
+) -> None:
+    page.goto(f"{login['address']}/schedules")
+    page.get_by_role("button", name="New schedule").click()
+    page.get_by_label("Schedule", exact=True).fill("nightly")
+    cron = page.get_by_label("Cron expression")
+    cron.fill("61 2 * * *")
+    page.wait_for_selector("text=Bad minute (GP-1084)")
+    assert find_violations(page) == []
+    cron.fill("30 3 1 1 *")
+    instants = page.get_by_role("dialog").locator("ol li")
+    instants.filter(has_text="1 Jan").nth(4).wait_for()
+    page.get_by_label("Command", exact=True).fill("python eval.py")
+    page.get_by_role("button", name="Save the schedule").click()
+    page.get_by_role("button", name="Change… nightly").click()
+    assert page.get_by_label("Command", exact=True).input_value() == "python eval.py"
+    cron.fill("30 4 * * *")
+    pool.do("schedule", "change", "nightly", "--cron", "0 5 * * *")
+    page.get_by_role("button", name="Save the schedule").click()
+    page.wait_for_selector("text=The schedule is now 0 5 * * *, UTC.")
+    assert cron.input_value() == "30 4 * * *"
+    page.get_by_role("button", name="Keep mine").click()
+    page.get_by_role("button", name="Save the schedule").click()
+    page.wait_for_selector("[role=dialog]", state="detached")
+    (schedule,) = pool.json("schedule", "list")
+    assert (schedule["cron"], schedule["command"]) == ("30 4 * * *", ["python", "eval.py"])
+
+
 @pytest.mark.nightly
 def test_month_is_downloaded_or_refused_with_its_code(page: Any, login: dict[str, Any]) -> None:
     page.goto(f"{login['address']}/usage")
