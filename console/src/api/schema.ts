@@ -3326,12 +3326,14 @@ export interface paths {
         };
         /**
          * Get Price List
-         * @description One price list.
+         * @description One price list. The `ETag` names its generation.
          */
         get: operations["get_price_list_api_v1_prices__price_list__get"];
         /**
          * Put Price List
          * @description Make a price list or replace it. Refused where a sealed month would change.
+         *
+         *     With `If-Match`, only if it is still the one that was read; `"0"`: only if there is none.
          */
         put: operations["put_price_list_api_v1_prices__price_list__put"];
         post?: never;
@@ -42896,6 +42898,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description `ETag` of the quota that was read */
+                "if-match"?: string | null;
                 /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
                 "Idempotency-Key"?: string;
             };
