@@ -283,7 +283,22 @@ def test_reservation_says_what_it_meets_and_is_refused_with_numbers(
     pool: RealPool, page: Any, login: dict[str, Any]
 ) -> None:
     page.goto(f"{login['address']}/reservations")
-    page.get_by_role("button", name="Reserve cards").click()
+    lane = page.locator(".resv-lane.draft")
+    box = lane.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.5, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, middle, steps=3)
+    page.mouse.up()
+    hours = float(page.get_by_label("For, hours").input_value())
+    # A fifth of an axis of 84 hours, at whole hours.
+    assert 16 <= hours <= 18
+    page.keyboard.press("Escape")
+    end = page.get_by_role("slider", name="End of the new reservation")
+    end.press("PageDown")
+    end.press("Enter")
+    assert float(page.get_by_label("For, hours").input_value()) == hours - 6
     page.get_by_label("Name", exact=True).fill("more")
     page.get_by_label("Nodes").fill("4")
     page.get_by_label("Cards on one node").fill("2")

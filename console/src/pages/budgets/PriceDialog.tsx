@@ -150,7 +150,9 @@ export function PriceDialog({ list, isNext, lists, onDone, onClose }: PriceDialo
               onChange={(event) => set({ taxPercent: event.currentTarget.value })}
             />
           </div>
-          {!faults.has('rates') && !faults.has('from') && <Comparison draft={draft} lists={lists} without={isNew ? '' : list.name} models={models} />}
+          {!faults.has('rates') && !faults.has('from') && (
+            <Comparison draft={draft} lists={lists} without={isNew ? '' : list.name} models={models} />
+          )}
         </>
       )}
     </FormDialog>
