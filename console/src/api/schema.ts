@@ -2553,12 +2553,13 @@ export interface paths {
         };
         /**
          * Get Notification Settings
-         * @description Hosts that messages may be sent to, and the mail server without its password.
+         * @description Hosts that messages may be sent to, and the mail server without its password. The `ETag` names
+         *     what a change must have read.
          */
         get: operations["get_notification_settings_api_v1_notification_settings_get"];
         /**
          * Set Notification Settings
-         * @description Change what is named.
+         * @description Change what is named. With `If-Match`, only if the settings are still those that were read.
          */
         put: operations["set_notification_settings_api_v1_notification_settings_put"];
         post?: never;
@@ -3652,6 +3653,8 @@ export interface paths {
         /**
          * Put Idle Policy
          * @description Set the idle policy of the pool, a tenant, a project or a kind of job. Tenants may tighten.
+         *
+         *     With `If-Match`, only if it is still the one that was read; `"0"`: only if there is none.
          */
         put: operations["put_idle_policy_api_v1_idle_policies_put"];
         post?: never;
@@ -3670,7 +3673,7 @@ export interface paths {
         };
         /**
          * Get Idle Policy
-         * @description One idle policy.
+         * @description One idle policy. The `ETag` names its generation.
          */
         get: operations["get_idle_policy_api_v1_idle_policies__policy__get"];
         put?: never;
@@ -7251,6 +7254,11 @@ export interface components {
              * @description which jobs it is about, for people
              */
             scope: string;
+            /**
+             * Generation
+             * @description a change names it
+             */
+            generation: number;
         };
         /**
          * IdleReportOut
@@ -8926,9 +8934,9 @@ export interface components {
             user: string;
             /**
              * Password
-             * @default
+             * @description null: the one that is kept, of the same host and user
              */
-            password: string;
+            password?: string | null;
         };
         /** MailServerOut */
         MailServerOut: {
@@ -8942,6 +8950,8 @@ export interface components {
             sender: string;
             /** User */
             user: string;
+            /** Has Password */
+            has_password: boolean;
         };
         /**
          * MapCards
@@ -36933,6 +36943,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description `ETag` of the quota that was read */
+                "if-match"?: string | null;
                 /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
                 "Idempotency-Key"?: string;
             };
@@ -45964,6 +45976,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description `ETag` of the quota that was read */
+                "if-match"?: string | null;
                 /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
                 "Idempotency-Key"?: string;
             };
