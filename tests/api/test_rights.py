@@ -138,6 +138,12 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/jobs/{job}/resize": {"gpu_milli": 20},
     "POST /api/v1/whatif": {"remove": ["some-1"]},
     "POST /api/v1/schedules": SCHEDULE | {"name": "some-1"},
+    "PUT /api/v1/schedules/{schedule}": {
+        "cron": "0 3 * * *",
+        "time_zone": "UTC",
+        "overlap": "skip",
+        "deadline_seconds": 600,
+    },
     "POST /api/v1/reservations": {"name": "some-1", **LATER},
     "POST /api/v1/defrag/plan": {"seconds": 0},
     "POST /api/v1/rebalance/plan": {},
@@ -150,6 +156,7 @@ BODIES: Mapping[str, Any] = {
 QUERIES = {
     "GET /api/v1/networks/{network}/reach": {"source": "10.0.0.2", "target": "web"},
     "GET /api/v1/documents/{month}": {"format": "focus"},
+    "GET /api/v1/schedule-instants": {"cron": "0 2 * * *"},
 }
 
 

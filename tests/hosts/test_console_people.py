@@ -202,6 +202,73 @@ def test_budget_conflict_is_shown_and_nothing_is_lost(
     assert budget["amount"] == 300 * 3_600_000
 
 
+def test_schedule_shows_its_instants_and_keeps_what_is_typed(
+    pool: RealPool, page: Any, login: dict[str, Any]
+) -> None:
+    page.goto(f"{login['address']}/schedules")
+    page.get_by_role("button", name="New schedule").click()
+    page.get_by_label("Schedule", exact=True).fill("nightly")
+    cron = page.get_by_label("Cron expression")
+    cron.fill("61 2 * * *")
+    page.wait_for_selector("text=Bad minute (GP-1084)")
+    assert find_violations(page) == []
+    cron.fill("30 3 1 1 *")
+    instants = page.get_by_role("dialog").locator("ol li")
+    instants.filter(has_text="1 Jan").nth(4).wait_for()
+    page.get_by_label("Command", exact=True).fill("python eval.py")
+    page.get_by_role("button", name="Save the schedule").click()
+    page.get_by_role("button", name="Change… nightly").click()
+    assert page.get_by_label("Command", exact=True).input_value() == "python eval.py"
+    cron.fill("30 4 * * *")
+    pool.do("schedule", "change", "nightly", "--cron", "0 5 * * *")
+    page.get_by_role("button", name="Save the schedule").click()
+    page.wait_for_selector("text=The schedule is now 0 5 * * *, UTC.")
+    assert cron.input_value() == "30 4 * * *"
+    page.get_by_role("button", name="Keep mine").click()
+    page.get_by_role("button", name="Save the schedule").click()
+    page.wait_for_selector("[role=dialog]", state="detached")
+    (schedule,) = pool.json("schedule", "list")
+    assert (schedule["cron"], schedule["command"]) == ("30 4 * * *", ["python", "eval.py"])
+
+
+@pytest.mark.nightly
+def test_prices_are_compared_and_begin_in_the_future(
+    pool: RealPool, page: Any, login: dict[str, Any]
+) -> None:
+    page.goto(f"{login['address']}/budgets?part=prices")
+    page.get_by_role("button", name="New prices").click()
+    begin = page.get_by_label("Valid from, your clock")
+    future = begin.input_value()
+    begin.fill("2026-02-01T00:00")
+    page.wait_for_selector("text=That hour is already counted: begin in the future")
+    assert page.get_by_role("button", name="Save the prices").is_disabled()
+    begin.fill(future)
+    page.get_by_label("Name of the list").fill("now")
+    page.get_by_label("Per card and hour").fill("2.5")
+    page.get_by_label("Preemptible jobs pay less, %").fill("20")
+    row = page.get_by_role("dialog").get_by_role("row", name="L40S")
+    row.wait_for()
+    assert row.locator("td").all_inner_texts()[2] == "EUR\u00a02.00"
+    assert "preemptible EUR\u00a02.00" in row.inner_text()
+    assert "+25.0" in row.inner_text()
+    assert find_violations(page) == []
+    page.get_by_role("button", name="Save the prices").click()
+    page.wait_for_selector("text=there is a price list now already (GP-2006)")
+    page.get_by_label("Name of the list").fill("next")
+    page.get_by_role("button", name="Save the prices").click()
+    page.get_by_role("button", name="Change… next").click()
+    page.get_by_label("Per card and hour").fill("3")
+    lists = {each["name"]: each for each in pool.json("price", "list")}
+    assert lists["next"]["rates"][0]["price_micro"] == 2_500_000
+    page.get_by_role("button", name="Save the prices").click()
+    page.wait_for_selector("[role=dialog]", state="detached")
+    page.get_by_role("button", name="Delete… next").click()
+    page.wait_for_selector("text=the prices of now hold.")
+    page.get_by_role("button", name="Delete 1 price list").click()
+    page.get_by_role("button", name="Delete… next").wait_for(state="detached")
+    assert [each["name"] for each in pool.json("price", "list")] == ["now"]
+
+
 @pytest.mark.nightly
 def test_month_is_downloaded_or_refused_with_its_code(page: Any, login: dict[str, Any]) -> None:
     page.goto(f"{login['address']}/usage")
@@ -216,7 +283,22 @@ def test_reservation_says_what_it_meets_and_is_refused_with_numbers(
     pool: RealPool, page: Any, login: dict[str, Any]
 ) -> None:
     page.goto(f"{login['address']}/reservations")
-    page.get_by_role("button", name="Reserve cards").click()
+    lane = page.locator(".resv-lane.draft")
+    box = lane.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.5, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, middle, steps=3)
+    page.mouse.up()
+    hours = float(page.get_by_label("For, hours").input_value())
+    # A fifth of an axis of 84 hours, at whole hours.
+    assert 16 <= hours <= 18
+    page.keyboard.press("Escape")
+    end = page.get_by_role("slider", name="End of the new reservation")
+    end.press("PageDown")
+    end.press("Enter")
+    assert float(page.get_by_label("For, hours").input_value()) == hours - 6
     page.get_by_label("Name", exact=True).fill("more")
     page.get_by_label("Nodes").fill("4")
     page.get_by_label("Cards on one node").fill("2")

@@ -374,6 +374,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/schedule-instants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Schedule Instants
+         * @description The next instants of a cron expression, before a schedule has it.
+         */
+        get: operations["list_schedule_instants_api_v1_schedule_instants_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/schedules/{schedule}": {
         parameters: {
             query?: never;
@@ -383,10 +403,15 @@ export interface paths {
         };
         /**
          * Get Schedule
-         * @description One schedule, by name or id.
+         * @description One schedule, by name or id. The `ETag` names what a change must have read.
          */
         get: operations["get_schedule_api_v1_schedules__schedule__get"];
-        put?: never;
+        /**
+         * Change Schedule
+         * @description Change its times, for its owner and tenant admins; or its job, for its owner. With `If-Match`,
+         *     only if it is still the one that was read.
+         */
+        put: operations["change_schedule_api_v1_schedules__schedule__put"];
         post?: never;
         /**
          * Remove Schedule
@@ -2528,12 +2553,13 @@ export interface paths {
         };
         /**
          * Get Notification Settings
-         * @description Hosts that messages may be sent to, and the mail server without its password.
+         * @description Hosts that messages may be sent to, and the mail server without its password. The `ETag` names
+         *     what a change must have read.
          */
         get: operations["get_notification_settings_api_v1_notification_settings_get"];
         /**
          * Set Notification Settings
-         * @description Change what is named.
+         * @description Change what is named. With `If-Match`, only if the settings are still those that were read.
          */
         put: operations["set_notification_settings_api_v1_notification_settings_put"];
         post?: never;
@@ -3301,12 +3327,14 @@ export interface paths {
         };
         /**
          * Get Price List
-         * @description One price list.
+         * @description One price list. The `ETag` names its generation.
          */
         get: operations["get_price_list_api_v1_prices__price_list__get"];
         /**
          * Put Price List
          * @description Make a price list or replace it. Refused where a sealed month would change.
+         *
+         *     With `If-Match`, only if it is still the one that was read; `"0"`: only if there is none.
          */
         put: operations["put_price_list_api_v1_prices__price_list__put"];
         post?: never;
@@ -3625,6 +3653,8 @@ export interface paths {
         /**
          * Put Idle Policy
          * @description Set the idle policy of the pool, a tenant, a project or a kind of job. Tenants may tighten.
+         *
+         *     With `If-Match`, only if it is still the one that was read; `"0"`: only if there is none.
          */
         put: operations["put_idle_policy_api_v1_idle_policies_put"];
         post?: never;
@@ -3643,7 +3673,7 @@ export interface paths {
         };
         /**
          * Get Idle Policy
-         * @description One idle policy.
+         * @description One idle policy. The `ETag` names its generation.
          */
         get: operations["get_idle_policy_api_v1_idle_policies__policy__get"];
         put?: never;
@@ -7224,6 +7254,11 @@ export interface components {
              * @description which jobs it is about, for people
              */
             scope: string;
+            /**
+             * Generation
+             * @description a change names it
+             */
+            generation: number;
         };
         /**
          * IdleReportOut
@@ -8899,9 +8934,9 @@ export interface components {
             user: string;
             /**
              * Password
-             * @default
+             * @description null: the one that is kept, of the same host and user
              */
-            password: string;
+            password?: string | null;
         };
         /** MailServerOut */
         MailServerOut: {
@@ -8915,6 +8950,8 @@ export interface components {
             sender: string;
             /** User */
             user: string;
+            /** Has Password */
+            has_password: boolean;
         };
         /**
          * MapCards
@@ -12819,6 +12856,31 @@ export interface components {
             name: string;
         };
         /**
+         * ScheduleChangeIn
+         * @description A schedule as it is from now on; its name, its history and its jobs stay.
+         */
+        ScheduleChangeIn: {
+            /**
+             * Cron
+             * @description five fields: 0 2 * * *
+             */
+            cron: string;
+            /**
+             * Time Zone
+             * @description of the tz database
+             */
+            time_zone: string;
+            /**
+             * Overlap
+             * @enum {string}
+             */
+            overlap: "skip" | "queue" | "replace";
+            /** Deadline Seconds */
+            deadline_seconds: number;
+            /** @description null: as it is; only its owner may change it */
+            job?: components["schemas"]["JobIn"] | null;
+        };
+        /**
          * ScheduleIn
          * @description A job that is submitted at each instant of a cron expression.
          */
@@ -12851,6 +12913,14 @@ export interface components {
             deadline_seconds: number;
             /** @description neither attached nor named */
             job: components["schemas"]["JobIn"];
+        };
+        /**
+         * ScheduleInstantsOut
+         * @description The next instants of a cron expression.
+         */
+        ScheduleInstantsOut: {
+            /** Instants Ns */
+            instants_ns: number[];
         };
         /** ScheduleOut */
         ScheduleOut: {
@@ -12899,6 +12969,13 @@ export interface components {
              * @description empty where it is not for this caller
              */
             command?: string[];
+            /**
+             * Job
+             * @description a JobIn, with its environment; for its owner, who asks for it alone
+             */
+            job?: {
+                [key: string]: unknown;
+            } | null;
             /** Created Ns */
             created_ns: number;
         };
@@ -17417,6 +17494,139 @@ export interface operations {
             };
         };
     };
+    list_schedule_instants_api_v1_schedule_instants_get: {
+        parameters: {
+            query: {
+                /** @description five fields: 0 2 * * * */
+                cron: string;
+                time_zone?: string;
+                count?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleInstantsOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_schedule_api_v1_schedules__schedule__get: {
         parameters: {
             query?: never;
@@ -17427,6 +17637,145 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_schedule_api_v1_schedules__schedule__put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `ETag` of the quota that was read */
+                "if-match"?: string | null;
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                schedule: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScheduleChangeIn"];
+            };
+        };
         responses: {
             /** @description Successful Response */
             200: {
@@ -36594,6 +36943,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description `ETag` of the quota that was read */
+                "if-match"?: string | null;
                 /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
                 "Idempotency-Key"?: string;
             };
@@ -42559,6 +42910,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description `ETag` of the quota that was read */
+                "if-match"?: string | null;
                 /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
                 "Idempotency-Key"?: string;
             };
@@ -45623,6 +45976,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description `ETag` of the quota that was read */
+                "if-match"?: string | null;
                 /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
                 "Idempotency-Key"?: string;
             };

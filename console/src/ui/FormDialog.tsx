@@ -76,5 +76,6 @@ export function findProblem(
   fieldOfCode: Readonly<Record<string, string>> = {},
 ): string | undefined {
   if (!(error instanceof Problem)) return undefined
-  return error.fields.get(field) ?? (fieldOfCode[error.code] === field ? error.message : undefined)
+  const said = error.fields.get(field) ?? (fieldOfCode[error.code] === field ? error.message : undefined)
+  return said === undefined ? undefined : `${said} (${error.code})`
 }

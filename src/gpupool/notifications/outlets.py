@@ -119,7 +119,7 @@ def _open_session(server: MailServerIn) -> smtplib.SMTP:
         if server.security == "starttls":
             session.starttls(context=ssl.create_default_context())
         if server.user:
-            session.login(server.user, server.password)
+            session.login(server.user, server.password or "")
     except BaseException:
         session.close()
         raise

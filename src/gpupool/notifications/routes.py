@@ -11,6 +11,7 @@ from gpupool.model.tenant import Permission, Principal
 from gpupool.notifications.service import MOST_DELIVERIES, SubscriptionService
 from gpupool.notifications.settings import NotificationSettings
 from gpupool.tenancy.access import require_caller
+from gpupool.tenancy.routes import IfMatch, parse_generation
 from gpupool.wire.notifications import (
     DeliveryOut,
     DeliveryTestOut,
@@ -89,14 +90,26 @@ def list_deliveries(
 
 
 @router.get("/notification-settings")
-def get_notification_settings(settings: Settings, _caller: PoolManager) -> NotificationSettingsOut:
-    """Hosts that messages may be sent to, and the mail server without its password."""
-    return settings.read()
+def get_notification_settings(
+    settings: Settings, _caller: PoolManager, response: Response
+) -> NotificationSettingsOut:
+    """Hosts that messages may be sent to, and the mail server without its password. The `ETag` names
+    what a change must have read."""
+    return _tag(settings.read(), response)
 
 
 @router.put("/notification-settings")
 def set_notification_settings(
-    settings: Settings, caller: PoolManager, body: NotificationSettingsIn
+    settings: Settings,
+    caller: PoolManager,
+    body: NotificationSettingsIn,
+    response: Response,
+    if_match: IfMatch = None,
 ) -> NotificationSettingsOut:
-    """Change what is named."""
-    return settings.change(caller, body)
+    """Change what is named. With `If-Match`, only if the settings are still those that were read."""
+    return _tag(settings.change(caller, body, parse_generation(if_match)), response)
+
+
+def _tag(found: tuple[NotificationSettingsOut, int], response: Response) -> NotificationSettingsOut:
+    response.headers["ETag"] = f'"{found[1]}"'
+    return found[0]

@@ -111,7 +111,9 @@ class MailServerIn(WireModel):
     security: Literal["starttls", "tls", "none"] = "starttls"
     sender: str = Field(min_length=3, max_length=254, pattern=r"^[!-~]+@[!-~]+$")
     user: str = Field("", max_length=254)
-    password: str = Field("", max_length=254)
+    password: str | None = Field(
+        None, max_length=254, description="null: the one that is kept, of the same host and user"
+    )
 
 
 class NotificationSettingsIn(WireModel):
@@ -127,6 +129,7 @@ class MailServerOut(WireModel):
     security: str
     sender: str
     user: str
+    has_password: bool
 
 
 class NotificationSettingsOut(WireModel):

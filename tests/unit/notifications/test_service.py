@@ -104,3 +104,18 @@ def test_settings_keep_what_is_not_named_and_hide_the_password(pool: RunningApp)
     assert b"pw!" not in told.body + admin.get("notification-settings").body
     bad = {"hosts": [{"host": "Upper.example"}]}
     assert admin.put("notification-settings", bad).code == "GP-1010"
+
+
+def test_a_password_stays_with_its_host_and_a_stale_change_is_refused(pool: RunningApp) -> None:
+    admin = pool.client()
+    server = {"host": "smtp.example", "sender": "pool@example.com", "user": "u"}
+    admin.put("notification-settings", {"mail": server | {"password": "pw!"}})
+    read = admin.get("notification-settings")
+    kept = admin.put("notification-settings", {"mail": server | {"port": 25}})
+    assert (kept.json()["mail"]["has_password"], kept.json()["mail"]["port"]) == (True, 25)
+    stale = {"If-Match": read.headers["etag"]}
+    assert admin.put("notification-settings", {"hosts": []}, headers=stale).code == "GP-4001"
+    latest = {"If-Match": kept.headers["etag"]}
+    assert admin.put("notification-settings", {"hosts": []}, headers=latest).status == 200
+    moved = admin.put("notification-settings", {"mail": server | {"host": "other.example"}})
+    assert moved.json()["mail"]["has_password"] is False

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Job } from '../../api/jobs'
-import { buildBody, cloneJob, findField, isFault, TEMPLATES } from './form'
+import { buildBody, cloneJob, findField, isFault, type JobBody, mergeBody, readBody, TEMPLATES } from './form'
 
 const form = { ...TEMPLATES.train, command: "python 'my train.py'" } as (typeof TEMPLATES)[string]
 
@@ -59,5 +59,25 @@ describe('cloneJob', () => {
       preemptible: true,
       command: "sh -c 'a b'",
     })
+  })
+})
+
+describe('readBody', () => {
+  it('reads what a form wrote, and a change keeps what the form has no field for', () => {
+    const written = buildBody({ ...form, gpu: 0.3, gib: 1.5, environment: 'A=b=c', priority: 'high' }) as JobBody
+    const before = { ...written, priority: 100, retries: 3 }
+    const read = readBody(before)
+    expect(read).toEqual({ ...form, gpu: 0.3, gib: 1.5, environment: 'A=b=c', priority: 'high', name: '' })
+    const now = buildBody({ ...(read as typeof form), gpu: 0.5 }) as JobBody
+    expect(mergeBody(before, now)).toMatchObject({
+      retries: 3,
+      shape: { gpu_milli: 500 },
+      launch: { env: { A: 'b=c' } },
+    })
+  })
+
+  it('is null for a job that the form has no fields for', () => {
+    const written = buildBody(form) as JobBody
+    expect(readBody({ ...written, array: 4 })).toBeNull()
   })
 })

@@ -142,6 +142,40 @@ function readEnvironment(text: string): Record<string, string> | string {
   return variables
 }
 
+/** The form of a body that was written before; null where the form has no fields for what it asks for. */
+export function readBody(body: JobBody): Form | null {
+  const { shape, launch } = body
+  if (body.gang || body.array || launch.container || launch.vm || shape.gpu_milli == null) return null
+  const sharing = SHARINGS.find((one) => one === shape.sharing)
+  if (sharing === undefined) return null
+  const priority = body.priority ?? 0
+  return {
+    ...BASE,
+    project: body.project ?? '',
+    gpu: shape.gpu_milli / MILLI,
+    gib: shape.memory_bytes == null ? null : shape.memory_bytes / GIB,
+    count: shape.count ?? 1,
+    model: shape.model ?? '',
+    sharing,
+    priority: typeof priority === 'number' ? (PRIORITIES.get(priority) ?? String(priority)) : priority,
+    hours: body.max_seconds ? body.max_seconds / HOUR_SECONDS : null,
+    preemptible: body.preemptible ?? false,
+    command: joinWords(launch.argv),
+    directory: launch.cwd ?? '/',
+    environment: Object.entries(launch.env ?? {})
+      .map(([name, value]) => `${name}=${value}`)
+      .join('\n'),
+  }
+}
+
+/** A body as its form has it now; what the form has no field for stays. */
+export const mergeBody = (before: JobBody, now: JobBody): JobBody => ({
+  ...before,
+  ...now,
+  shape: { ...before.shape, ...now.shape },
+  launch: { ...before.launch, ...now.launch },
+})
+
 /** The form of a job that exists; its surroundings (directory, variables) are not known here. */
 export function cloneJob(job: Job): Form {
   const sharing = SHARINGS.find((one) => one === job.sharing) ?? 'fixed'

@@ -14,12 +14,15 @@ import {
   type Fault,
   findFaults,
   findOverlaps,
+  formatField,
+  formatHours,
   makeBody,
   nextHour,
   REPEATS,
   type Repeat,
   type Reservation,
 } from './reservations'
+import type { TimeSpan } from './timeSpan'
 
 type Tenant = components['schemas']['TenantOut']
 type Capacity = components['schemas']['CapacityOut']
@@ -28,11 +31,14 @@ interface ReservationDialogProps {
   readonly reservations: readonly Reservation[]
   readonly tenant: string
   readonly isPoolAdmin: boolean
+  /** The time that was drawn; null: the next hour. */
+  readonly span: TimeSpan | null
   onDone(): void
   onClose(): void
 }
 
-export function ReservationDialog({ reservations, tenant, isPoolAdmin, onDone, onClose }: ReservationDialogProps) {
+export function ReservationDialog(props: ReservationDialogProps) {
+  const { reservations, tenant, isPoolAdmin, span, onDone, onClose } = props
   const { t } = useTranslation('reservations')
   const [draft, setDraft] = useState<Draft>(() => ({
     name: '',
@@ -42,8 +48,8 @@ export function ReservationDialog({ reservations, tenant, isPoolAdmin, onDone, o
     replicas: '1',
     memoryGib: '',
     model: '',
-    start: nextHour(Date.now()),
-    hours: '4',
+    start: span === null ? nextHour(Date.now()) : formatField(span.fromMs),
+    hours: span === null ? '4' : formatHours(span.toMs - span.fromMs),
     repeat: 'never',
     until: '',
   }))

@@ -16,6 +16,7 @@ import { type Column, Table } from '../../ui/Table'
 import { Lanes } from './Lanes'
 import { ReservationDialog } from './ReservationDialog'
 import type { Reservation } from './reservations'
+import type { TimeSpan } from './timeSpan'
 import './reservations.css'
 
 const SPANS_HOURS = [24, 72, 168, 720] as const
@@ -26,7 +27,7 @@ export function ReservationsPage() {
   const session = useSession().data
   const client = useQueryClient()
   const [hours, setHours] = useState<number>(72)
-  const [isCreating, setCreating] = useState(false)
+  const [creating, setCreating] = useState<{ span: TimeSpan | null } | null>(null)
   const [ending, setEnding] = useState<Reservation | null>(null)
   const found = useQuery({
     queryKey: ['reservations'],
@@ -36,7 +37,7 @@ export function ReservationsPage() {
   const mayChange = session?.permissions.includes('manage-tenant') ?? false
   const active = rows.filter((row) => row.state === 'active').length
   const done = () => {
-    setCreating(false)
+    setCreating(null)
     setEnding(null)
     void client.invalidateQueries({ queryKey: ['reservations'] })
     void client.invalidateQueries({ queryKey: ['map'] })
@@ -81,7 +82,7 @@ export function ReservationsPage() {
     })
   }
   const create = (
-    <Button size="xs" onClick={() => setCreating(true)}>
+    <Button size="xs" onClick={() => setCreating({ span: null })}>
       {t('reserve')}
     </Button>
   )
@@ -94,6 +95,8 @@ export function ReservationsPage() {
       onChange={(value) => setHours(Number(value))}
     />
   )
+  const draw = mayChange ? { reserve: (drawn: TimeSpan) => setCreating({ span: drawn }) } : {}
+  const lanes = <Lanes key={hours} reservations={rows} hours={hours} {...draw} />
   const sentence = found.data && t('fact', { count: rows.length, active: formatNumber(active) })
   return (
     <Page
@@ -108,10 +111,15 @@ export function ReservationsPage() {
             <Empty action={mayChange && create}>{t(mayChange ? 'none' : 'noneHere')}</Empty>
           </Panel>
         )}
+        {found.isSuccess && rows.length === 0 && mayChange && (
+          <Panel title={t('lanes')} right={span} className="gap">
+            {lanes}
+          </Panel>
+        )}
         {rows.length > 0 && (
           <div className="grid">
             <Panel title={t('lanes')} right={span}>
-              <Lanes reservations={rows} hours={hours} />
+              {lanes}
             </Panel>
             <Panel title={t('all')}>
               <Table label={t('all')} columns={columns} rows={rows} rowKey={(row) => row.id} />
@@ -122,13 +130,14 @@ export function ReservationsPage() {
           </div>
         )}
       </Answer>
-      {isCreating && (
+      {creating !== null && (
         <ReservationDialog
+          span={creating.span}
           reservations={rows}
           tenant={session?.tenant ?? ''}
           isPoolAdmin={session?.permissions.includes('manage-pool') ?? false}
           onDone={done}
-          onClose={() => setCreating(false)}
+          onClose={() => setCreating(null)}
         />
       )}
       {ending !== null && (

@@ -114,8 +114,15 @@ export function makeBody(draft: Draft): ReservationBody {
 }
 
 /** The next full hour in the form of a field of date and time. */
-export function nextHour(nowMs: number): string {
-  const at = new Date(Math.ceil((nowMs + 1) / HOUR_MS) * HOUR_MS)
+export const nextHour = (nowMs: number): string => formatField(Math.ceil((nowMs + 1) / HOUR_MS) * HOUR_MS)
+
+/** An instant in the form of a field of date and time. */
+export function formatField(atMs: number): string {
+  const at = new Date(atMs)
   const two = (value: number) => String(value).padStart(2, '0')
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:00`
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`
+  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}`
 }
+
+/** Hours as a field has them. */
+export const formatHours = (lengthMs: number): string => String(lengthMs / HOUR_MS)

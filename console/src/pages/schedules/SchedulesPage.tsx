@@ -4,6 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import type { Tagged } from '../../api/lists'
 import { useSession } from '../../app/session'
 import { Answer } from '../../ui/Answer'
 import { FormDialog } from '../../ui/FormDialog'
@@ -12,8 +13,10 @@ import { Empty, Page, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
+import { ScheduleDialog } from './ScheduleDialog'
 import {
   actOn,
+  fetchSchedule,
   findNext,
   listRuns,
   listSchedules,
@@ -27,14 +30,21 @@ import {
 export function SchedulesPage() {
   const { t } = useTranslation('schedules')
   const client = useQueryClient()
-  const mayRun = useSession().data?.permissions.includes('run') ?? false
+  const session = useSession().data
+  const mayRun = session?.permissions.includes('run') ?? false
+  const mayManage = session?.permissions.includes('manage-tenant') ?? false
   const found = useQuery({ queryKey: ['schedules'], queryFn: listSchedules })
   const [chosen, setChosen] = useState<string | null>(null)
   const [removed, setRemoved] = useState<Schedule | null>(null)
+  const [edited, setEdited] = useState<{ schedule: Tagged<Schedule> | null } | null>(null)
   const renew = () => void client.invalidateQueries({ queryKey: ['schedules'] })
   const act = useMutation({
     mutationFn: (asked: { id: string; act: ScheduleAct }) => actOn(asked.id, asked.act),
     onSettled: renew,
+  })
+  const open = useMutation({
+    mutationFn: (id: string) => fetchSchedule(id),
+    onSuccess: (schedule) => setEdited({ schedule }),
   })
   const schedules = found.data ?? []
   const active = schedules.filter((schedule) => schedule.state === 'active').length
@@ -109,8 +119,18 @@ export function SchedulesPage() {
     {
       title: '',
       cell: (schedule) =>
-        mayRun && (
+        mayRun &&
+        (mayManage || schedule.user === session?.user) && (
           <span className="row wrap">
+            <Button
+              size="compact-xs"
+              variant="default"
+              aria-label={`${t('change')} ${schedule.name}`}
+              loading={open.isPending && open.variables === schedule.id}
+              onClick={() => open.mutate(schedule.id)}
+            >
+              {t('change')}
+            </Button>
             {button(schedule, 'run')}
             {button(schedule, schedule.state === 'active' ? 'pause' : 'resume')}
             <Button
@@ -125,14 +145,25 @@ export function SchedulesPage() {
         ),
     },
   ]
+  const create = mayRun && (
+    <Button size="xs" onClick={() => setEdited({ schedule: null })}>
+      {t('newSchedule')}
+    </Button>
+  )
   return (
-    <Page title={t('title')} sentence={sentence} command="gpupool schedule list">
+    <Page
+      title={t('title')}
+      sentence={sentence}
+      actions={schedules.length > 0 && create}
+      command="gpupool schedule list"
+    >
       {act.isError && <Refusal error={act.error} />}
+      {open.isError && <Refusal error={open.error} />}
       <div className="grid">
         <Panel title={t('schedules')} hint={t('schedulesHint')}>
           <Answer query={found}>
             {found.isSuccess && schedules.length === 0 && (
-              <Empty>
+              <Empty action={create}>
                 {t('none')}{' '}
                 <code className="mono">
                   gpupool schedule add nightly --cron '0 2 * * *' -- --gpu 0.5 -- python train.py
@@ -148,6 +179,16 @@ export function SchedulesPage() {
           <RunsPanel key={chosen} id={chosen} />
         )}
       </div>
+      {edited && (
+        <ScheduleDialog
+          schedule={edited.schedule}
+          onDone={() => {
+            setEdited(null)
+            renew()
+          }}
+          onClose={() => setEdited(null)}
+        />
+      )}
       {removed && (
         <FormDialog
           title={t('removeTitle', { name: removed.name })}

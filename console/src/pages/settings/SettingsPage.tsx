@@ -8,15 +8,14 @@ import { changeLanguage, type Language } from '../../app/i18n'
 import { useSession } from '../../app/session'
 import { Answer } from '../../ui/Answer'
 import { formatClock, formatDuration, formatNumber, UNKNOWN } from '../../ui/format'
-import { Empty, Fact, Page, Panel } from '../../ui/Page'
+import { Fact, Page, Panel } from '../../ui/Page'
 import { Sections } from '../../ui/Sections'
 import { State } from '../../ui/State'
-import { type Column, Table } from '../../ui/Table'
 import { Messages } from './Messages'
+import { Receivers } from './Receivers'
 
 type Schemas = components['schemas']
 type Pool = Schemas['PoolOut']
-type Receivers = Schemas['NotificationSettingsOut']
 
 export function SettingsPage() {
   const { t, i18n } = useTranslation('settings')
@@ -92,46 +91,7 @@ function PoolFacts({ pool, isPoolAdmin }: PoolFactsProps) {
           )}
         </Answer>
       </Panel>
-      {isPoolAdmin && <ReceiverSettings />}
+      {isPoolAdmin && <Receivers />}
     </div>
-  )
-}
-
-type Host = Receivers['hosts'][number]
-
-function ReceiverSettings() {
-  const { t } = useTranslation('settings')
-  const found = useQuery({
-    queryKey: ['settings', 'receivers'],
-    queryFn: () => request<Receivers>('/api/v1/notification-settings'),
-  })
-  const columns: Column<Host>[] = [
-    { title: t('host'), cell: (host) => <span className="mono">{host.host}</span> },
-    { title: t('private'), cell: (host) => t(host.private ? 'yes' : 'no') },
-    { title: t('plain'), cell: (host) => t(host.plain ? 'yes' : 'no') },
-  ]
-  const mail = found.data?.mail
-  return (
-    <Panel title={t('receivers')} hint={t('receiversHint')}>
-      <Answer query={found}>
-        {found.data && (
-          <div className="grid">
-            <dl className="facts left">
-              <Fact name={t('mail')}>
-                {mail ? t('mailText', { host: mail.host, port: mail.port, security: mail.security }) : t('mailNone')}
-              </Fact>
-              {mail && <Fact name={t('sender')}>{mail.sender}</Fact>}
-            </dl>
-            {found.data.hosts.length === 0 ? (
-              <Empty>
-                {t('noHosts')} <code className="mono">gpupool notify allow hooks.example.com</code>
-              </Empty>
-            ) : (
-              <Table label={t('receivers')} columns={columns} rows={found.data.hosts} rowKey={(host) => host.host} />
-            )}
-          </div>
-        )}
-      </Answer>
-    </Panel>
   )
 }

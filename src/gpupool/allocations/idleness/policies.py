@@ -17,7 +17,7 @@ from gpupool.allocations.idleness.policy import (
     find_base,
 )
 from gpupool.allocations.idleness.tables import idle_policies
-from gpupool.base.errors import BadOption, NoPermission, UnknownIdlePolicy
+from gpupool.base.errors import BadOption, NoPermission, StaleGeneration, UnknownIdlePolicy
 from gpupool.base.ids import new_id
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store, WriteTransaction
@@ -49,10 +49,18 @@ class IdlePolicyService:
         with self._store.read() as connection:
             return describe_policy(_find(connection, caller, policy_id))
 
-    def put(self, caller: Principal, body: IdlePolicyIn) -> IdlePolicyOut:
+    def put(
+        self, caller: Principal, body: IdlePolicyIn, generation: int | None = None
+    ) -> IdlePolicyOut:
         """Set the policy of a pool, tenant, project or kind of job; the one that it has is replaced.
 
+        Args:
+            caller: An admin of the pool or of a tenant.
+            body: The whole policy.
+            generation: Of what the caller read; 0: there is none; None: whatever there is.
+
         Raises:
+            StaleGeneration: it was changed since.
             NoPermission: it is of the pool or of another tenant, and the caller no pool admin.
             IdleLadderContradicts: its steps contradict each other.
             LooserIdlePolicy: an admin of a tenant would loosen the pool's policy.
@@ -63,7 +71,7 @@ class IdlePolicyService:
             body = body.model_copy(update={"tenant": caller.tenant})
         with self._store.write() as write:
             values = _build_values(write, caller, body, by_tenant=by_tenant)
-            row_id = _write_policy(write, values)
+            row_id = _write_policy(write, values, generation)
             policy = read_policies(write.connection, idle_policies.c.id == row_id)[0]
             check_ladder(policy.ladder)
             if by_tenant:
@@ -130,6 +138,7 @@ def describe_policy(policy: IdlePolicy) -> IdlePolicyOut:
         keep_seconds=policy.keep_seconds,
         keeps_per_day=policy.keeps_per_day,
         scope=describe_scope(policy),
+        generation=policy.generation,
     )
 
 
@@ -156,6 +165,7 @@ def _build_policy(row: Any) -> IdlePolicy:
         keeps_per_day=row.keeps_per_day,
         tenant=row.tenant,
         project=row.project,
+        generation=row.generation,
     )
 
 
@@ -201,7 +211,7 @@ def _build_values(
     }
 
 
-def _write_policy(write: WriteTransaction, values: dict[str, Any]) -> int:
+def _write_policy(write: WriteTransaction, values: dict[str, Any], generation: int | None) -> int:
     """Write a policy in place of the one of the same jobs; return its row id."""
     same = [
         idle_policies.c[name].is_(None)
@@ -210,6 +220,13 @@ def _write_policy(write: WriteTransaction, values: dict[str, Any]) -> int:
         for name in ("tenant_id", "project_id", "kind", "by_tenant")
     ]
     known = write.execute(sa.select(idle_policies).where(*same)).one_or_none()
+    before = 0 if known is None else known.generation
+    if generation is not None and generation != before:
+        raise StaleGeneration(
+            f"the idle policy is at generation {before}, not {generation}",
+            hint="look again: gpupool idle policy list",
+            generation=before,
+        )
     if known is not None:
         mine = idle_policies.c.id == known.id
         more = {"generation": known.generation + 1}

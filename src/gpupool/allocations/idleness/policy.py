@@ -64,6 +64,7 @@ class IdlePolicy:
     keeps_per_day: int
     tenant: str | None = None
     project: str | None = None
+    generation: int = 0
 
     def covers(self, job: JobFacts) -> bool:
         """Whether it is about a job."""

@@ -12,6 +12,7 @@ from gpupool.metering.routes import parse_instant_ns
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store
 from gpupool.tenancy.access import require_caller
+from gpupool.tenancy.routes import IfMatch, parse_generation
 from gpupool.wire.idleness.jobs import IdleJobOut, IdleKeepIn, IdleReportOut
 from gpupool.wire.idleness.policies import IdlePolicyIn, IdlePolicyOut
 
@@ -70,15 +71,26 @@ def list_idle_policies(service: Service, caller: Reader) -> list[IdlePolicyOut]:
 
 
 @router.put("/idle/policies")
-def put_idle_policy(body: IdlePolicyIn, service: Service, caller: TenantManager) -> IdlePolicyOut:
-    """Set the idle policy of the pool, a tenant, a project or a kind of job. Tenants may tighten."""
-    return service.policies.put(caller, body)
+def put_idle_policy(
+    body: IdlePolicyIn,
+    service: Service,
+    caller: TenantManager,
+    response: Response,
+    if_match: IfMatch = None,
+) -> IdlePolicyOut:
+    """Set the idle policy of the pool, a tenant, a project or a kind of job. Tenants may tighten.
+
+    With `If-Match`, only if it is still the one that was read; `"0"`: only if there is none.
+    """
+    return _tag(service.policies.put(caller, body, parse_generation(if_match)), response)
 
 
 @router.get("/idle/policies/{policy}")
-def get_idle_policy(policy: str, service: Service, caller: Reader) -> IdlePolicyOut:
-    """One idle policy."""
-    return service.policies.find(caller, policy)
+def get_idle_policy(
+    policy: str, service: Service, caller: Reader, response: Response
+) -> IdlePolicyOut:
+    """One idle policy. The `ETag` names its generation."""
+    return _tag(service.policies.find(caller, policy), response)
 
 
 @router.delete("/idle/policies/{policy}", status_code=204)
@@ -98,3 +110,8 @@ def get_job_idleness(job: str, service: Service, caller: Reader) -> IdleJobOut:
 def keep_idle_job(job: str, body: IdleKeepIn, service: Service, caller: Runner) -> IdleJobOut:
     """Leave an idle job alone for a while, so often a day as its policy allows."""
     return service.keep_job(caller, job, body.seconds)
+
+
+def _tag(policy: IdlePolicyOut, response: Response) -> IdlePolicyOut:
+    response.headers["ETag"] = f'"{policy.generation}"'
+    return policy

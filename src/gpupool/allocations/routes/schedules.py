@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Query, Request, Response
 
 from gpupool.allocations.routes.dependencies import Reader, Runner, Service
 from gpupool.allocations.routes.unknown_cards import judge_with_cards
@@ -12,8 +12,17 @@ from gpupool.allocations.submission.validate import apply_job_limits, check_cont
 from gpupool.api.late_routes import Router
 from gpupool.tenancy.access import peer_of
 from gpupool.tenancy.peer_limits import read_peer_limits
-from gpupool.wire.chains.schedules import ScheduleIn, ScheduleOut, ScheduleRunOut
+from gpupool.tenancy.routes import IfMatch, parse_generation
+from gpupool.wire.chains.schedules import (
+    ScheduleChangeIn,
+    ScheduleIn,
+    ScheduleInstantsOut,
+    ScheduleOut,
+    ScheduleRunOut,
+)
 from gpupool.wire.common import Page
+from gpupool.wire.fleet import RunAs
+from gpupool.wire.submissions import JobIn
 
 router = Router(tags=["schedules"])
 
@@ -32,20 +41,56 @@ async def add_schedule(
     refuse the job."""
 
     def add() -> ScheduleOut:
-        peer = peer_of(request)
-        run_as = allocations.tenancy.run_as(caller, peer)
-        own = read_peer_limits(peer, run_as.uid if run_as else None)
-        job = check_container(body.job, allocations.container_policy)
-        limited = apply_job_limits(job, allocations.job_limits, own)
-        return allocations.schedules.add(body.model_copy(update={"job": limited}), caller, run_as)
+        job, run_as = _limit_job(request, body.job, allocations, caller)
+        return allocations.schedules.add(body.model_copy(update={"job": job}), caller, run_as)
 
     return await judge_with_cards(request, add)
 
 
+@router.get("/schedule-instants")
+def list_schedule_instants(
+    allocations: Service,
+    _caller: Reader,
+    cron: Annotated[str, Query(max_length=100, description="five fields: 0 2 * * *")],
+    time_zone: Annotated[str, Query(max_length=64)] = "UTC",
+    count: Annotated[int, Query(ge=1, le=20)] = 5,
+) -> ScheduleInstantsOut:
+    """The next instants of a cron expression, before a schedule has it."""
+    found = allocations.schedules.list_instants(cron, time_zone, count)
+    return ScheduleInstantsOut(instants_ns=found)
+
+
 @router.get("/schedules/{schedule}")
-def get_schedule(schedule: str, allocations: Service, caller: Reader) -> ScheduleOut:
-    """One schedule, by name or id."""
-    return allocations.schedules.get(schedule, caller)
+def get_schedule(
+    schedule: str, allocations: Service, caller: Reader, response: Response
+) -> ScheduleOut:
+    """One schedule, by name or id. The `ETag` names what a change must have read."""
+    return _tag(allocations.schedules.get_tagged(schedule, caller), response)
+
+
+@router.put("/schedules/{schedule}")
+async def change_schedule(
+    schedule: str,
+    request: Request,
+    body: ScheduleChangeIn,
+    allocations: Service,
+    caller: Runner,
+    response: Response,
+    if_match: IfMatch = None,
+) -> ScheduleOut:
+    """Change its times, for its owner and tenant admins; or its job, for its owner. With `If-Match`,
+    only if it is still the one that was read."""
+
+    def change() -> tuple[ScheduleOut, int]:
+        run_as = None
+        changed = body
+        if body.job is not None:
+            job, run_as = _limit_job(request, body.job, allocations, caller)
+            changed = body.model_copy(update={"job": job})
+        tag = parse_generation(if_match)
+        return allocations.schedules.change(schedule, changed, caller, run_as, tag)
+
+    return _tag(await judge_with_cards(request, change), response)
 
 
 @router.get("/schedules/{schedule}/runs")
@@ -81,3 +126,19 @@ def run_schedule(schedule: str, allocations: Service, caller: Runner) -> Schedul
 def remove_schedule(schedule: str, allocations: Service, caller: Runner) -> None:
     """Remove it and its history; its jobs go on. For its owner and tenant admins."""
     allocations.schedules.remove(schedule, caller)
+
+
+def _limit_job(
+    request: Request, job: JobIn, allocations: Service, caller: Runner
+) -> tuple[JobIn, RunAs | None]:
+    """Limit a job to what the pool and the caller's account allow; with the account."""
+    peer = peer_of(request)
+    run_as = allocations.tenancy.run_as(caller, peer)
+    own = read_peer_limits(peer, run_as.uid if run_as else None)
+    checked = check_container(job, allocations.container_policy)
+    return apply_job_limits(checked, allocations.job_limits, own), run_as
+
+
+def _tag(found: tuple[ScheduleOut, int], response: Response) -> ScheduleOut:
+    response.headers["ETag"] = f'"{found[1]}"'
+    return found[0]

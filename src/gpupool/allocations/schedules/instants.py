@@ -44,22 +44,29 @@ class CronRule:
     def check(self, now_ns: int) -> None:
         """Raise BadSchedule for an expression that never comes, or a zone that is not known."""
         if len(self.expression.split()) != _FIELDS:
+            count = len(self.expression.split())
             raise BadSchedule(
-                f"--cron {self.expression!r}: got {len(self.expression.split())} fields, expected 5",
+                f"--cron {self.expression!r}: got {count} fields, expected 5",
                 hint="write minute, hour, day, month and weekday:  --cron '0 2 * * *'",
+                fields=[{"field": "cron", "problem": f"got {count} fields, expected 5"}],
             )
+        field = "time_zone"
         try:
+            ZoneInfo(self.time_zone)
+            field = "cron"
             self.find_next(now_ns)
         except (CronSimError, KeyError, ValueError, OSError) as error:
             raise BadSchedule(
                 f"--cron {self.expression!r} in time zone {self.time_zone!r} is not understood: "
                 f"{error}",
                 hint="write it like  --cron '30 2 * * 1-5' --tz Europe/Berlin",
+                fields=[{"field": field, "problem": str(error)}],
             ) from None
         except StopIteration:
             raise BadSchedule(
                 f"--cron {self.expression!r} has no instant in the next 50 years",
                 hint="look at its day and month",
+                fields=[{"field": "cron", "problem": "no instant in the next 50 years"}],
             ) from None
 
     def find_next(self, after_ns: int) -> int:
@@ -68,6 +75,18 @@ class CronRule:
         start = datetime.fromtimestamp(after_ns // NANOS_PER_SECOND, UTC).astimezone(zone)
         found = next(CronSim(self.expression, start))
         return int(found.timestamp()) * NANOS_PER_SECOND
+
+    def list_next(self, after_ns: int, count: int) -> list[int]:
+        """List the first instants after a time, in ns. Raises BadSchedule."""
+        self.check(after_ns)
+        found = list[int]()
+        for _ in range(count):
+            try:
+                after_ns = self.find_next(after_ns)
+            except StopIteration:
+                break  # A leap day of a weekday may come once in 50 years.
+            found.append(after_ns)
+        return found
 
     def list_due(self, first_ns: int, now_ns: int) -> DueInstants:
         """Find the last instant up to now, from one on that has come."""

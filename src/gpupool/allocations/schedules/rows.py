@@ -7,6 +7,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gpupool.allocations.store.schedule_tables import schedule_runs, schedules
+from gpupool.store.content_tag import make_content_tag
 from gpupool.store.database import WriteTransaction
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.chains.schedules import ScheduleOut, ScheduleRunOut
@@ -41,8 +42,14 @@ _OLD_RUNS = (
 )
 
 
-def describe_schedule(row: Row, *, has_command: bool) -> ScheduleOut:
-    """Describe a row of `SCHEDULE`."""
+def describe_schedule(row: Row, *, has_command: bool, has_job: bool = False) -> ScheduleOut:
+    """Describe a row of `SCHEDULE`.
+
+    Args:
+        row: The schedule.
+        has_command: Whether the reader may see its command.
+        has_job: Whether the reader may see its whole job, whose environment may hold secrets.
+    """
     return ScheduleOut(
         id=row.public_id,
         name=row.name,
@@ -57,8 +64,20 @@ def describe_schedule(row: Row, *, has_command: bool) -> ScheduleOut:
         next_ns=row.next_ns if row.state == "active" else None,
         last_job=row.last_job,
         command=row.body["launch"]["argv"] if has_command else [],
+        job=row.body if has_job else None,
         created_ns=row.created_ns,
     )
+
+
+def tag_schedule(row: Row, *, has_job: bool) -> int:
+    """Make the tag that a change of a schedule names.
+
+    Args:
+        row: A row of `SCHEDULE`.
+        has_job: Whether the reader may see its whole job. A tag of it tells of its secrets.
+    """
+    job = row.body if has_job else None
+    return make_content_tag([row.cron, row.time_zone, row.overlap, row.deadline_s, job])
 
 
 def read_runs(connection: sa.Connection, schedule: int, limit: int) -> list[ScheduleRunOut]:
@@ -84,6 +103,12 @@ def resume_schedule(write: WriteTransaction, row: Row, next_ns: int) -> None:
     write.event("schedule.resumed", row.name, tenant_id=row.tenant_id)
 
 
+def change_schedule(write: WriteTransaction, row: Row, values: dict[str, Any]) -> None:
+    """Change when a schedule submits, or what. Idempotent."""
+    _set_state(write, row, **values)
+    write.event("schedule.changed", row.name, tenant_id=row.tenant_id)
+
+
 def _set_state(write: WriteTransaction, row: Row, **values: Any) -> None:
     write.execute(schedules.update().where(schedules.c.id == row.id).values(**values))
     write.announce(TOPIC)
@@ -103,13 +128,13 @@ def record_run(
     mine = sa.and_(schedule_runs.c.schedule_id == row.id, schedule_runs.c.due_ns == run.due_ns)
     if write.execute(sa.select(schedule_runs.c.due_ns).where(mine)).first() is None:
         write.execute(schedule_runs.insert().values(schedule_id=row.id, **run.model_dump()))
-    values: dict[str, Any] = {}
+    here = schedules.c.id == row.id
     if next_ns is not None:
-        values["next_ns"] = next_ns
+        # A change of the expression since `row` was read has set another next instant.
+        same = (schedules.c.cron == row.cron, schedules.c.time_zone == row.time_zone)
+        write.execute(schedules.update().where(here, *same).values(next_ns=next_ns))
     if run.job is not None:
-        values["last_job"] = run.job
-    if values:
-        write.execute(schedules.update().where(schedules.c.id == row.id).values(**values))
+        write.execute(schedules.update().where(here).values(last_job=run.job))
     oldest = write.execute(_OLD_RUNS, {"schedule": row.id}).scalar_one_or_none()
     if oldest is not None:
         old = sa.and_(schedule_runs.c.schedule_id == row.id, schedule_runs.c.due_ns <= oldest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -11,11 +11,13 @@ from gpupool.allocations.schedules.rows import (
     SCHEDULE,
     TOPIC,
     Row,
+    change_schedule,
     describe_schedule,
     pause_schedule,
     read_runs,
     record_run,
     resume_schedule,
+    tag_schedule,
 )
 from gpupool.allocations.schedules.runner import ScheduleRunner
 from gpupool.allocations.services.jobs import JobService
@@ -24,6 +26,7 @@ from gpupool.base.errors import (
     BadSchedule,
     NameTaken,
     NoPermission,
+    StaleGeneration,
     TooManySchedules,
     UnknownSchedule,
     WrongState,
@@ -32,8 +35,14 @@ from gpupool.base.ids import new_id
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store
 from gpupool.tenancy.service import TenancyService
-from gpupool.wire.chains.schedules import ScheduleIn, ScheduleOut, ScheduleRunOut
+from gpupool.wire.chains.schedules import (
+    ScheduleChangeIn,
+    ScheduleIn,
+    ScheduleOut,
+    ScheduleRunOut,
+)
 from gpupool.wire.fleet import RunAs
+from gpupool.wire.submissions import JobIn
 
 #: Schedules of one tenant at most.
 MOST_SCHEDULES: Final = 200
@@ -57,16 +66,7 @@ class ScheduleService:
             TooManySchedules: The tenant has as many as it may.
             GpupoolError: The pool would refuse the job.
         """
-        if body.job.attached or body.job.name is not None or body.job.after:
-            raise BadSchedule(
-                "the job of a schedule has no --name, no --after and no terminal",
-                hint="its jobs are named after the schedule and the instant",
-            )
-        if body.job.tenant not in (None, principal.tenant):
-            raise BadSchedule(
-                f"a schedule is of its owner's tenant {principal.tenant}, not {body.job.tenant}",
-                hint="leave out --tenant",
-            )
+        _check_job(body.job, principal.tenant)
         rule = CronRule(body.cron, body.time_zone)
         rule.check(self._store.clock.now_ns())
         self._jobs.plan_job(body.job, principal, run_as)
@@ -118,9 +118,75 @@ class ScheduleService:
 
     def get(self, name: str, principal: Principal) -> ScheduleOut:
         """Return a schedule. Raises UnknownSchedule."""
+        return self.get_tagged(name, principal)[0]
+
+    def get_tagged(self, name: str, principal: Principal) -> tuple[ScheduleOut, int]:
+        """Return a schedule and the tag that a change names. Raises UnknownSchedule."""
         with self._store.read() as connection:
             row = _find(connection, name, principal)
-        return describe_schedule(row, has_command=_can_change(row, principal))
+        return _describe(row, principal), _tag(row, principal)
+
+    def list_instants(self, cron: str, time_zone: str, count: int) -> list[int]:
+        """List the next instants of an expression, in ns. Raises BadSchedule."""
+        return CronRule(cron, time_zone).list_next(self._store.clock.now_ns(), count)
+
+    def change(
+        self,
+        name: str,
+        body: ScheduleChangeIn,
+        principal: Principal,
+        run_as: RunAs | None,
+        tag: int | None,
+    ) -> tuple[ScheduleOut, int]:
+        """Change when a schedule submits, or what. Idempotent.
+
+        Args:
+            name: Its name or id.
+            body: The schedule from now on.
+            principal: The caller.
+            run_as: The local account of the caller; it starts the commands of a job that changes.
+            tag: Of what the caller read; None: whatever it is.
+
+        Raises:
+            UnknownSchedule: The caller sees no such schedule.
+            NoPermission: It is of another user and the caller manages no tenant; or the job of
+                another user would change.
+            StaleGeneration: It was changed since.
+            BadSchedule: The expression, the zone or the job is none for a schedule.
+            GpupoolError: The pool would refuse the job.
+        """
+        rule = CronRule(body.cron, body.time_zone)
+        rule.check(self._store.clock.now_ns())
+        with self._store.read() as connection:
+            row = _find_to_change(connection, name, principal)
+        values: dict[str, Any] = body.model_dump(include={"cron", "time_zone", "overlap"})
+        values["deadline_s"] = body.deadline_seconds
+        if body.job is not None:
+            if not _is_owner(row, principal):
+                raise NoPermission(
+                    f"the job of schedule {row.name} runs as {row.user}, not as {principal.user}",
+                    hint=f"change its times alone, or ask {row.user}",
+                )
+            _check_job(body.job, row.tenant)
+            self._jobs.plan_job(body.job, principal, run_as)
+            values["body"] = body.job.model_dump(mode="json")
+            values["run_as"] = None if run_as is None else run_as.model_dump(mode="json")
+        with self._store.write() as write:
+            row = _find_to_change(write.connection, row.public_id, principal)
+            now = _tag(row, principal)
+            if tag is not None and tag != now:
+                raise StaleGeneration(
+                    f"schedule {row.name} was changed since it was read",
+                    hint=f"look again: gpupool schedule show {row.name}",
+                )
+            if (row.cron, row.time_zone) != (body.cron, body.time_zone):
+                # An instant of the same expression that has come is still made up for.
+                values["next_ns"] = rule.find_next(write.now_ns)
+            change_schedule(write, row, values)
+            row = _find(write.connection, row.public_id, principal)
+            out = _describe(row, principal)
+            write.answer(200, out.model_dump(mode="json"))
+        return out, _tag(row, principal)
 
     def list_runs(self, name: str, principal: Principal, limit: int) -> list[ScheduleRunOut]:
         """List what became of the latest instants, the last one first. Raises UnknownSchedule."""
@@ -184,8 +250,34 @@ def _scope(principal: Principal) -> sa.ColumnElement[bool]:
     return sa.true() if principal.sees_all else schedules.c.tenant_id == principal.tenant_id
 
 
+def _is_owner(row: Row, principal: Principal) -> bool:
+    return bool(row.user_id == principal.user_id)
+
+
 def _can_change(row: Row, principal: Principal) -> bool:
-    return row.user_id == principal.user_id or principal.has_permission(Permission.MANAGE_TENANT)
+    return _is_owner(row, principal) or principal.has_permission(Permission.MANAGE_TENANT)
+
+
+def _describe(row: Row, principal: Principal) -> ScheduleOut:
+    is_owner = _is_owner(row, principal)
+    return describe_schedule(row, has_command=_can_change(row, principal), has_job=is_owner)
+
+
+def _tag(row: Row, principal: Principal) -> int:
+    return tag_schedule(row, has_job=_is_owner(row, principal))
+
+
+def _check_job(job: JobIn, tenant: str) -> None:
+    if job.attached or job.name is not None or job.after:
+        raise BadSchedule(
+            "the job of a schedule has no --name, no --after and no terminal",
+            hint="its jobs are named after the schedule and the instant",
+        )
+    if job.tenant not in (None, tenant):
+        raise BadSchedule(
+            f"a schedule is of its owner's tenant {tenant}, not {job.tenant}",
+            hint="leave out --tenant",
+        )
 
 
 def _find(connection: sa.Connection, name: str, principal: Principal) -> Row:

@@ -147,6 +147,7 @@ def check_rates(rates: Sequence[Rate]) -> None:
             raise BadOption(
                 f"two prices for {rate.describe()} at {twice[0]:02}:00",
                 hint="give one price for each hour of the day",
+                fields=[{"field": "rates", "problem": f"two prices for {rate.describe()}"}],
             )
         taken.update(rate.day_hours)
     for model in dict.fromkeys(rate.model for rate in rates):
@@ -154,6 +155,7 @@ def check_rates(rates: Sequence[Rate]) -> None:
             raise BadOption(
                 f"{model} has no price of the card itself for every hour of the day",
                 hint=f"add --price {model}:PRICE, or --price '*:PRICE' for every model",
+                fields=[{"field": "rates", "problem": f"{model} lacks a price of some hour"}],
             )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.base.errors import BadOption, NameTaken, UnknownPriceList
+from gpupool.base.errors import BadOption, NameTaken, StaleGeneration, UnknownPriceList
 from gpupool.base.ids import check_name
 from gpupool.base.units import NANOS_PER_SECOND, format_instant
 from gpupool.billing.charging.marks import forget_charges
@@ -40,11 +40,18 @@ class PriceListService:
             found: PriceListOut = _pick(_describe(_read_rows(connection)), name)
             return found
 
-    def put(self, name: str, body: PriceListIn) -> PriceListOut:
+    def put(self, name: str, body: PriceListIn, generation: int | None = None) -> PriceListOut:
         """Make a price list or replace it whole. What is not sealed is priced by it from then on.
+
+        Args:
+            name: Its name.
+            body: The whole list.
+            generation: Of what the caller read; 0: there is none; None: whatever there is.
 
         Raises:
             BadOption: its rates contradict each other, or it does not fit the others.
+            NameTaken: there is one of that name or of that hour, and the caller makes another.
+            StaleGeneration: it was changed since.
             SealedMonth: a sealed month would change.
         """
         check_name(name, "price list")
@@ -55,10 +62,12 @@ class PriceListService:
             raise BadOption(
                 f"a price list begins at a whole hour, not at {format_instant(body.from_ns)}",
                 hint="write --from 2026-12-01 or --from 2026-12-01T08:00",
+                fields=[{"field": "from_ns", "problem": "not a whole hour of UTC"}],
             )
         with self._store.write() as write:
             rows = _read_rows(write.connection)
             old = next((row for row in rows if row.name == name), None)
+            _check_generation(name, 0 if old is None else old.generation, generation)
             others = [row for row in rows if row.name != name]
             _check_beside(others, name, body, from_s)
             earliest = from_s if old is None else min(from_s, old.from_s)
@@ -138,12 +147,29 @@ def _build_rate(body: RateIn) -> Rate:
     return Rate(body.model, body.price_micro, body.mechanism, body.sharing, hours)
 
 
+def _check_generation(name: str, before: int, generation: int | None) -> None:
+    if generation is None or generation == before:
+        return
+    if generation == 0:
+        raise NameTaken(
+            f"there is a price list {name} already",
+            hint="gpupool price list",
+            fields=[{"field": "name", "problem": f"there is a price list {name} already"}],
+        )
+    raise StaleGeneration(
+        f"price list {name} is at generation {before}, not {generation}",
+        hint=f"look again: gpupool price show {name}",
+        generation=before,
+    )
+
+
 def _check_beside(others: Sequence[Any], name: str, body: PriceListIn, from_s: int) -> None:
     for row in others:
         if row.from_s == from_s:
             raise NameTaken(
                 f"price list {row.name} begins at the same hour, {format_instant(body.from_ns)}",
                 hint=f"gpupool price delete {row.name}, or another --from",
+                fields=[{"field": "from_ns", "problem": f"{row.name} begins at the same hour"}],
             )
         if (row.timezone, row.currency) != (body.timezone, body.currency):
             raise BadOption(

@@ -189,7 +189,8 @@ def _list_deliveries(options: argparse.Namespace, context: CommandContext) -> in
 def _allow_host(options: argparse.Namespace, context: CommandContext) -> int:
     hosts = [one for one in _read_hosts(context) if one["host"] != options.host]
     entry = {"host": options.host, "private": options.private, "plain": options.plain}
-    context.api.request("PUT", "notification-settings", {"hosts": [*hosts, entry]})
+    changed = {"hosts": [*hosts, entry]}
+    context.api.request("PUT", "notification-settings", changed, if_match=context.api.etag)
     sys.stdout.write(f"messages may be sent to {options.host}\n")
     return 0
 
@@ -199,7 +200,8 @@ def _deny_host(options: argparse.Namespace, context: CommandContext) -> int:
     hosts = [one for one in before if one["host"] != options.host]
     if len(hosts) == len(before):
         raise BadOption(f"{options.host} is not allowed", hint="gpupool notify settings")
-    context.api.request("PUT", "notification-settings", {"hosts": hosts})
+    changed = {"hosts": hosts}
+    context.api.request("PUT", "notification-settings", changed, if_match=context.api.etag)
     sys.stdout.write(f"messages may be sent to {options.host} no more\n")
     return 0
 

@@ -26,11 +26,13 @@ def register(parser: CommandParser) -> None:
         "gpupool schedule add nightly --cron '0 2 * * *' --tz Asia/Shanghai -- --gpu 1 -- python eval.py",
         "gpupool schedule list",
         "gpupool schedule history nightly",
+        "gpupool schedule change nightly --cron '30 3 * * 1-5'",
         "gpupool schedule pause nightly",
         "gpupool schedule run-now nightly",
     ]
     parser.add_verbs()
     _register_add(parser)
+    _register_change(parser)
     add_output(parser.add_verb("list", "the schedules of your tenant"))
     for verb, text in (
         ("show", "one schedule"),
@@ -74,6 +76,28 @@ def _register_add(parser: CommandParser) -> None:
     add_output(add, OBJECT_FORMATS)
 
 
+def _register_change(parser: CommandParser) -> None:
+    change = parser.add_verb("change", "other instants, or as its owner another job")
+    change.add_argument("name", metavar="NAME", help="as `schedule list` shows it")
+    change.add_argument("--cron", metavar="EXPRESSION", help="minute hour day month weekday")
+    change.add_argument("--tz", metavar="ZONE", help="time zone")
+    change.add_argument(
+        "--overlap",
+        choices=("skip", "queue", "replace"),
+        help="while the last job lives: skip the instant, queue behind it, or stop it",
+    )
+    change.add_argument(
+        "--starting-deadline",
+        type=parse_duration,
+        metavar="TIME",
+        help="an instant is missed if it is later than that",
+    )
+    change.add_argument(
+        "words", nargs="*", metavar="WORD", help="after --: options of submit, --, the command"
+    )
+    add_output(change, OBJECT_FORMATS)
+
+
 def run(options: argparse.Namespace, context: CommandContext) -> int:
     if options.verb == "add":
         return _add(options, context)
@@ -89,6 +113,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         )
         return 0
     path = f"schedules/{quote_segment(options.name, 'schedule')}"
+    if options.verb == "change":
+        return _change(options, context, path)
     if options.verb == "history":
         rows = context.api.request("GET", f"{path}/runs")["items"]
         print_list(
@@ -123,7 +149,40 @@ def _act(options: argparse.Namespace, context: CommandContext, path: str) -> int
 
 
 def _add(options: argparse.Namespace, context: CommandContext) -> int:
-    words = options.words[1:] if options.words[:1] == ["--"] else options.words
+    body = {
+        "name": options.name,
+        "cron": options.cron,
+        "time_zone": options.tz,
+        "overlap": options.overlap,
+        "deadline_seconds": options.starting_deadline,
+        "job": _read_job(options.words, context),
+    }
+    return _print_schedule(context.api.request("POST", "schedules", body), options.output)
+
+
+def _change(options: argparse.Namespace, context: CommandContext, path: str) -> int:
+    given = {
+        "cron": options.cron,
+        "time_zone": options.tz,
+        "overlap": options.overlap,
+        "deadline_seconds": options.starting_deadline,
+        "job": _read_job(options.words, context) if options.words else None,
+    }
+    named = {name: value for name, value in given.items() if value is not None}
+    if not named:
+        raise BadOption(
+            "nothing to change: got a name alone",
+            hint="add --cron, --tz, --overlap, --starting-deadline, or  -- OPTIONS -- COMMAND",
+        )
+    before = context.api.request("GET", path)
+    kept = {name: before[name] for name in given if name != "job"}
+    changed = context.api.request("PUT", path, kept | named, if_match=context.api.etag)
+    return _print_schedule(changed, options.output)
+
+
+def _read_job(words: list[str], context: CommandContext) -> dict[str, Any]:
+    """Read options of submit and a command. Raises BadOption."""
+    words = words[1:] if words[:1] == ["--"] else words
     asked = read_plain("submit", words)
     if asked is None or not asked.command:
         known = ", ".join(flags[0] for flags, *_ in OF["submit"][:4])
@@ -131,15 +190,7 @@ def _add(options: argparse.Namespace, context: CommandContext) -> int:
             f"{' '.join(words) or 'nothing'}: got no options of submit and a command",
             hint=f"write  -- [{known} ...] -- COMMAND;  gpupool submit --help  has all options",
         )
-    body = {
-        "name": options.name,
-        "cron": options.cron,
-        "time_zone": options.tz,
-        "overlap": options.overlap,
-        "deadline_seconds": options.starting_deadline,
-        "job": make_job_body(asked, attached=False, local=context.api.local),
-    }
-    return _print_schedule(context.api.request("POST", "schedules", body), options.output)
+    return make_job_body(asked, attached=False, local=context.api.local)
 
 
 def _print_schedule(one: dict[str, Any], output: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -29,6 +29,22 @@ class ScheduleIn(WireModel):
     job: JobIn = Field(description="neither attached nor named")
 
 
+class ScheduleChangeIn(WireModel):
+    """A schedule as it is from now on; its name, its history and its jobs stay."""
+
+    cron: str = Field(min_length=9, max_length=100, description="five fields: 0 2 * * *")
+    time_zone: str = Field(min_length=1, max_length=64, description="of the tz database")
+    overlap: Overlap
+    deadline_seconds: int = Field(ge=60, le=7 * 86400)
+    job: JobIn | None = Field(None, description="null: as it is; only its owner may change it")
+
+
+class ScheduleInstantsOut(WireModel):
+    """The next instants of a cron expression."""
+
+    instants_ns: list[int]
+
+
 class ScheduleOut(WireModel):
     id: str
     name: str
@@ -44,6 +60,9 @@ class ScheduleOut(WireModel):
     last_job: str | None = None
     command: list[str] = Field(
         default_factory=list, description="empty where it is not for this caller"
+    )
+    job: dict[str, Any] | None = Field(
+        None, description="a JobIn, with its environment; for its owner, who asks for it alone"
     )
     created_ns: int
 

@@ -55,3 +55,4 @@ class IdlePolicyOut(WireModel):
     keep_seconds: int
     keeps_per_day: int
     scope: str = Field(description="which jobs it is about, for people")
+    generation: int = Field(description="a change names it")

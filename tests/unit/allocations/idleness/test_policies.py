@@ -9,9 +9,11 @@ from gpupool.base.errors import (
     IdleLadderContradicts,
     LooserIdlePolicy,
     NoPermission,
+    StaleGeneration,
     UnknownIdlePolicy,
 )
 from gpupool.model.tenant import UserRole
+from gpupool.wire.idleness.policies import IdlePolicyIn
 from tests.support.idle_house import IdleHouse
 
 
@@ -92,3 +94,17 @@ def test_where_a_policy_acts_a_dry_run_does_not_count(house: IdleHouse) -> None:
     house.run_job("anns", principal=house.ann)
     state = house.read_state("anns")
     assert (state.mode, state.rule) == ("on", "stop after 2h idle; you will be told at 50m")
+
+
+def test_a_change_of_an_older_policy_is_refused(house: IdleHouse) -> None:
+    policies = house.allocations.idleness.policies
+    steps = [{"act": "warn", "after_seconds": 3000}]
+    body = IdlePolicyIn.model_validate({"steps": steps})
+    made = policies.put(house.admin, body, 0)
+    assert made.generation == 1
+    dry = body.model_copy(update={"mode": "dry-run"})
+    assert policies.put(house.admin, dry, made.generation).generation == 2
+    for read in (0, made.generation):
+        with pytest.raises(StaleGeneration):
+            policies.put(house.admin, body, read)
+    assert policies.find(house.admin, made.id).mode == "dry-run"

@@ -71,3 +71,18 @@ def test_years_of_missed_minutes_are_not_counted_one_by_one() -> None:
 def test_what_is_no_schedule_is_refused(expression: str, zone: str) -> None:
     with pytest.raises(BadSchedule):
         CronRule(expression, zone).check(ns("2026-11-29T00:00"))
+
+
+def test_next_instants_are_those_of_the_zone_and_a_fault_names_its_field() -> None:
+    rule = CronRule("30 2 * * *", "Europe/Berlin")
+    found = [text(each) for each in rule.list_next(ns("2026-11-29T00:00"), 2)]
+    assert found == ["2026-11-29T01:30", "2026-11-30T01:30"]
+    for expression, zone, field in (
+        ("61 2 * * *", "UTC", "cron"),
+        ("0 2 * *", "UTC", "cron"),
+        ("0 2 * * *", "Mars/Olympus", "time_zone"),
+    ):
+        with pytest.raises(BadSchedule) as refusal:
+            CronRule(expression, zone).list_next(ns("2026-11-29T00:00"), 2)
+        (problem,) = refusal.value.details["fields"]
+        assert problem["field"] == field

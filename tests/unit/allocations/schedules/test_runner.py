@@ -11,12 +11,13 @@ from gpupool.base.errors import (
     BadSchedule,
     NameTaken,
     NoPermission,
+    StaleGeneration,
     TooManySchedules,
     UnknownSchedule,
 )
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Principal
-from gpupool.wire.chains.schedules import ScheduleIn, ScheduleOut
+from gpupool.wire.chains.schedules import ScheduleChangeIn, ScheduleIn, ScheduleOut
 from gpupool.wire.people import UserPatch
 from tests.support.house import House
 from tests.support.killed import killed_at
@@ -228,3 +229,48 @@ def test_a_job_of_a_schedule_is_its_own(calendar: Calendar, more: dict[str, obje
     job = {"shape": {"gpu_milli": 300}, "launch": {"argv": ["true"]}, **more}
     with pytest.raises(BadSchedule):
         calendar.add(job=job)
+
+
+def change_of(made: ScheduleOut, **more: object) -> ScheduleChangeIn:
+    names = ("cron", "time_zone", "overlap", "deadline_seconds")
+    return ScheduleChangeIn.model_validate({name: getattr(made, name) for name in names} | more)
+
+
+def test_a_change_of_what_was_read_moves_the_next_instant(calendar: Calendar) -> None:
+    schedules = calendar.house.allocations.schedules
+    admin = calendar.house.admin
+    calendar.add()
+    made, tag = schedules.get_tagged("nightly", admin)
+    assert made.job is not None
+    assert made.job["launch"]["env"] == {"SECRET": "x"}
+    later = change_of(made, cron="0 5 * * *")
+    changed, next_tag = schedules.change("nightly", later, admin, None, tag)
+    assert (changed.cron, changed.id) == ("0 5 * * *", made.id)
+    assert changed.job == made.job
+    assert changed.next_ns is not None
+    assert (changed.next_ns - (made.next_ns or 0)) % DAY == 3 * 60 * MINUTE
+    with pytest.raises(StaleGeneration):
+        schedules.change("nightly", change_of(made), admin, None, tag)
+    assert schedules.change("nightly", later, admin, None, next_tag) == (changed, next_tag)
+    calendar.come()
+    assert calendar.outcomes() == ["submitted"]
+
+
+def test_the_job_of_a_schedule_is_changed_by_its_owner_alone(calendar: Calendar) -> None:
+    house = calendar.house
+    house.tenancy.tenants.create(house.admin, "nlp", None)
+    ada = house.member("ada", "nlp")
+    calendar.add(who=ada)
+    schedules = house.allocations.schedules
+    made, _ = schedules.get_tagged("nightly", house.admin)
+    assert made.job is None
+    own = schedules.get("nightly", ada).job
+    assert own is not None
+    with pytest.raises(NoPermission):
+        schedules.change("nightly", change_of(made, job=own), house.admin, None, None)
+    other = own | {"launch": own["launch"] | {"argv": ["false"]}}
+    assert schedules.change("nightly", change_of(made, job=other), ada, None, None)[0].command == [
+        "false"
+    ]
+    slow, _ = schedules.change("nightly", change_of(made, overlap="queue"), house.admin, None, None)
+    assert (slow.overlap, slow.user) == ("queue", "ada")
