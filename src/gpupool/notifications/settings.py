@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from gpupool.model.tenant import Principal
 from gpupool.notifications.tables import notification_settings
 from gpupool.store.database import Store, WriteTransaction
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.wire.notifications import (
     AllowedHost,
     MailServerIn,
@@ -23,10 +26,16 @@ def read_hosts(connection: sa.Connection) -> list[AllowedHost]:
     return [AllowedHost(**one) for one in found]
 
 
-def read_mail_server(connection: sa.Connection) -> MailServerIn | None:
-    """Read the pool's mail server; None: it has none."""
-    found = connection.execute(sa.select(notification_settings.c.mail)).scalar_one_or_none()
-    return None if found is None else MailServerIn(**found)
+def read_mail_server(connection: sa.Connection, secrets: SecretVault) -> MailServerIn | None:
+    """Read the pool's mail server with its password; None: it has none.
+
+    Raises what `SecretVault.decrypt` does.
+    """
+    found = _read_mail(connection)
+    if found is None:
+        return None
+    password = secrets.decrypt(notification_settings.c.mail, 1, found["password"])
+    return MailServerIn(**{**found, "password": password})
 
 
 def ensure_row(write: WriteTransaction) -> None:
@@ -53,10 +62,12 @@ class NotificationSettings:
         if body.hosts is not None:
             unique = {one.host: one for one in body.hosts}
             values["hosts"] = [unique[name].model_dump() for name in sorted(unique)]
-        if body.mail is not None:
-            values["mail"] = body.mail.model_dump()
         with self._store.write() as write:
             ensure_row(write)
+            if body.mail is not None:
+                column = notification_settings.c.mail
+                password = self._store.secrets.encrypt(write, column, 1, body.mail.password)
+                values["mail"] = {**body.mail.model_dump(), "password": password}
             if values:
                 write.execute(notification_settings.update().values(**values))
                 write.event("notifications.changed", "settings", data={"fields": sorted(values)})
@@ -66,6 +77,13 @@ class NotificationSettings:
 
 
 def _describe(connection: sa.Connection) -> NotificationSettingsOut:
-    server = read_mail_server(connection)
-    mail = None if server is None else MailServerOut(**server.model_dump(exclude={"password"}))
+    found = _read_mail(connection)
+    names = MailServerOut.model_fields
+    mail = None if found is None else MailServerOut(**{name: found[name] for name in names})
     return NotificationSettingsOut(hosts=read_hosts(connection), mail=mail)
+
+
+def _read_mail(connection: sa.Connection) -> dict[str, Any] | None:
+    query = sa.select(notification_settings.c.mail)
+    found: dict[str, Any] | None = connection.execute(query).scalar_one_or_none()
+    return found

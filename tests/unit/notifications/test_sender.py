@@ -154,6 +154,42 @@ def test_a_receiver_that_is_down_gets_one_attempt_for_all_its_messages(
     assert texts == [f"Job j-{n} ended: failed." for n in range(3)]
 
 
+def test_what_happens_while_a_receiver_is_down_waits_for_the_end_of_its_pause(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver)
+    fail_job(pool, "j-1")
+    receiver.statuses.append(503)
+    sender.look()
+    for n in (2, 3):
+        fail_job(pool, f"j-{n}")
+        assert (sender.look() or 0) > 1
+    assert len(receiver.requests) == 1
+    with pool.services.store.write() as write:
+        write.execute(deliveries.update().where(deliveries.c.attempts > 0).values(due_ns=0))
+    sender.look()
+    texts = [body["text"] for _, _, body in receiver.requests[1:]]
+    assert texts == [f"Job j-{n} ended: failed." for n in (1, 2, 3)]
+
+
+def test_a_delivery_that_was_given_up_is_tried_again_on_request(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver)
+    fail_job(pool)
+    receiver.statuses.append(410)
+    sender.look()
+    admin = pool.client()
+    dead = admin.get("deliveries", params={"state": "dead"}).json()[0]
+    assert pool.client(uid=4001).post(f"deliveries/{dead['id']}/retry", {}).code == "GP-2274"
+    done = admin.post(f"deliveries/{dead['id']}/retry", {}).json()
+    assert (done["state"], done["attempts"], done["ended_ns"]) == ("waiting", 0, None)
+    sender.look()
+    assert states(pool) == ["sent"]
+    assert receiver.requests[0][1]["Gpupool-Delivery"] == dead["id"]
+    assert admin.post(f"deliveries/{dead['id']}/retry", {}).code == "GP-2275"
+
+
 def test_what_another_attempt_would_not_change_is_dead_at_once(
     pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
 ) -> None:

@@ -15,6 +15,8 @@ from gpupool.terminal.output import TableColumn, print_data, print_list
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 from gpupool.terminal.references import quote_segment
 
+#: Of one answer; the server's limit.
+_MOST_DEAD = 1000
 _FORMATS = ("webhook", "slack", "teams", "feishu", "dingtalk", "wecom")
 
 
@@ -30,7 +32,8 @@ def register(parser: CommandParser) -> None:
         "gpupool notify add me --mail ada@example.com --on job-failed,job-waiting --waiting 30m",
         "gpupool notify add team --slack URL --on job-failed,budget-crossed --scope tenant",
         "gpupool notify test me",
-        "gpupool notify deliveries --state dead",
+        "gpupool notify dead list",
+        "gpupool notify dead retry --all",
     ]
     parser.add_verbs()
     _register_own(parser)
@@ -81,6 +84,11 @@ def _register_own(parser: CommandParser) -> None:
     shown = parser.add_verb("deliveries", "what was sent, waits or was given up")
     shown.add_argument("--state", choices=("waiting", "sent", "dead"), help="only these")
     add_output(shown)
+    dead = parser.add_verb("dead", "what was given up: list it, or try it again now")
+    dead.add_argument("action", choices=("list", "retry"), help="what to do")
+    dead.add_argument("ids", nargs="*", metavar="ID", help="as `notify dead list` shows it")
+    dead.add_argument("--all", action="store_true", help="retry all that you see")
+    add_output(dead)
 
 
 def _register_settings(parser: CommandParser) -> None:
@@ -175,6 +183,36 @@ def _test_subscription(options: argparse.Namespace, context: CommandContext) -> 
 
 def _list_deliveries(options: argparse.Namespace, context: CommandContext) -> int:
     rows = context.api.request("GET", "deliveries", query={"state": options.state})
+    return _print_deliveries(rows, options, context)
+
+
+def _treat_dead(options: argparse.Namespace, context: CommandContext) -> int:
+    is_list = options.action == "list"
+    if is_list and (options.ids or options.all):
+        raise BadOption("`notify dead list` takes no ids", hint="gpupool notify dead retry ID")
+    if not is_list and bool(options.ids) == options.all:
+        raise BadOption(
+            "`notify dead retry` needs ids or --all", hint="gpupool notify dead list  shows them"
+        )
+    rows: list[dict[str, Any]] = []
+    if not options.ids:
+        query = {"state": "dead", "limit": _MOST_DEAD}
+        rows = context.api.request("GET", "deliveries", query=query)
+    if not is_list:
+        ids = options.ids or [row["id"] for row in rows]
+        rows = [_retry_delivery(one, context) for one in ids]
+    return _print_deliveries(rows, options, context)
+
+
+def _retry_delivery(delivery: str, context: CommandContext) -> dict[str, Any]:
+    path = f"deliveries/{quote_segment(delivery, 'delivery')}/retry"
+    done: dict[str, Any] = context.api.request("POST", path, {})
+    return done
+
+
+def _print_deliveries(
+    rows: list[dict[str, Any]], options: argparse.Namespace, context: CommandContext
+) -> int:
     print_list(
         rows,
         DELIVERY_COLUMNS,
@@ -301,6 +339,7 @@ _VERBS = {
     "delete": _delete_subscription,
     "test": _test_subscription,
     "deliveries": _list_deliveries,
+    "dead": _treat_dead,
     "allow": _allow_host,
     "deny": _deny_host,
     "mail": _set_mail_server,
