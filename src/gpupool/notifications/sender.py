@@ -107,7 +107,7 @@ class NotificationSender:
             pass
         now_ns = self._store.clock.now_ns()
         if now_ns >= self._next_look_ns:
-            self._collector.collect_waiting()
+            self._collector.collect_looked()
             self._delete_old(now_ns)
             self._next_look_ns = now_ns + int(LOOK_SECONDS * NANOS)
         self._deliver_due()

@@ -9,14 +9,16 @@ from typing import Any
 
 from gpupool.base.errors import BadOption
 from gpupool.base.units import parse_duration
+from gpupool.cli.accounts.notify_deliveries import (
+    list_deliveries,
+    register_deliveries,
+    treat_dead,
+)
 from gpupool.terminal.context import CommandContext, print_notice
-from gpupool.terminal.listing import describe_instant
 from gpupool.terminal.output import TableColumn, print_data, print_list
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 from gpupool.terminal.references import quote_segment
 
-#: Of one answer; the server's limit.
-_MOST_DEAD = 1000
 _FORMATS = ("webhook", "slack", "teams", "feishu", "dingtalk", "wecom")
 
 
@@ -50,8 +52,10 @@ def _register_own(parser: CommandParser) -> None:
         "--on",
         required=True,
         metavar="TOPICS",
-        help="job-ended, job-failed, job-requeued, job-waiting, job-idle, budget-crossed, "
-        "reservation-ended, card-failed, node-silent; with commas",
+        help="job-placed, job-started, job-ended, job-failed, job-requeued, job-retried, job-moved, "
+        "job-waiting, job-idle, job-handed-over, promise-moved, schedule-paused, schedule-failed, "
+        "token-expiring, budget-crossed, reservation-begins, reservation-ended, card-failed, "
+        "node-silent; with commas",
     )
     add.add_argument(
         "--scope",
@@ -81,14 +85,7 @@ def _register_own(parser: CommandParser) -> None:
     delete.add_argument("--user", metavar="USER", help="whose (default: yours)")
     test = parser.add_verb("test", "send a test message now")
     test.add_argument("name", metavar="NAME", help="as `notify list` shows it")
-    shown = parser.add_verb("deliveries", "what was sent, waits or was given up")
-    shown.add_argument("--state", choices=("waiting", "sent", "dead"), help="only these")
-    add_output(shown)
-    dead = parser.add_verb("dead", "what was given up: list it, or try it again now")
-    dead.add_argument("action", choices=("list", "retry"), help="what to do")
-    dead.add_argument("ids", nargs="*", metavar="ID", help="as `notify dead list` shows it")
-    dead.add_argument("--all", action="store_true", help="retry all that you see")
-    add_output(dead)
+    register_deliveries(parser)
 
 
 def _register_settings(parser: CommandParser) -> None:
@@ -181,49 +178,6 @@ def _test_subscription(options: argparse.Namespace, context: CommandContext) -> 
     return 1
 
 
-def _list_deliveries(options: argparse.Namespace, context: CommandContext) -> int:
-    rows = context.api.request("GET", "deliveries", query={"state": options.state})
-    return _print_deliveries(rows, options, context)
-
-
-def _treat_dead(options: argparse.Namespace, context: CommandContext) -> int:
-    is_list = options.action == "list"
-    if is_list and (options.ids or options.all):
-        raise BadOption("`notify dead list` takes no ids", hint="gpupool notify dead retry ID")
-    if not is_list and bool(options.ids) == options.all:
-        raise BadOption(
-            "`notify dead retry` needs ids or --all", hint="gpupool notify dead list  shows them"
-        )
-    rows: list[dict[str, Any]] = []
-    if not options.ids:
-        query = {"state": "dead", "limit": _MOST_DEAD}
-        rows = context.api.request("GET", "deliveries", query=query)
-    if not is_list:
-        ids = options.ids or [row["id"] for row in rows]
-        rows = [_retry_delivery(one, context) for one in ids]
-    return _print_deliveries(rows, options, context)
-
-
-def _retry_delivery(delivery: str, context: CommandContext) -> dict[str, Any]:
-    path = f"deliveries/{quote_segment(delivery, 'delivery')}/retry"
-    done: dict[str, Any] = context.api.request("POST", path, {})
-    return done
-
-
-def _print_deliveries(
-    rows: list[dict[str, Any]], options: argparse.Namespace, context: CommandContext
-) -> int:
-    print_list(
-        rows,
-        DELIVERY_COLUMNS,
-        options.output,
-        fields=_list_delivery_fields,
-        empty="no deliveries",
-        color=context.color,
-    )
-    return 0
-
-
 def _allow_host(options: argparse.Namespace, context: CommandContext) -> int:
     hosts = [one for one in _read_hosts(context) if one["host"] != options.host]
     entry = {"host": options.host, "private": options.private, "plain": options.plain}
@@ -305,12 +259,6 @@ def _list_subscription_fields() -> list[str]:
     return list(SubscriptionOut.model_fields)
 
 
-def _list_delivery_fields() -> list[str]:
-    from gpupool.wire.notifications import DeliveryOut
-
-    return list(DeliveryOut.model_fields)
-
-
 COLUMNS = (
     TableColumn("NAME", lambda row: row["name"]),
     TableColumn("USER", lambda row: row["user"]),
@@ -323,23 +271,13 @@ COLUMNS = (
     TableColumn("QUIET", lambda row: row["quiet_hours"] or "--", wide=True),
     TableColumn("ZONE", lambda row: row["time_zone"], wide=True),
 )
-DELIVERY_COLUMNS = (
-    TableColumn("ID", lambda row: row["id"]),
-    TableColumn("SUBSCRIPTION", lambda row: row["subscription"]),
-    TableColumn("TOPIC", lambda row: row["topic"]),
-    TableColumn("SUBJECT", lambda row: row["subject"]),
-    TableColumn("AT", lambda row: describe_instant(row["at_ns"])),
-    TableColumn("STATE", lambda row: row["state"]),
-    TableColumn("ATTEMPTS", lambda row: str(row["attempts"])),
-    TableColumn("ERROR", lambda row: row["error"] or "--"),
-)
 _VERBS = {
     "add": _add_subscription,
     "list": _list_subscriptions,
     "delete": _delete_subscription,
     "test": _test_subscription,
-    "deliveries": _list_deliveries,
-    "dead": _treat_dead,
+    "deliveries": list_deliveries,
+    "dead": treat_dead,
     "allow": _allow_host,
     "deny": _deny_host,
     "mail": _set_mail_server,

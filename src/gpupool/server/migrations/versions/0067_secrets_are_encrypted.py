@@ -1,4 +1,5 @@
-"""Secrets have room to be encrypted, and a subscription's URL is apart from what is shown of it.
+"""Secrets have room to be encrypted, a subscription's URL is apart from what is shown of it, and a
+promise remembers what was last told of its start.
 
 The server encrypts what is there once it has started: a revision has no key.
 """
@@ -84,6 +85,17 @@ def upgrade() -> None:
             type_=sa.Text(),
             existing_nullable=True,
             comment="base32, encrypted",
+        )
+    with op.batch_alter_table("promises", schema=None, recreate=copied) as batch_op:
+        batch_op.add_column(
+            sa.Column(
+                "told_ns", sa.BigInteger(), nullable=True, comment="the last told; null: at_ns"
+            )
+        )
+        batch_op.add_column(
+            sa.Column(
+                "moved_ns", sa.BigInteger(), nullable=True, comment="when a move was last told"
+            )
         )
     _divide_addresses(connection)
 
