@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from gpupool.base.ids import new_id
 from gpupool.base.units import GIB
 from gpupool.host.state.job_logs import LocalLogs
 from gpupool.model.tenant import UnixIdentity
 from gpupool.network import service as network_service
+from gpupool.notifications.tables import deliveries, subscriptions
 from gpupool.tenancy.accounts import UnixAccounts
 from gpupool.tenancy.tables import tokens
 from tests.support.api import Answer, Client, RunningApp, running_app
@@ -63,6 +66,8 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/tokens": {},
     "POST /api/v1/subscriptions": SUBSCRIPTION,
     "PUT /api/v1/notification-settings": {},
+    "POST /api/v1/secrets/rotate": {},
+    "POST /api/v1/deliveries/{delivery}/retry": {},
     "PUT /api/v1/sso/providers/{provider}": {
         "ldap": {"url": "ldaps://127.0.0.1:1", "base_dn": "dc=x"}
     },
@@ -258,6 +263,26 @@ class World:
         client = self.admin if owner == "root" else self.by_token(owner)
         assert client.post("subscriptions", SUBSCRIPTION | {"name": name}).status == 201
         return name
+
+    def dead_delivery(self, owner: str) -> str:
+        """A delivery of a subscription of `owner` that was given up."""
+        name = self.subscription(owner)
+        delivery = new_id("d")
+        with self.pool.services.store.write() as write:
+            query = sa.select(subscriptions.c.id).where(subscriptions.c.name == name)
+            write.insert(
+                deliveries,
+                public_id=delivery,
+                subscription_id=write.execute(query).scalar_one(),
+                cause="event/1",
+                topic="job-failed",
+                subject="j-1",
+                data={},
+                at_ns=1,
+                state="dead",
+                due_ns=1,
+            )
+        return delivery
 
     def template(self, tenant: str) -> str:
         name = f"template-{next(self.numbers)}"
@@ -549,6 +574,8 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         return {"job": world.job(runner)}
     if "{array}" in path:
         return {"array": world.job(runner, array=3)}
+    if "{delivery}" in path:
+        return {"delivery": world.dead_delivery(owner)}
     if "{subscription}" in path:
         return {"subscription": world.subscription(owner), "params": {"user": owner}}
     if "{session}" in path:

@@ -44,7 +44,7 @@ def test_a_failed_job_is_told_by_webhook_and_mail(pool: RealPool, tmp_path: Path
         _, headers, body = hook.wait_for_requests(2)[1]
         pool.until(lambda: len(mailbox.mails) == 1, "a mail")
     assert body["text"] == "Job broken ended: failed (exit code 1)."
-    assert mailbox.mails[0]["Subject"] == "作业 broken 已结束：失败（退出码 1）。"
+    assert mailbox.mails[0]["Subject"] == "任务 broken 已结束：失败（退出码 1）。"
     raw = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     signed = hmac.new(b"s3cret", headers["Gpupool-Timestamp"].encode() + b"." + raw, hashlib.sha256)
     assert headers["Gpupool-Signature"] == f"v1={signed.hexdigest()}"

@@ -6,20 +6,24 @@ twice, whenever the process ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.allocations.store.tables import arrays, jobs
 from gpupool.base.ids import new_id
 from gpupool.model.job import JobState
 from gpupool.model.tenant import PERMISSIONS, Permission, UserRole
+from gpupool.notifications.outlook import read_beginning_reservations, read_expiring_tokens
 from gpupool.notifications.tables import deliveries, notification_settings, subscriptions
 from gpupool.notifications.timing import NANOS, compute_due, parse_quiet_hours
 from gpupool.notifications.topics import (
     EVENT_KINDS,
     JOB_KINDS,
+    LOOKED_TOPICS,
+    SCHEDULE_KINDS,
     Occurrence,
     Scope,
     Topic,
@@ -30,8 +34,15 @@ from gpupool.store.database import Store, WriteTransaction
 from gpupool.store.tables import events, pool
 from gpupool.tenancy.tables import users
 
+#: By topic, what finds its occurrences without an event; jobs that wait have a time for each.
+_LOOKS: Final[Mapping[Topic, Callable[[sa.Connection, int], list[Occurrence]]]] = {
+    Topic.TOKEN_EXPIRING: read_expiring_tokens,
+    Topic.RESERVATION_BEGINS: read_beginning_reservations,
+}
 #: Events of one look. After so many without a delivery the position is written all the same.
 EVENTS_AT_ONCE: Final = 5000
+#: Names in one query.
+_NAMES_AT_ONCE: Final = 500
 
 
 class Collector:
@@ -73,23 +84,32 @@ class Collector:
             write.execute(subscriptions.update().values(since_seq=log.event_seq))
         self._read_seq = 0
 
-    def collect_waiting(self) -> None:
-        """Make the deliveries of jobs that wait for long."""
+    def collect_looked(self) -> None:
+        """Make the deliveries of what no event tells: long waits, ends of tokens, reservations."""
+        now_ns = self._store.clock.now_ns()
         with self._store.read() as connection:
-            active = [one for one in read_active(connection) if Topic.JOB_WAITING in one.topics]
-            if not active:
-                return
-            now_ns = self._store.clock.now_ns()
-            shortest = min(one.waiting_s for one in active)
-            waiting = _read_waiting(connection, now_ns - shortest * NANOS)
-            rows = list[dict[str, Any]]()
-            for one in waiting:
-                patient = [sub for sub in active if now_ns - one.at_ns >= sub.waiting_s * NANOS]
-                rows += _list_deliveries(patient, [_tell_minutes(one, now_ns)])
+            active = read_active(connection)
+            rows = list(_list_waiting(connection, active, now_ns))
+            for topic, read in _LOOKS.items():
+                hearing = [one for one in active if topic in one.topics]
+                if hearing:
+                    rows += _list_deliveries(hearing, read(connection, now_ns))
             rows = _drop_known(connection, rows)
         if rows:
             with self._store.write() as write:
                 _insert_deliveries(write, rows)
+
+
+def _list_waiting(
+    connection: sa.Connection, active: Sequence[Any], now_ns: int
+) -> Iterable[dict[str, Any]]:
+    hearing = [one for one in active if Topic.JOB_WAITING in one.topics]
+    if not hearing:
+        return
+    shortest = min(one.waiting_s for one in hearing)
+    for one in _read_waiting(connection, now_ns - shortest * NANOS):
+        patient = [sub for sub in hearing if now_ns - one.at_ns >= sub.waiting_s * NANOS]
+        yield from _list_deliveries(patient, [_tell_minutes(one, now_ns)])
 
 
 def read_active(connection: sa.Connection) -> Sequence[Any]:
@@ -123,6 +143,7 @@ def _read_occurrences(connection: sa.Connection, since: int, until: int) -> list
     )
     rows = connection.execute(query).all()
     owners = _read_owners(connection, [one.subject for one in rows if one.kind in JOB_KINDS])
+    planners = _read_planners(connection) if any(r.kind in SCHEDULE_KINDS for r in rows) else {}
     return [
         Occurrence(
             cause=f"event/{row.seq}",
@@ -131,7 +152,11 @@ def _read_occurrences(connection: sa.Connection, since: int, until: int) -> list
             data=row.data,
             at_ns=row.at_ns,
             tenant_id=row.tenant_id,
-            user_id=owners.get(row.subject) if row.kind in JOB_KINDS else None,
+            user_id=owners.get(row.subject)
+            if row.kind in JOB_KINDS
+            else planners.get((row.tenant_id, row.subject))
+            if row.kind in SCHEDULE_KINDS
+            else None,
         )
         for row in rows
     ]
@@ -139,11 +164,18 @@ def _read_occurrences(connection: sa.Connection, since: int, until: int) -> list
 
 def _read_owners(connection: sa.Connection, names: Sequence[str]) -> dict[str, int]:
     found = dict[str, int]()
-    for n in range(0, len(names), 500):
-        query = sa.select(jobs.c.public_id, jobs.c.user_id)
-        query = query.where(jobs.c.public_id.in_(names[n : n + 500]))
-        found |= {row.public_id: row.user_id for row in connection.execute(query)}
+    for table in (jobs, arrays):
+        for n in range(0, len(names), _NAMES_AT_ONCE):
+            query = sa.select(table.c.public_id, table.c.user_id)
+            query = query.where(table.c.public_id.in_(names[n : n + _NAMES_AT_ONCE]))
+            found |= {row.public_id: row.user_id for row in connection.execute(query)}
     return found
+
+
+def _read_planners(connection: sa.Connection) -> dict[tuple[int | None, str], int]:
+    """Read the user of each schedule, by tenant and name; there are few."""
+    query = sa.select(schedules.c.tenant_id, schedules.c.name, schedules.c.user_id)
+    return {(row.tenant_id, row.name): row.user_id for row in connection.execute(query)}
 
 
 def _read_waiting(connection: sa.Connection, before_ns: int) -> list[Occurrence]:
@@ -182,7 +214,7 @@ def _list_deliveries(
         quiet = parse_quiet_hours(row.quiet_hours, row.time_zone)
         for one in occurrences:
             topic = next((topic for topic in list_topics(one) if topic in row.topics), None)
-            is_new = one.kind == Topic.JOB_WAITING or _read_seq(one) > row.since_seq
+            is_new = one.kind in LOOKED_TOPICS or _read_seq(one) > row.since_seq
             scope = Scope(row.scope)
             if topic is None or not is_new:
                 continue
@@ -206,9 +238,12 @@ def _read_seq(one: Occurrence) -> int:
 
 def _drop_known(connection: sa.Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the deliveries that were not made before."""
-    query = sa.select(deliveries.c.subscription_id, deliveries.c.cause)
-    query = query.where(deliveries.c.cause.in_(sorted({row["cause"] for row in rows})[:500]))
-    known = {(row.subscription_id, row.cause) for row in connection.execute(query)}
+    causes = sorted({row["cause"] for row in rows})
+    known = set[tuple[int, str]]()
+    for n in range(0, len(causes), _NAMES_AT_ONCE):
+        query = sa.select(deliveries.c.subscription_id, deliveries.c.cause)
+        query = query.where(deliveries.c.cause.in_(causes[n : n + _NAMES_AT_ONCE]))
+        known |= {(row.subscription_id, row.cause) for row in connection.execute(query)}
     return [row for row in rows if (row["subscription_id"], row["cause"]) not in known]
 
 

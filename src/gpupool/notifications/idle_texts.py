@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gpupool.base.units import format_instant, format_span
 
-_USUAL: Final = ("Job {name} does not use its share.", "作业 {name} 没有使用其份额。")
+_USUAL: Final = ("Job {name} does not use its share.", "任务 {name} 没有使用其份额。")
 _COMES_BACK: Final = (
     "It comes back at its first use if there is room; by hand: {command}",
     "再次使用时，若有空闲资源会自动恢复；手动恢复：{command}",
@@ -15,25 +15,25 @@ _COMES_BACK: Final = (
 _SENTENCES: Final[Mapping[str, tuple[str, str]]] = {
     "warn": (
         "Job {name} has not used its share ({share}) for {idle}{following}. To stay: {command}",
-        "作业 {name} 已有 {idle} 没有使用其份额（{share}）{following}。如需保留：{command}",
+        "任务 {name} 已有 {idle} 没有使用其份额（{share}）{following}。如需保留：{command}",
     ),
     "shrink": (
         "Job {name} was idle for {idle}: its compute shrinks, its memory stays{following}. "
         + _COMES_BACK[0],
-        "作业 {name} 已空闲 {idle}：算力已缩减，显存保留{following}。" + _COMES_BACK[1],
+        "任务 {name} 已空闲 {idle}：算力已缩减，显存保留{following}。" + _COMES_BACK[1],
     ),
     "suspend": (
         "Job {name} was idle for {idle} and is suspended; its card memory is kept{following}. "
         + _COMES_BACK[0],
-        "作业 {name} 已空闲 {idle}，现已挂起，显存内容已保留{following}。" + _COMES_BACK[1],
+        "任务 {name} 已空闲 {idle}，现已挂起，显存内容已保留{following}。" + _COMES_BACK[1],
     ),
     "stop": (
         "Job {name} was idle for {idle} and is stopped. {saved} Its output: {command}",
-        "作业 {name} 已空闲 {idle}，现已停止。{saved}查看输出：{command}",
+        "任务 {name} 已空闲 {idle}，现已停止。{saved}查看输出：{command}",
     ),
     "return": (
         "Job {name} works again and has not got its share back{because}. Try again: {command}",
-        "作业 {name} 已恢复使用，但尚未取回其份额{because}。可重试：{command}",
+        "任务 {name} 已恢复使用，但尚未取回其份额{because}。可重试：{command}",
     ),
 }
 _FOLLOWING: Final[Mapping[str, tuple[str, str]]] = {
@@ -43,11 +43,11 @@ _FOLLOWING: Final[Mapping[str, tuple[str, str]]] = {
 }
 _SAVED: Final = (
     "It said at {time} that its work is saved.",
-    "该作业于 {time} 报告其工作已保存。",
+    "该任务于 {time} 报告其工作已保存。",
 )
 _UNSAVED: Final = (
     "It never said that its work is saved.",
-    "该作业未曾报告其工作已保存。",
+    "该任务未曾报告其工作已保存。",
 )
 
 

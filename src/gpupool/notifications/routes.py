@@ -89,6 +89,12 @@ def list_deliveries(
     return service.list_deliveries(caller, state, limit)
 
 
+@router.post("/deliveries/{delivery}/retry")
+def retry_delivery(service: Service, caller: Reader, delivery: str) -> DeliveryOut:
+    """Try a delivery that was given up once more, now."""
+    return service.retry_delivery(caller, delivery)
+
+
 @router.get("/notification-settings")
 def get_notification_settings(
     settings: Settings, _caller: PoolManager, response: Response

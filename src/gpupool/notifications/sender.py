@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from gpupool.base.errors import GpupoolError
 from gpupool.base.ids import new_id
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
@@ -25,6 +26,7 @@ from gpupool.notifications.texts import write_sentence, write_title
 from gpupool.notifications.timing import NANOS, compute_retry
 from gpupool.notifications.topics import Topic
 from gpupool.store.database import Store
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.tenancy.tables import users
 
 #: Seconds between two looks at jobs that wait, and at most between two of anything.
@@ -40,6 +42,7 @@ _MOST_SINGLE: Final = 10
 #: Days for which deliveries that have ended are kept.
 _KEEP_DAYS: Final = 30
 _BUSY_SECONDS: Final = 300.0
+_PAUSED: Final = deliveries.alias("paused")
 #: Those of a user that is disabled wait, and are no reason to look again.
 _IS_DELIVERABLE: Final = sa.and_(
     deliveries.c.state == "waiting",
@@ -104,7 +107,7 @@ class NotificationSender:
             pass
         now_ns = self._store.clock.now_ns()
         if now_ns >= self._next_look_ns:
-            self._collector.collect_waiting()
+            self._collector.collect_looked()
             self._delete_old(now_ns)
             self._next_look_ns = now_ns + int(LOOK_SECONDS * NANOS)
         self._deliver_due()
@@ -129,23 +132,21 @@ class NotificationSender:
         for start in range(0, len(rows), size):
             if self._closing.is_set():
                 return
-            if not self._deliver(first, rows[start : start + size], rows[start + size :]):
+            if not self._deliver(first, rows[start : start + size]):
                 return
 
-    def _deliver(self, receiver: Any, rows: Sequence[Any], rest: Sequence[Any]) -> bool:
+    def _deliver(self, receiver: Any, rows: Sequence[Any]) -> bool:
         """Deliver one message; return whether its receiver can be tried with the rest."""
         message = build_message(receiver.language, rows)
         try:
             send_message(self._store, receiver, message)
         except DeliveryFailure as failure:
-            self._note_failure(rows, failure, rest)
+            self._note_failure(rows, failure)
             return failure.is_final
         self._update(rows, lambda _row: {"state": "sent", "error": ""})
         return True
 
-    def _note_failure(
-        self, rows: Sequence[Any], failure: DeliveryFailure, rest: Sequence[Any]
-    ) -> None:
+    def _note_failure(self, rows: Sequence[Any], failure: DeliveryFailure) -> None:
         now_ns = self._store.clock.now_ns()
 
         def judge(row: Any) -> dict[str, Any]:
@@ -153,20 +154,10 @@ class NotificationSender:
             state = {"state": "dead"} if retry is None else {"due_ns": retry}
             return {"error": str(failure), **state}
 
-        # A receiver that is down would otherwise get an attempt for each message at once.
-        postponed = [] if failure.is_final else [row.delivery_id for row in rest]
-        due_ns = compute_retry(rows[0].attempts + 1, now_ns) or compute_retry(1, now_ns)
-        self._update(rows, judge, postponed=postponed, due_ns=due_ns)
+        self._update(rows, judge)
 
-    def _update(
-        self,
-        rows: Sequence[Any],
-        judge: Callable[[Any], dict[str, Any]],
-        *,
-        postponed: Sequence[int] = (),
-        due_ns: int | None = None,
-    ) -> None:
-        """Write the outcome of one attempt, and when those that it holds up are due."""
+    def _update(self, rows: Sequence[Any], judge: Callable[[Any], dict[str, Any]]) -> None:
+        """Write the outcome of one attempt."""
         with self._store.write() as write:
             for row in rows:
                 values = judge(row) | {"attempts": row.attempts + 1}
@@ -174,20 +165,18 @@ class NotificationSender:
                     values["ended_ns"] = write.now_ns
                 mine = deliveries.c.id == row.delivery_id
                 write.execute(deliveries.update().where(mine).values(**values))
-            if postponed:
-                others = deliveries.c.id.in_(postponed)
-                write.execute(deliveries.update().where(others).values(due_ns=due_ns))
 
     def _find_pause(self) -> float:
+        now_ns = self._store.clock.now_ns()
         query = (
             sa.select(sa.func.min(deliveries.c.due_ns))
             .join(subscriptions, subscriptions.c.id == deliveries.c.subscription_id)
             .join(users, users.c.id == subscriptions.c.user_id)
             .where(_IS_DELIVERABLE)
+            .where(sa.or_(deliveries.c.due_ns > now_ns, ~_is_paused(now_ns)))
         )
         with self._store.read() as connection:
             due_ns = connection.execute(query).scalar_one()
-        now_ns = self._store.clock.now_ns()
         soonest = self._next_look_ns if due_ns is None else min(due_ns, self._next_look_ns)
         return max(_PAUSE_SECONDS, (soonest - now_ns) / NANOS)
 
@@ -218,11 +207,25 @@ def _read_due(connection: sa.Connection, now_ns: int) -> Sequence[Any]:
         )
         .join(subscriptions, subscriptions.c.id == deliveries.c.subscription_id)
         .join(users, users.c.id == subscriptions.c.user_id)
-        .where(_IS_DELIVERABLE, deliveries.c.due_ns <= now_ns)
+        .where(_IS_DELIVERABLE, deliveries.c.due_ns <= now_ns, ~_is_paused(now_ns))
         .order_by(subscriptions.c.id, deliveries.c.id)
         .limit(_MOST_AT_ONCE)
     )
     return connection.execute(query).all()
+
+
+def _is_paused(now_ns: int) -> sa.ColumnElement[bool]:
+    """Match deliveries of a subscription whose receiver failed and is not to be tried yet.
+
+    Also what happens meanwhile waits for the end of the pause: a receiver that is down would
+    otherwise get an attempt for each message.
+    """
+    return sa.exists().where(
+        _PAUSED.c.subscription_id == deliveries.c.subscription_id,
+        _PAUSED.c.state == "waiting",
+        _PAUSED.c.attempts > 0,
+        _PAUSED.c.due_ns > now_ns,
+    )
 
 
 def build_message(language: Any, rows: Sequence[Any]) -> Message:
@@ -243,16 +246,26 @@ def build_message(language: Any, rows: Sequence[Any]) -> Message:
 
 def send_message(store: Store, receiver: Any, message: Message) -> None:
     """Send a message to the receiver of a subscription's row. Raises DeliveryFailure."""
+    kind = Format(receiver.format)
     with store.read() as connection:
         hosts = read_hosts(connection)
-        server = read_mail_server(connection)
-    kind = Format(receiver.format)
+        try:
+            server = read_mail_server(connection, store.secrets) if kind is Format.MAIL else None
+            url, secret = read_receiver(store.secrets, receiver)
+        except GpupoolError as error:
+            # Not final: an operator may put the key back.
+            raise DeliveryFailure(f"{error.code}: {error.message}") from error
     if kind is Format.MAIL:
         send_mail(server, receiver.address, message)
         return
-    now_ns = store.clock.now_ns()
-    request = build_request(kind, receiver.address, receiver.secret, message, now_ns)
+    request = build_request(kind, url, secret, message, store.clock.now_ns())
     post_request(kind, request, hosts)
+
+
+def read_receiver(secrets: SecretVault, row: Any) -> tuple[str, str]:
+    """Return the URL, empty of a mail address, and the signing secret of a subscription's row."""
+    url = secrets.decrypt(subscriptions.c.url, row.public_id, row.url)
+    return url, secrets.decrypt(subscriptions.c.secret, row.public_id, row.secret)
 
 
 def send_test(store: Store, receiver: Any) -> str:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
 from gpupool.base.errors import (
     BadOption,
+    DeliveryNotDead,
     NameTaken,
     NoPermission,
     TooManySubscriptions,
+    UnknownDelivery,
     UnknownSubscription,
 )
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Permission, Principal
+from gpupool.notifications.descriptions import (
+    count_deliveries,
+    describe_delivery,
+    describe_subscription,
+    hide_path,
+)
 from gpupool.notifications.formats import Format
 from gpupool.notifications.hosts import find_allowed, parse_url
 from gpupool.notifications.settings import ensure_row, read_hosts
@@ -48,6 +55,11 @@ _SHOWN: Final = (
     .join(users, users.c.id == subscriptions.c.user_id)
     .join(tenants, tenants.c.id == subscriptions.c.tenant_id)
 )
+_DELIVERIES: Final = (
+    sa.select(deliveries, subscriptions.c.name, users.c.name.label("user"))
+    .join(subscriptions, subscriptions.c.id == deliveries.c.subscription_id)
+    .join(users, users.c.id == subscriptions.c.user_id)
+)
 
 
 class SubscriptionService:
@@ -66,8 +78,8 @@ class SubscriptionService:
         """List the caller's own, those of its tenant for its admins, all for an admin."""
         query = _SHOWN.where(_match_visible(caller)).order_by(users.c.name, subscriptions.c.name)
         with self._store.read() as connection:
-            counts = _count_deliveries(connection)
-            return [_describe(row, counts) for row in connection.execute(query)]
+            counts = count_deliveries(connection)
+            return [describe_subscription(row, counts) for row in connection.execute(query)]
 
     def get_subscription(
         self, caller: Principal, name: str, user: str | None = None
@@ -75,7 +87,7 @@ class SubscriptionService:
         """Describe a subscription. Raises UnknownSubscription."""
         with self._store.read() as connection:
             row = _find_visible(connection, caller, name, user)
-            return _describe(row, _count_deliveries(connection))
+            return describe_subscription(row, count_deliveries(connection))
 
     def create_subscription(self, caller: Principal, body: SubscriptionIn) -> SubscriptionOut:
         """Subscribe a receiver to what happens from now on.
@@ -97,16 +109,21 @@ class SubscriptionService:
             ensure_row(write)
             if write.execute(sa.select(subscriptions.c.id).limit(1)).first() is None:
                 _skip_past(write)
+            key = new_id("n")
+            vault = self._store.secrets
+            is_mail = Format(body.format) is Format.MAIL
+            url = "" if is_mail else body.address
             write.insert(
                 subscriptions,
-                public_id=new_id("n"),
+                public_id=key,
                 user_id=caller.user_id,
                 tenant_id=caller.tenant_id,
                 scope=body.scope,
                 name=body.name,
                 format=body.format,
-                address=body.address,
-                secret=body.secret,
+                address=body.address if is_mail else hide_path(body.address),
+                url=vault.encrypt(write, subscriptions.c.url, key, url),
+                secret=vault.encrypt(write, subscriptions.c.secret, key, body.secret),
                 topics=sorted(set(body.topics)),
                 waiting_s=body.waiting_seconds,
                 language=body.language,
@@ -116,7 +133,7 @@ class SubscriptionService:
                 since_seq=write.execute(sa.select(pool.c.event_seq)).scalar_one(),
                 created_ns=write.now_ns,
             )
-            out = _describe(_find_visible(write.connection, caller, body.name), {})
+            out = describe_subscription(_find_visible(write.connection, caller, body.name), {})
             _note_change(write, "created", caller, body.name)
             write.answer(201, out.model_dump(mode="json"))
         return out
@@ -143,18 +160,45 @@ class SubscriptionService:
         self, caller: Principal, state: str | None = None, limit: int = 100
     ) -> list[DeliveryOut]:
         """List deliveries of the subscriptions that the caller sees, the newest first."""
-        query = (
-            sa.select(deliveries, subscriptions.c.name, users.c.name.label("user"))
-            .join(subscriptions, subscriptions.c.id == deliveries.c.subscription_id)
-            .join(users, users.c.id == subscriptions.c.user_id)
-            .where(_match_visible(caller))
-            .order_by(deliveries.c.id.desc())
-            .limit(limit)
-        )
+        query = _DELIVERIES.where(_match_visible(caller))
+        query = query.order_by(deliveries.c.id.desc()).limit(limit)
         if state is not None:
             query = query.where(deliveries.c.state == state)
         with self._store.read() as connection:
-            return [_describe_delivery(row) for row in connection.execute(query)]
+            return [describe_delivery(row) for row in connection.execute(query)]
+
+    def retry_delivery(self, caller: Principal, delivery: str) -> DeliveryOut:
+        """Try a delivery that was given up once more, now, with all its attempts.
+
+        Raises:
+            UnknownDelivery: the caller sees no such delivery.
+            DeliveryNotDead: it was not given up.
+        """
+        query = _DELIVERIES.where(_match_visible(caller), deliveries.c.public_id == delivery)
+        with self._store.write() as write:
+            row = write.execute(query).one_or_none()
+            if row is None:
+                raise UnknownDelivery(
+                    f"there is no delivery {delivery[:80]!r}", hint="gpupool notify dead list"
+                )
+            if row.state != "dead":
+                raise DeliveryNotDead(
+                    f"delivery {delivery} was not given up: got {row.state}, expected dead",
+                    hint="gpupool notify dead list  shows those that were given up",
+                    state=row.state,
+                )
+            values = {
+                "state": "waiting",
+                "attempts": 0,
+                "due_ns": write.now_ns,
+                "ended_ns": None,
+            }
+            write.execute(deliveries.update().where(deliveries.c.id == row.id).values(**values))
+            out = describe_delivery(write.execute(query).one())
+            # It wakes the sender.
+            write.announce("subscriptions")
+            write.answer(200, out.model_dump(mode="json"))
+        return out
 
 
 def _match_visible(caller: Principal) -> sa.ColumnElement[bool]:
@@ -238,54 +282,3 @@ def _note_change(write: WriteTransaction, what: str, caller: Principal, name: st
     data = {"user": caller.user}
     write.event(f"subscription.{what}", name, tenant_id=caller.tenant_id, data=data)
     write.announce("subscriptions")
-
-
-def _count_deliveries(connection: sa.Connection) -> dict[tuple[int, str], int]:
-    columns = (deliveries.c.subscription_id, deliveries.c.state)
-    query = sa.select(*columns, sa.func.count()).where(deliveries.c.state != "sent")
-    return {(row[0], row[1]): row[2] for row in connection.execute(query.group_by(*columns))}
-
-
-def _describe(row: Any, counts: dict[tuple[int, str], int]) -> SubscriptionOut:
-    return SubscriptionOut(
-        name=row.name,
-        user=row.user,
-        tenant=row.tenant,
-        format=row.format,
-        address=_hide_path(row.format, row.address),
-        signed=bool(row.secret),
-        topics=row.topics,
-        scope=row.scope,
-        waiting_seconds=row.waiting_s,
-        language=row.language,
-        quiet_hours=row.quiet_hours,
-        time_zone=row.time_zone,
-        digest_seconds=row.digest_s,
-        waiting=counts.get((row.id, "waiting"), 0),
-        dead=counts.get((row.id, "dead"), 0),
-        created_ns=row.created_ns,
-    )
-
-
-def _hide_path(kind: str, address: str) -> str:
-    if kind == Format.MAIL:
-        return address
-    url = urlsplit(address)
-    return f"{url.scheme}://{url.netloc}/…"
-
-
-def _describe_delivery(row: Any) -> DeliveryOut:
-    return DeliveryOut(
-        id=row.public_id,
-        subscription=row.name,
-        user=row.user,
-        topic=row.topic,
-        subject=row.subject,
-        data=row.data,
-        at_ns=row.at_ns,
-        state=row.state,
-        due_ns=row.due_ns,
-        attempts=row.attempts,
-        error=row.error,
-        ended_ns=row.ended_ns,
-    )

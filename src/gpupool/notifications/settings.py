@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from gpupool.base.errors import StaleGeneration
@@ -9,6 +11,7 @@ from gpupool.model.tenant import Principal
 from gpupool.notifications.tables import notification_settings
 from gpupool.store.content_tag import make_content_tag
 from gpupool.store.database import Store, WriteTransaction
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.wire.notifications import (
     AllowedHost,
     MailServerIn,
@@ -25,10 +28,16 @@ def read_hosts(connection: sa.Connection) -> list[AllowedHost]:
     return [AllowedHost(**one) for one in found]
 
 
-def read_mail_server(connection: sa.Connection) -> MailServerIn | None:
-    """Read the pool's mail server; None: it has none."""
-    found = connection.execute(sa.select(notification_settings.c.mail)).scalar_one_or_none()
-    return None if found is None else MailServerIn(**found)
+def read_mail_server(connection: sa.Connection, secrets: SecretVault) -> MailServerIn | None:
+    """Read the pool's mail server with its password; None: it has none.
+
+    Raises what `SecretVault.decrypt` does.
+    """
+    found = _read_mail(connection)
+    if found is None:
+        return None
+    password = secrets.decrypt(notification_settings.c.mail, 1, found["password"])
+    return MailServerIn(**{**found, "password": password})
 
 
 def ensure_row(write: WriteTransaction) -> None:
@@ -70,7 +79,8 @@ class NotificationSettings:
                     hint="look again: gpupool notify settings",
                 )
             if body.mail is not None:
-                values["mail"] = _keep_password(write.connection, body.mail).model_dump()
+                password = self._seal_password(write, body.mail)
+                values["mail"] = {**body.mail.model_dump(), "password": password}
             if values:
                 write.execute(notification_settings.update().values(**values))
                 write.event("notifications.changed", "settings", data={"fields": sorted(values)})
@@ -78,15 +88,19 @@ class NotificationSettings:
             write.answer(200, out.model_dump(mode="json"))
         return out, _tag(out)
 
+    def _seal_password(self, write: WriteTransaction, server: MailServerIn) -> str | None:
+        """Return the password as it is stored: a new one, or the one that is kept.
 
-def _keep_password(connection: sa.Connection, server: MailServerIn) -> MailServerIn:
-    """Fill in a password that is not named. Another host never gets the one of this host."""
-    if server.password is not None:
-        return server
-    before = read_mail_server(connection)
-    is_same = before is not None and (before.host, before.user) == (server.host, server.user)
-    kept = before.password if before is not None and is_same else ""
-    return server.model_copy(update={"password": kept or ""})
+        Another host never gets the one of this host.
+        """
+        if server.password is not None:
+            column = notification_settings.c.mail
+            return self._store.secrets.encrypt(write, column, 1, server.password)
+        before = _read_mail(write.connection)
+        if before is None or (before["host"], before["user"]) != (server.host, server.user):
+            return ""
+        kept: str = before["password"]
+        return kept
 
 
 def _tag(settings: NotificationSettingsOut) -> int:
@@ -94,9 +108,15 @@ def _tag(settings: NotificationSettingsOut) -> int:
 
 
 def _describe(connection: sa.Connection) -> NotificationSettingsOut:
-    server = read_mail_server(connection)
+    found = _read_mail(connection)
     mail = None
-    if server is not None:
-        known = server.model_dump(exclude={"password"})
-        mail = MailServerOut(**known, has_password=bool(server.password))
+    if found is not None:
+        known = {name: value for name, value in found.items() if name != "password"}
+        mail = MailServerOut(**known, has_password=bool(found["password"]))
     return NotificationSettingsOut(hosts=read_hosts(connection), mail=mail)
+
+
+def _read_mail(connection: sa.Connection) -> dict[str, Any] | None:
+    query = sa.select(notification_settings.c.mail)
+    found: dict[str, Any] | None = connection.execute(query).scalar_one_or_none()
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from gpupool.store.secrets.columns import mark_secret
 from gpupool.store.tables import BigId, metadata
 from gpupool.tenancy.tables import tenants, users
 
@@ -17,9 +18,24 @@ subscriptions = sa.Table(
     sa.Column("scope", sa.String(8), nullable=False, comment="mine, tenant, pool"),
     sa.Column("name", sa.String(63), nullable=False),
     sa.Column("format", sa.String(16), nullable=False),
-    sa.Column("address", sa.String(1000), nullable=False, comment="a URL or a mail address"),
+    sa.Column("address", sa.String(1000), nullable=False, comment="as it may be shown"),
+    # The path of a chat's URL lets anybody write there.
+    sa.Column(
+        "url",
+        sa.Text,
+        nullable=False,
+        server_default="",
+        comment="encrypted; empty: a mail address",
+        info=mark_secret("public_id"),
+    ),
     # A signature needs the secret itself, so no digest of it would do.
-    sa.Column("secret", sa.String(200), nullable=False, comment="signs messages; empty: none"),
+    sa.Column(
+        "secret",
+        sa.Text,
+        nullable=False,
+        comment="signs messages, encrypted; empty: none",
+        info=mark_secret("public_id"),
+    ),
     sa.Column("topics", sa.JSON, nullable=False),
     sa.Column("waiting_s", sa.Integer, nullable=False, comment="of topic job-waiting"),
     sa.Column("language", sa.String(2), nullable=False),
@@ -59,6 +75,12 @@ notification_settings = sa.Table(
     sa.Column("read_seq", sa.BigInteger, nullable=False, comment="of the event log"),
     sa.Column("event_epoch", sa.String(16), nullable=False, comment="the log that was read"),
     sa.Column("hosts", sa.JSON, nullable=False, comment="see wire.notifications.AllowedHost"),
-    sa.Column("mail", sa.JSON, nullable=True, comment="see wire.notifications.MailServerIn"),
+    sa.Column(
+        "mail",
+        sa.JSON,
+        nullable=True,
+        comment="see wire.notifications.MailServerIn; password is encrypted",
+        info=mark_secret("id", "password"),
+    ),
     sa.CheckConstraint("id = 1", name="one_row"),
 )

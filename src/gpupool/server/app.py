@@ -69,6 +69,7 @@ from gpupool.server.middleware.leadership import LeadershipMiddleware
 from gpupool.server.middleware.request_bodies import RequestBodyMiddleware
 from gpupool.server.middleware.request_metrics import RequestMetricsMiddleware
 from gpupool.server.openapi import extend_openapi
+from gpupool.server.secret_routes import router as secret_router
 from gpupool.server.signon_routes import router as signon_doors
 from gpupool.signon.routes import router as signon_router
 from gpupool.templates.routes import router as template_router
@@ -119,6 +120,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(mirroring_router),
     RouterMount(plane_router),
     RouterMount(notification_router),
+    RouterMount(secret_router),
     RouterMount(cluster_router),
     RouterMount(planning_router),
     RouterMount(reservation_router),

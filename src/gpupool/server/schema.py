@@ -40,12 +40,14 @@ from gpupool.network.verification import tables as _verification
 from gpupool.network.zones import tables as _zones
 from gpupool.notifications import tables as _notifications
 from gpupool.signon import tables as _signon
+from gpupool.store.secrets import tables as _secrets
 from gpupool.store.tables import metadata
 from gpupool.templates import tables as _templates
 from gpupool.tenancy import tables as _tenancy
 from gpupool.tenancy.sessions import tables as _sessions
 
 ROOMS = (
+    _secrets,
     _tenancy,
     _signon,
     _sessions,

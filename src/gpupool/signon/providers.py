@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from gpupool.signon.addresses import (
     check_web_address,
 )
 from gpupool.store.database import Store
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.wire.signon import (
     LdapSettings,
     LoginWayOut,
@@ -27,14 +28,22 @@ from gpupool.wire.signon import (
 
 @dataclass(frozen=True)
 class ProviderRecord:
-    """A provider as the server uses it; exactly one of `oidc` and `ldap` is there."""
+    """A provider as the server uses it; exactly one of `oidc` and `ldap` is there.
+
+    Its secret is decrypted where it is needed: a missing key must not hide the provider.
+    """
 
     id: int
     name: str
     oidc: OidcSettings | None
     ldap: LdapSettings | None
-    secret: str
     created_ns: int
+    encrypted: str = field(repr=False)
+    secrets: SecretVault = field(repr=False)
+
+    def open_secret(self) -> str:
+        """Return the secret; empty: none. Raises what `SecretVault.decrypt` does."""
+        return self.secrets.decrypt(tables.providers.c.secret, self.name, self.encrypted)
 
     @property
     def can_browse(self) -> bool:
@@ -46,6 +55,7 @@ class ProviderService:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._secrets = store.secrets
 
     def list_providers(self) -> list[ProviderOut]:
         """List the providers by name, without their secrets."""
@@ -67,15 +77,18 @@ class ProviderService:
         with self._store.write() as write:
             same = tables.providers.c.name == name
             old = write.execute(sa.select(tables.providers).where(same)).one_or_none()
-            secret = body.secret if body.secret is not None else (old.secret if old else "")
-            values = {"kind": kind, "settings": settings.model_dump(), "secret": secret}
+            values = {"kind": kind, "settings": settings.model_dump()}
+            if body.secret is not None or old is None:
+                column = tables.providers.c.secret
+                secret = self._secrets.encrypt(write, column, name, body.secret or "")
+                values["secret"] = secret
             if old is None:
                 write.insert(tables.providers, name=name, created_ns=write.now_ns, **values)
             else:
-                _refuse_other_issuer(write.connection, _read_record(old), settings)
+                _refuse_other_issuer(write.connection, _read_record(old, self._secrets), settings)
                 write.execute(tables.providers.update().where(same).values(**values))
             row = write.execute(sa.select(tables.providers).where(same)).one()
-            out = _provider_out(_read_record(row))
+            out = _provider_out(_read_record(row, self._secrets))
             write.event("signon.provider_changed", name, data={"kind": kind})
             write.announce("signon")
             write.answer(200, out.model_dump(mode="json"))
@@ -111,13 +124,13 @@ class ProviderService:
             row = connection.execute(query).one_or_none()
         if row is None:
             raise _make_unknown(name)
-        return _read_record(row)
+        return _read_record(row, self._secrets)
 
     def read_all(self) -> list[ProviderRecord]:
         """Read every provider with its secret, by name."""
         query = sa.select(tables.providers).order_by(tables.providers.c.name)
         with self._store.read() as connection:
-            return [_read_record(row) for row in connection.execute(query)]
+            return [_read_record(row, self._secrets) for row in connection.execute(query)]
 
     def choose_oidc(self, name: str | None) -> ProviderRecord:
         """Return the OIDC provider of that name, or the only one there is.
@@ -197,15 +210,16 @@ def _refuse_other_issuer(
         )
 
 
-def _read_record(row: sa.Row[Any]) -> ProviderRecord:
+def _read_record(row: sa.Row[Any], secrets: SecretVault) -> ProviderRecord:
     is_oidc = row.kind == "oidc"
     return ProviderRecord(
         row.id,
         row.name,
         OidcSettings.model_validate(row.settings) if is_oidc else None,
         None if is_oidc else LdapSettings.model_validate(row.settings),
-        row.secret,
         row.created_ns,
+        row.secret,
+        secrets,
     )
 
 
@@ -215,7 +229,7 @@ def _provider_out(record: ProviderRecord) -> ProviderOut:
         kind="ldap" if record.oidc is None else "oidc",
         oidc=record.oidc,
         ldap=record.ldap,
-        has_secret=bool(record.secret),
+        has_secret=bool(record.encrypted),
         created_ns=record.created_ns,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from gpupool.store.secrets.columns import mark_secret
 from gpupool.store.tables import metadata
 from gpupool.tenancy.tables import tenants, users
 
@@ -14,7 +15,13 @@ providers = sa.Table(
     sa.Column("name", sa.String(63), nullable=False, unique=True),
     sa.Column("kind", sa.String(16), nullable=False, comment="oidc, ldap"),
     sa.Column("settings", sa.JSON, nullable=False, comment="OidcSettings or LdapSettings"),
-    sa.Column("secret", sa.Text, nullable=False, comment="of the client, or of the bind account"),
+    sa.Column(
+        "secret",
+        sa.Text,
+        nullable=False,
+        comment="of the client, or of the bind account; encrypted",
+        info=mark_secret("name"),
+    ),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
 )
 
@@ -87,7 +94,13 @@ passwords = sa.Table(
     sa.Column("user_id", sa.ForeignKey(users.c.id), primary_key=True),
     sa.Column("password_hash", sa.String(255), nullable=False, comment="Argon2id"),
     sa.Column("changed_ns", sa.BigInteger, nullable=False),
-    sa.Column("totp_secret", sa.String(64), nullable=True, comment="base32"),
+    sa.Column(
+        "totp_secret",
+        sa.Text,
+        nullable=True,
+        comment="base32, encrypted",
+        info=mark_secret("user_id"),
+    ),
     sa.Column("totp_confirmed", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("totp_step", sa.BigInteger, nullable=False, server_default="0", comment="last used"),
     sa.Column("failures", sa.Integer, nullable=False, server_default="0", comment="in a row"),

@@ -26,6 +26,8 @@ from gpupool.store.faults import Fault, no_fault
 from gpupool.store.leadership import LeaderLease
 from gpupool.store.notifier import CommitNotifier
 from gpupool.store.reserve import DiskReserve
+from gpupool.store.secrets.key_file import SecretKeys
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.store.tables import pool
 from gpupool.store.turns import TurnQueue
 from gpupool.store.write_transaction import WriteTransaction, finish_write
@@ -57,8 +59,11 @@ class Store:
         busy_seconds: float = BUSY_SECONDS,
         fault: Fault = no_fault,
         sync: str = "group",
+        keys: SecretKeys | None = None,
     ) -> None:
+        """Make it. `keys` encrypt secrets; None: they live as long as this object."""
         self.engine = engine
+        self.secrets = SecretVault(keys)
         self.clock = clock
         self.notifier = notifier or CommitNotifier()
         # Held open, so that the log is never removed as the last connection closes: it is flushed
@@ -276,9 +281,12 @@ def new_store(
     busy_seconds: float = BUSY_SECONDS,
     fault: Fault = no_fault,
     sync: str = "group",
+    keys: SecretKeys | None = None,
 ) -> Store:
     """Open the same before it is taken: it can be read, and its clock is the machine's."""
-    return Store(engine, LedgerClock(), busy_seconds=busy_seconds, fault=fault, sync=sync)
+    return Store(
+        engine, LedgerClock(), busy_seconds=busy_seconds, fault=fault, sync=sync, keys=keys
+    )
 
 
 def _roll_back(connection: sa.Connection) -> None:

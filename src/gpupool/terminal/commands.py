@@ -48,6 +48,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("restart", "stop the server and start it again; jobs keep running"),
             ("backup", "save the state of a pool in one file"),
             ("restore", "make a pool from a backup"),
+            ("secrets", "the key that encrypts stored secrets: show and rotate it"),
             ("bundle", "check an archive for machines without a network"),
             ("console", "print a link that opens the web console in a browser"),
             ("doctor", "check this machine and the pool"),
@@ -135,6 +136,7 @@ _MODULES = {
     "notebook": "workspace.notebook",
     "template": "templates.template",
     "sso": "signon.sso",
+    "secrets": "signon.secrets",
     "completion": "completion",
 }
 

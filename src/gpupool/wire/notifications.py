@@ -19,6 +19,16 @@ TopicName = Literal[
     "card-failed",
     "node-silent",
     "reservation-ended",
+    "job-placed",
+    "job-started",
+    "job-retried",
+    "job-moved",
+    "job-handed-over",
+    "promise-moved",
+    "schedule-paused",
+    "schedule-failed",
+    "token-expiring",
+    "reservation-begins",
 ]
 ScopeName = Literal["mine", "tenant", "pool"]
 
@@ -30,7 +40,7 @@ class SubscriptionIn(WireModel):
     format: FormatName
     address: str = Field(min_length=3, max_length=1000, description="a URL, or a mail address")
     secret: str = Field("", max_length=200, description="signs messages; is not shown again")
-    topics: list[TopicName] = Field(min_length=1, max_length=20)
+    topics: list[TopicName] = Field(min_length=1, max_length=40)
     scope: ScopeName = Field(
         "mine", description="of one's own jobs; `tenant` is for its admins, `pool` for the pool's"
     )

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from gpupool.allocations.schedules.rows import pause_schedule
+from gpupool.allocations.store.hold_tables import reservations
+from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.allocations.store.tables import jobs
 from gpupool.notifications.collector import Collector
 from gpupool.notifications.sender import NotificationSender
 from gpupool.notifications.tables import deliveries, notification_settings
 from gpupool.notifications.timing import NANOS, RETRY_SECONDS
 from gpupool.store.tables import pool as pool_table
+from gpupool.tenancy.tables import tokens, users
 from tests.support.api import RunningApp, running_app
 from tests.support.message_receivers import HookReceiver, hook_receiver
 from tests.support.supervised import until
@@ -154,6 +158,42 @@ def test_a_receiver_that_is_down_gets_one_attempt_for_all_its_messages(
     assert texts == [f"Job j-{n} ended: failed." for n in range(3)]
 
 
+def test_what_happens_while_a_receiver_is_down_waits_for_the_end_of_its_pause(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver)
+    fail_job(pool, "j-1")
+    receiver.statuses.append(503)
+    sender.look()
+    for n in (2, 3):
+        fail_job(pool, f"j-{n}")
+        assert (sender.look() or 0) > 1
+    assert len(receiver.requests) == 1
+    with pool.services.store.write() as write:
+        write.execute(deliveries.update().where(deliveries.c.attempts > 0).values(due_ns=0))
+    sender.look()
+    texts = [body["text"] for _, _, body in receiver.requests[1:]]
+    assert texts == [f"Job j-{n} ended: failed." for n in (1, 2, 3)]
+
+
+def test_a_delivery_that_was_given_up_is_tried_again_on_request(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver)
+    fail_job(pool)
+    receiver.statuses.append(410)
+    sender.look()
+    admin = pool.client()
+    dead = admin.get("deliveries", params={"state": "dead"}).json()[0]
+    assert pool.client(uid=4001).post(f"deliveries/{dead['id']}/retry", {}).code == "GP-2274"
+    done = admin.post(f"deliveries/{dead['id']}/retry", {}).json()
+    assert (done["state"], done["attempts"], done["ended_ns"]) == ("waiting", 0, None)
+    sender.look()
+    assert states(pool) == ["sent"]
+    assert receiver.requests[0][1]["Gpupool-Delivery"] == dead["id"]
+    assert admin.post(f"deliveries/{dead['id']}/retry", {}).code == "GP-2275"
+
+
 def test_what_another_attempt_would_not_change_is_dead_at_once(
     pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
 ) -> None:
@@ -207,6 +247,94 @@ def test_a_job_that_waits_is_told_once(tmp_path: Path, receiver: HookReceiver) -
             NotificationSender(pool.services.store).look()
     texts = [body["text"] for _, _, body in receiver.requests]
     assert texts == ["Job second has waited for 1 min. Why: gpupool explain second"]
+
+
+def test_a_token_and_a_reservation_are_told_before_their_time_and_once(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    admin = pool.client()
+    topics = ["token-expiring", "reservation-begins"]
+    subscribe(pool, receiver, topics=topics)
+    body = {"name": "ci", "tenant": "default", "role": "user", "kind": "service"}
+    made = admin.post("users", body)
+    assert made.status == 201, made.body
+    now_ns = pool.services.store.clock.now_ns()
+    day_ns = 86_400 * NANOS
+    with pool.services.store.write() as write:
+        query = sa.select(users.c.id).where(users.c.name == "ci")
+        account = write.execute(query).scalar_one()
+        # Lives of a month, of an hour that has only begun, and of a month that has only begun.
+        for name, age, left in (
+            ("t-soon", 25 * day_ns, 5 * day_ns),
+            ("t-short", 0, 3600 * NANOS),
+            ("t-late", 0, 30 * day_ns),
+        ):
+            write.execute(
+                tokens.insert().values(
+                    id=name,
+                    user_id=account,
+                    secret_sha256="",
+                    label=name,
+                    kind="api",
+                    created_ns=now_ns - age,
+                    expires_ns=now_ns + left,
+                )
+            )
+        for name, minutes in (("exam", 30), ("term", 90)):
+            write.execute(
+                reservations.insert().values(
+                    public_id=f"r-{name}",
+                    tenant_id=1,
+                    user_id=1,
+                    name=name,
+                    gpu_milli=1000,
+                    cards=1,
+                    labels={},
+                    replicas=1,
+                    state="waiting",
+                    start_ns=now_ns + minutes * 60 * NANOS,
+                    created_ns=now_ns,
+                )
+            )
+    for _ in range(2):
+        NotificationSender(pool.services.store).look()
+    texts = [body["text"] for _, _, body in receiver.requests]
+    assert len(texts) == 2
+    assert texts[0].startswith("Token t-soon of the service account ci expires at ")
+    assert texts[1].startswith("Reservation exam begins at ")
+
+
+def test_the_user_of_a_schedule_hears_that_it_is_paused(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    subscribe(pool, receiver, topics=["schedule-paused"], scope="mine")
+    with pool.services.store.write() as write:
+        write.execute(
+            schedules.insert().values(
+                public_id="s-1",
+                tenant_id=1,
+                user_id=1,
+                name="nightly",
+                cron="0 2 * * *",
+                time_zone="UTC",
+                overlap="skip",
+                deadline_s=60,
+                body=JOB,
+                state="active",
+                reason="",
+                next_ns=1,
+                created_ns=1,
+            )
+        )
+        row = write.execute(sa.select(schedules)).one()
+        pause_schedule(write, row, "its owner is disabled")
+        # One of that name in another tenant.
+        write.event("schedule.paused", "nightly", tenant_id=2, data={"reason": "x"})
+    sender.look()
+    texts = [body["text"] for _, _, body in receiver.requests]
+    assert texts == [
+        "Schedule nightly is paused (its owner is disabled). Go on: gpupool schedule resume nightly"
+    ]
 
 
 def test_a_user_that_lost_its_rights_hears_nothing_more(

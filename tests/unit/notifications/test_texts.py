@@ -24,7 +24,18 @@ def test_a_sentence_says_why() -> None:
     )
     data["reason"] = "its node is lost"
     assert write_sentence(Topic.JOB_FAILED, "j-1", data, "zh") == (
-        "作业 train 已结束：失败（its node is lost）。"
+        "任务 train 已结束：失败（its node is lost）。"
+    )
+
+
+def test_a_start_that_moved_and_a_schedule_are_told_with_what_happened() -> None:
+    data = {"name": "train", "before_ns": 0, "after_ns": 3600 * 10**9}
+    assert write_sentence(Topic.PROMISE_MOVED, "j-1", data, "en") == (
+        "The promised start of job train moved from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z."
+    )
+    data = {"outcome": "refused", "job": None, "text": "the quota is full"}
+    assert write_sentence(Topic.SCHEDULE_FAILED, "nightly", data, "zh") == (
+        "定时任务 nightly 未能提交任务：提交被拒绝（the quota is full）。"
     )
 
 

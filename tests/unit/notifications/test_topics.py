@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from gpupool.notifications.topics import (
-    JOB_TOPICS,
+    OWN_TOPICS,
     Occurrence,
     Scope,
     Topic,
@@ -15,6 +15,8 @@ from gpupool.notifications.topics import (
     is_within,
     list_topics,
 )
+from gpupool.terminal.parser import build_parser
+from gpupool.wire.notifications import TopicName
 
 
 def occur(kind: str, tenant: int | None = 1, user: int | None = 7, **data: Any) -> Occurrence:
@@ -31,7 +33,20 @@ def occur(kind: str, tenant: int | None = 1, user: int | None = 7, **data: Any) 
         (occur("device.health", health="failed"), [Topic.CARD_FAILED]),
         (occur("device.health", health="ok"), []),
         (occur("job-waiting"), [Topic.JOB_WAITING]),
-        (occur("job.placed"), []),
+        (occur("job.submitted"), []),
+        (occur("job.placed"), [Topic.JOB_PLACED]),
+        (occur("job.running"), [Topic.JOB_STARTED]),
+        (occur("job.retried"), [Topic.JOB_RETRIED]),
+        (occur("job.moved"), [Topic.JOB_MOVED]),
+        (occur("job.handed-over"), [Topic.JOB_HANDED_OVER]),
+        (occur("job.promise-moved"), [Topic.PROMISE_MOVED]),
+        (occur("schedule.paused"), [Topic.SCHEDULE_PAUSED]),
+        (occur("schedule.run", outcome="refused"), [Topic.SCHEDULE_FAILED]),
+        (occur("schedule.run", outcome="missed"), [Topic.SCHEDULE_FAILED]),
+        (occur("schedule.run", outcome="submitted"), []),
+        (occur("schedule.run", outcome="skipped"), []),
+        (occur("token-expiring"), [Topic.TOKEN_EXPIRING]),
+        (occur("reservation-begins"), [Topic.RESERVATION_BEGINS]),
     ],
 )
 def test_an_event_is_about_its_topics(occurrence: Occurrence, topics: list[Topic]) -> None:
@@ -39,7 +54,7 @@ def test_an_event_is_about_its_topics(occurrence: Occurrence, topics: list[Topic
 
 
 def test_a_scope_has_the_topics_that_belong_to_it() -> None:
-    assert {one for one in Topic if allows_topic(Scope.MINE, one)} == JOB_TOPICS
+    assert {one for one in Topic if allows_topic(Scope.MINE, one)} == OWN_TOPICS
     assert not allows_topic(Scope.TENANT, Topic.NODE_SILENT)
     assert allows_topic(Scope.TENANT, Topic.BUDGET_CROSSED)
     assert all(allows_topic(Scope.POOL, one) for one in Topic)
@@ -60,6 +75,14 @@ def test_a_subscription_hears_of_what_is_in_its_scope(
     scope: Scope, tenant: int, user: int, expected: bool
 ) -> None:
     assert is_within(scope, tenant, user, occur("job.ended")) is expected
+
+
+def test_the_wire_the_command_line_and_the_rules_have_the_same_topics() -> None:
+    assert {str(topic) for topic in Topic} == {*get_args(TopicName)}
+    (options,) = [
+        one for one in build_parser("notify").children.choices["add"]._actions if one.dest == "on"
+    ]
+    assert {*str(options.help).partition(";")[0].split(", ")} == {str(topic) for topic in Topic}
 
 
 def test_an_event_of_the_pool_is_in_no_tenants_scope() -> None:

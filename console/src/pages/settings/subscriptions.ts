@@ -9,14 +9,25 @@ export type Topic = Subscription['topics'][number]
 
 export const FORMATS = ['mail', 'webhook', 'slack', 'teams', 'feishu', 'dingtalk', 'wecom'] as const
 export const TOPICS = [
+  'job-placed',
+  'job-started',
   'job-ended',
   'job-failed',
   'job-requeued',
+  'job-retried',
+  'job-moved',
   'job-waiting',
+  'job-idle',
+  'job-handed-over',
+  'promise-moved',
+  'schedule-paused',
+  'schedule-failed',
+  'token-expiring',
   'budget-crossed',
+  'reservation-begins',
+  'reservation-ended',
   'card-failed',
   'node-silent',
-  'reservation-ended',
 ] as const
 /** Formats whose messages are signed with a secret. */
 export const SIGNED: ReadonlySet<string> = new Set(['webhook', 'feishu', 'dingtalk'])

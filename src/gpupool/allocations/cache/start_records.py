@@ -17,6 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.allocations.cache.start_moves import StartMoves, ToldStart, write_moves
 from gpupool.allocations.store.hold_tables import estimates, promises
 from gpupool.metering.tables import add_rows, start_tallies
 from gpupool.scheduling import (
@@ -54,6 +55,7 @@ class StartRecords:
         self._rows = set[str]()
         #: Estimates that are written.
         self._written = set[_Key]()
+        self._moves = StartMoves()
 
     def load_records(
         self, connection: sa.Connection, waits: Callable[[str], bool]
@@ -78,9 +80,11 @@ class StartRecords:
         self._written = set()
         starts = list[PlannedStart]()
         forecasts = list[StartForecast]()
+        told = dict[str, ToldStart]()
         # The row of a claim that no longer waits stays known, so that the next write deletes it.
         for row in connection.execute(sa.select(promises).order_by(promises.c.claim)):
             self._rows.add(row.claim)
+            told[row.claim] = ToldStart(row.told_ns or row.at_ns, row.moved_ns)
             if waits(row.claim):
                 forecasts.append(StartForecast(row.at_ns, row.claim, PROMISE, None))
                 starts.append(_decode_start(row.kept))
@@ -90,6 +94,7 @@ class StartRecords:
             if waits(row.claim):
                 forecasts.append(StartForecast(row.at_ns, row.claim, row.sort, row.chance_pct))
         self.book.restore_forecasts(forecasts)
+        self._moves.restore(told)
         return starts
 
     def copy_tallies(self) -> dict[str, ForecastTally]:
@@ -106,12 +111,13 @@ class StartRecords:
                 self._new[forecast.claim] = forecast, firm[forecast.claim]
             else:
                 self._estimates[forecast.claim, forecast.sort] = forecast
+        self._moves.note_plan({claim: start.at_ns for claim, start in firm.items()}, now_ns)
 
     @property
     def is_urgent(self) -> bool:
         """Whether something is to be written that waits for no placement."""
         # An ended estimate may wait: its row stands until it is counted.
-        if self._new or self._estimates:
+        if self._new or self._estimates or self._moves.is_urgent:
             return True
         return any(outcome.told.sort == PROMISE for outcome in self._ended)
 
@@ -135,17 +141,23 @@ class StartRecords:
         if over or new:
             # Also of new ones: a claim whose promise was broken may have got another.
             write.execute(sa.delete(promises).where(promises.c.claim.in_(sorted(over | set(new)))))
-        for claim, (forecast, start) in new.items():
-            write.execute(
-                sa.insert(promises).values(claim=claim, at_ns=forecast.at_ns, kept=asdict(start))
-            )
         rows = (self._rows - over) | set(new)
+        at_ns = {claim: forecast.at_ns for claim, (forecast, _) in new.items()}
+        told, moves = self._moves.judge(rows, at_ns, write.now_ns)
+        for claim, (forecast, start) in new.items():
+            values = {"claim": claim, "at_ns": forecast.at_ns, "kept": asdict(start)}
+            write.execute(sa.insert(promises).values(**values, **_build_told(told[claim])))
+        for move in moves:
+            mine = promises.c.claim == move.claim
+            write.execute(sa.update(promises).where(mine).values(**_build_told(told[move.claim])))
+        write_moves(write, moves)
         written = self._save_estimates(write, started)
         # Memory follows only after the commit: with a failed one nothing was written or counted.
         counted = len(self._ended)
         write.note(
             partial(self._confirm_save, tuple(started), write.now_ns, counted, rows, written)
         )
+        write.note(partial(self._moves.confirm, told))
 
     def _save_estimates(self, write: WriteTransaction, started: Collection[str]) -> set[_Key]:
         """Write the estimates that stand; return the keys of all that are written then."""
@@ -178,6 +190,10 @@ class StartRecords:
         self._new = {}
         self._written = written
         self._estimates = {}
+
+
+def _build_told(told: ToldStart) -> dict[str, int | None]:
+    return {"told_ns": told.at_ns, "moved_ns": told.moved_ns}
 
 
 def _add_tallies(write: WriteTransaction, ended: Iterable[ForecastOutcome]) -> None:

@@ -52,6 +52,7 @@ _PENDING = (
         jobs.c.stop_requested,
         jobs.c.leaving_for,
         jobs.c.saved_ns,
+        jobs.c.moving_to,
         jobs.c.gang_role,
         claims,
         tenants.c.name.label("tenant"),
@@ -305,14 +306,9 @@ def _start_jobs(
     write.execute(_START_JOBS, {"ids": ids, "placed": write.now_ns})
     for placement in placements:
         job = pending[placement.job]
-        write.event(
-            "job.placed",
-            placement.job,
-            tenant_id=job.tenant_id,
-            data={
-                "name": job.name,
-                "node": placement.node,
-                "cards": [seat.device for seat in placement.seats],
-            },
-        )
+        cards = [seat.device for seat in placement.seats]
+        data = {"name": job.name, "node": placement.node, "cards": cards}
+        write.event("job.placed", placement.job, tenant_id=job.tenant_id, data=data)
+        if job.moving_to is not None:
+            write.event("job.moved", placement.job, tenant_id=job.tenant_id, data=data)
         write.announce(("job", placement.job))

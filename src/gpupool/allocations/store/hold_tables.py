@@ -52,6 +52,8 @@ promises = sa.Table(
     sa.Column(
         "kept", sa.JSON, nullable=False, comment="what is kept for it, as the scheduler has it"
     ),
+    sa.Column("told_ns", sa.BigInteger, nullable=True, comment="the last told; null: at_ns"),
+    sa.Column("moved_ns", sa.BigInteger, nullable=True, comment="when a move was last told"),
 )
 
 estimates = sa.Table(

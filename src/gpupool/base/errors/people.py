@@ -208,3 +208,27 @@ class IncidentOver(RequestRejection, code="GP-2213", title="The incident is clos
 
 class NothingProposed(RequestRejection, code="GP-2214", title="The incident needs no repair"):
     """Nothing is proposed for it: it can be closed."""
+
+
+class SecretKeyMissing(ServiceUnavailable, code="GP-2270", title="The key of secrets is missing"):
+    """`details` has the `file`; everything that needs no secret goes on."""
+
+
+class SecretKeyWrong(ServiceUnavailable, code="GP-2271", title="Secrets need another key"):
+    """`details` has the `file` and the id of the `key` that it lacks."""
+
+
+class SecretKeyUnusable(ServiceUnavailable, code="GP-2272", title="A key file cannot be used"):
+    """It cannot be read, written or trusted, or a line of it is not a key."""
+
+
+class SecretDamaged(ServiceUnavailable, code="GP-2273", title="A secret cannot be decrypted"):
+    """`details` has the `place`: the value was altered, or moved from another row."""
+
+
+class UnknownDelivery(NotFound, code="GP-2274", title="Unknown delivery"):
+    """Unknown delivery, or one of a subscription that the caller does not see."""
+
+
+class DeliveryNotDead(RequestRejection, code="GP-2275", title="A delivery that was not given up"):
+    """`details` has its `state`."""

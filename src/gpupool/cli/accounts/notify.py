@@ -9,8 +9,12 @@ from typing import Any
 
 from gpupool.base.errors import BadOption
 from gpupool.base.units import parse_duration
+from gpupool.cli.accounts.notify_deliveries import (
+    list_deliveries,
+    register_deliveries,
+    treat_dead,
+)
 from gpupool.terminal.context import CommandContext, print_notice
-from gpupool.terminal.listing import describe_instant
 from gpupool.terminal.output import TableColumn, print_data, print_list
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
 from gpupool.terminal.references import quote_segment
@@ -30,7 +34,8 @@ def register(parser: CommandParser) -> None:
         "gpupool notify add me --mail ada@example.com --on job-failed,job-waiting --waiting 30m",
         "gpupool notify add team --slack URL --on job-failed,budget-crossed --scope tenant",
         "gpupool notify test me",
-        "gpupool notify deliveries --state dead",
+        "gpupool notify dead list",
+        "gpupool notify dead retry --all",
     ]
     parser.add_verbs()
     _register_own(parser)
@@ -47,8 +52,10 @@ def _register_own(parser: CommandParser) -> None:
         "--on",
         required=True,
         metavar="TOPICS",
-        help="job-ended, job-failed, job-requeued, job-waiting, job-idle, budget-crossed, "
-        "reservation-ended, card-failed, node-silent; with commas",
+        help="job-placed, job-started, job-ended, job-failed, job-requeued, job-retried, job-moved, "
+        "job-waiting, job-idle, job-handed-over, promise-moved, schedule-paused, schedule-failed, "
+        "token-expiring, budget-crossed, reservation-begins, reservation-ended, card-failed, "
+        "node-silent; with commas",
     )
     add.add_argument(
         "--scope",
@@ -78,9 +85,7 @@ def _register_own(parser: CommandParser) -> None:
     delete.add_argument("--user", metavar="USER", help="whose (default: yours)")
     test = parser.add_verb("test", "send a test message now")
     test.add_argument("name", metavar="NAME", help="as `notify list` shows it")
-    shown = parser.add_verb("deliveries", "what was sent, waits or was given up")
-    shown.add_argument("--state", choices=("waiting", "sent", "dead"), help="only these")
-    add_output(shown)
+    register_deliveries(parser)
 
 
 def _register_settings(parser: CommandParser) -> None:
@@ -173,19 +178,6 @@ def _test_subscription(options: argparse.Namespace, context: CommandContext) -> 
     return 1
 
 
-def _list_deliveries(options: argparse.Namespace, context: CommandContext) -> int:
-    rows = context.api.request("GET", "deliveries", query={"state": options.state})
-    print_list(
-        rows,
-        DELIVERY_COLUMNS,
-        options.output,
-        fields=_list_delivery_fields,
-        empty="no deliveries",
-        color=context.color,
-    )
-    return 0
-
-
 def _allow_host(options: argparse.Namespace, context: CommandContext) -> int:
     hosts = [one for one in _read_hosts(context) if one["host"] != options.host]
     entry = {"host": options.host, "private": options.private, "plain": options.plain}
@@ -269,12 +261,6 @@ def _list_subscription_fields() -> list[str]:
     return list(SubscriptionOut.model_fields)
 
 
-def _list_delivery_fields() -> list[str]:
-    from gpupool.wire.notifications import DeliveryOut
-
-    return list(DeliveryOut.model_fields)
-
-
 COLUMNS = (
     TableColumn("NAME", lambda row: row["name"]),
     TableColumn("USER", lambda row: row["user"]),
@@ -287,22 +273,13 @@ COLUMNS = (
     TableColumn("QUIET", lambda row: row["quiet_hours"] or "--", wide=True),
     TableColumn("ZONE", lambda row: row["time_zone"], wide=True),
 )
-DELIVERY_COLUMNS = (
-    TableColumn("ID", lambda row: row["id"]),
-    TableColumn("SUBSCRIPTION", lambda row: row["subscription"]),
-    TableColumn("TOPIC", lambda row: row["topic"]),
-    TableColumn("SUBJECT", lambda row: row["subject"]),
-    TableColumn("AT", lambda row: describe_instant(row["at_ns"])),
-    TableColumn("STATE", lambda row: row["state"]),
-    TableColumn("ATTEMPTS", lambda row: str(row["attempts"])),
-    TableColumn("ERROR", lambda row: row["error"] or "--"),
-)
 _VERBS = {
     "add": _add_subscription,
     "list": _list_subscriptions,
     "delete": _delete_subscription,
     "test": _test_subscription,
-    "deliveries": _list_deliveries,
+    "deliveries": list_deliveries,
+    "dead": treat_dead,
     "allow": _allow_host,
     "deny": _deny_host,
     "mail": _set_mail_server,

@@ -15,6 +15,10 @@ def register(parser: CommandParser) -> None:
     Into a new state directory (--state-dir); with --store into an empty PostgreSQL database. Starts nothing. Jobs that
     ran when the backup was made are lost when the pool starts, and jobs that waited are placed: end the
     original first, where it is still there. Logins of browsers end; tokens that were revoked since are valid again.
+
+    The key of its secrets comes from a backup --with-key or from the copied directory. Else put the old pool's key file
+    in its place, secrets/secret.key of the new state directory (mode 0600); a pool without it runs, and messages and
+    sign-on that need a secret fail with GP-2270.
     """
     parser.examples = [
         "gpupool restore /backup/pool-monday --state-dir /var/lib/gpupool",

@@ -24,6 +24,7 @@ from gpupool.host.settings.idle_suspension import read_idle_rules
 from gpupool.host.settings.placement import read_policy
 from gpupool.host.settings.preemption import read_rules
 from gpupool.host.settings.queue_limits import read_limits
+from gpupool.host.settings.secret_key import find_key_file
 from gpupool.host.state.directory import PoolMarker, StateDir
 from gpupool.host.state.job_logs import LocalLogs
 from gpupool.model.job_limits import parse_job_limits
@@ -38,6 +39,7 @@ from gpupool.store.failures import store_errors
 from gpupool.store.faults import read_fault, read_sync
 from gpupool.store.leadership import LeaderLease, describe_leader, find_leader, session_name
 from gpupool.store.reserve import use_parked
+from gpupool.store.secrets.key_file import KeyFile
 from gpupool.tenancy.peer_limits import read_own_limits
 
 
@@ -163,7 +165,12 @@ def _compose_services(
     marker: PoolMarker,
 ) -> ComposedPool:
     counters.watch_writes(engine, counters.writes)
-    store = new_store(engine, fault=read_fault(os.environ), sync=read_sync(os.environ))
+    store = new_store(
+        engine,
+        fault=read_fault(os.environ),
+        sync=read_sync(os.environ),
+        keys=KeyFile(find_key_file(os.environ, state.paths)),
+    )
     limits = parse_job_limits(marker.job_limits)
     if os.geteuid() != 0:
         limits = limits.restrict_to(read_own_limits())
@@ -182,6 +189,7 @@ def _compose_services(
     )
     services.checks.add("leader", build_leader_check(store))
     services.checks.add("space", space_check(state.paths.root))
+    services.checks.add("secrets", store.secrets.check)
     services.checks.add("server", restarts_check(wall_ns() / 1e9))
     return ComposedPool(url, holder, leading, services)
 
@@ -189,6 +197,7 @@ def _compose_services(
 def _begin_services(services: ServiceSet, phases: PhaseTimer) -> None:
     # Jobs come last: they need the owner and the nodes.
     services.store.keep_reserve()
+    services.store.secrets.begin(services.store)
     services.tenancy.bootstrap()
     phases.mark_phase("owner")
     services.fleet.await_agents()

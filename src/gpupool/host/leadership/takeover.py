@@ -18,6 +18,9 @@ from gpupool.base.errors import (
     GpupoolError,
     LostLeadership,
     PoolHeldElsewhere,
+    SecretKeyMissing,
+    SecretKeyUnusable,
+    SecretKeyWrong,
     ServiceUnavailable,
     StoreBusy,
 )
@@ -114,6 +117,7 @@ class WarmPool:
                     "the database is not prepared for this version", hint="gpupool doctor"
                 )
             _open_connections(composed)
+            _check_key(composed)
             composed.services.allocations.placer.load()
         except BaseException:
             composed.dispose()
@@ -123,6 +127,18 @@ class WarmPool:
                 self._ready = composed
                 return
         composed.dispose()
+
+
+def _check_key(composed: ComposedPool) -> None:
+    """Tell of a key that this server lacks before it leads: jobs go on without it, messages not."""
+    store = composed.services.store
+    try:
+        with store.read() as connection:
+            store.secrets.check_key(connection)
+    except (SecretKeyMissing, SecretKeyUnusable, SecretKeyWrong) as error:
+        logger.warning(
+            "this standby could not use the pool's secrets: %s; %s", error.message, error.hint
+        )
 
 
 def _open_connections(composed: ComposedPool) -> None:

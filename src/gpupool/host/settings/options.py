@@ -26,6 +26,8 @@ class HostOptions:
     ready_fd: int | None = None
     #: The backup that is written or restored.
     file: Path | None = None
+    #: Whether the backup has the key of its secrets.
+    with_key: bool = False
     agent: bool = True
     fence_reaction: str | None = None
     label: tuple[str, ...] = ()
@@ -61,6 +63,7 @@ def parse_options(argv: Sequence[str]) -> tuple[str, HostOptions]:
         help="end the engine of networks of a stopped pool",
     )
     what.add_argument("--backup", type=Path, metavar="FILE", help="save what the pool knows")
+    parser.add_argument("--with-key", action="store_true", help="the backup has the secrets' key")
     what.add_argument("--restore", type=Path, metavar="FILE", help="make a pool from a backup")
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--sim", help="simulated cards, like 4xL40S or 2x8xH200")

@@ -23,6 +23,8 @@ from gpupool.base.clock import wall_ns
 from gpupool.base.errors import BackupUnusable, GpupoolError, StateUnusable
 from gpupool.base.settings import PoolPaths
 from gpupool.host.settings.options import HostOptions
+from gpupool.host.settings.secret_key import find_key_file
+from gpupool.host.state.backup_key import BackupKey, find_source_keys, place_keys
 from gpupool.host.state.directory import PoolMarker, StateDir, parse_marker, read_marker
 from gpupool.server.migrate import prepare_database
 from gpupool.server.schema import metadata
@@ -40,7 +42,9 @@ _AT_ONCE = 1000
 def save_backup(options: HostOptions) -> int:
     """Write a backup of a pool, running or not, to `options.file`; returns the exit code."""
     return _run_printing(
-        lambda: _write_backup(PoolPaths(options.state_dir), Path(str(options.file)))
+        lambda: _write_backup(
+            PoolPaths(options.state_dir), Path(str(options.file)), with_key=options.with_key
+        )
     )
 
 
@@ -63,7 +67,7 @@ def _run_printing(work: Callable[[], str]) -> int:
     return 0
 
 
-def _write_backup(paths: PoolPaths, target: Path) -> str:
+def _write_backup(paths: PoolPaths, target: Path, *, with_key: bool) -> str:
     marker = read_marker(paths)
     if marker is None:
         raise StateUnusable(f"{paths.root} holds no pool", hint="name one with --state-dir")
@@ -77,20 +81,21 @@ def _write_backup(paths: PoolPaths, target: Path) -> str:
             _copy_file(paths.database, made)
         else:
             copy_rows(marker.store, sqlite_url(made), marker.pool_id)
-        _write_description(made, marker)
+        key = BackupKey.find(made, find_key_file(os.environ, paths), wanted=with_key)
+        _write_description(made, marker, key.text)
         os.replace(made, target)
     size = target.stat().st_size
-    return f"{target}: {size >> 10} KiB, pool {marker.pool_id}"
+    return f"{target}: {size >> 10} KiB, pool {marker.pool_id}{key.describe()}"
 
 
-def _write_description(path: Path, marker: PoolMarker) -> None:
-    """Add the marker, and flush all to disk as one private file."""
+def _write_description(path: Path, marker: PoolMarker, keys: str | None) -> None:
+    """Add the marker and the keys, and flush all to disk as one private file."""
     text = json.dumps(asdict(replace(marker, pid=None)))
     connection = sqlite3.connect(path)
     try:
         connection.execute("PRAGMA journal_mode=DELETE")
-        connection.execute(f"CREATE TABLE {_TABLE} (marker TEXT NOT NULL)")
-        connection.execute(f"INSERT INTO {_TABLE} VALUES (?)", (text,))
+        connection.execute(f"CREATE TABLE {_TABLE} (marker TEXT NOT NULL, keys TEXT)")
+        connection.execute(f"INSERT INTO {_TABLE} VALUES (?, ?)", (text, keys))
         # Here too, for a backup that an operator puts in the database's place by hand.
         _renew_epoch(connection)
         connection.commit()
@@ -103,6 +108,8 @@ def _write_description(path: Path, marker: PoolMarker) -> None:
 
 def _create_pool(source: Path, options: HostOptions) -> str:
     marker, database = _read_source(source)
+    keys = find_source_keys(source)
+    key_file = find_key_file(os.environ, PoolPaths(options.state_dir))
     state = StateDir(options.state_dir)
     if options.state_dir.exists() and any(options.state_dir.iterdir()):
         raise StateUnusable(
@@ -119,10 +126,14 @@ def _create_pool(source: Path, options: HostOptions) -> str:
                 _copy_file(copy, state.paths.database)
             else:
                 copy_rows(sqlite_url(copy), made.store, made.pool_id)
+            lacks = place_keys(copy, keys, key_file)
         state.write_marker(made)
     finally:
         state.close()
-    return f"pool {made.pool_id} is in {options.state_dir}; start it:  gpupool up --state-dir {options.state_dir}"
+    return (
+        f"pool {made.pool_id} is in {options.state_dir}{lacks}; start it:  "
+        f"gpupool up --state-dir {options.state_dir}"
+    )
 
 
 def _read_source(source: Path) -> tuple[PoolMarker, Path]:

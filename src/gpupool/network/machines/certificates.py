@@ -3,7 +3,6 @@ random keys.
 
 Rotation needs no step by hand. A new authority is trusted by all machines for as long as a
 certificate lives before it issues one, so no machine meets a certificate that it does not trust.
-Needs the extra `network` (cryptography).
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class LdapDirectory:
         errors = import_library("ldap3.core.exceptions", "a login by LDAP")
         is_person = dn is not None
         bind_dn = dn if dn is not None else self._settings.bind_dn
-        secret = password if is_person else self._provider.secret
+        secret = password if is_person else self._provider.open_secret()
         address = urlsplit(self._settings.url)
         tls = ldap3.Tls(
             validate=ssl.CERT_REQUIRED,

@@ -157,7 +157,9 @@ class LocalLogins:
                     f"{name} has an authenticator",
                     hint=f"gpupool user totp {name} --remove   first",
                 )
-            values = {"totp_secret": secret, "totp_confirmed": False, "totp_step": 0}
+            column = passwords.c.totp_secret
+            encrypted = self._store.secrets.encrypt(write, column, user.id, secret)
+            values = {"totp_secret": encrypted, "totp_confirmed": False, "totp_step": 0}
             self._update(write, user, values)
             pool_id = write.execute(sa.select(pool.c.pool_id)).scalar_one()
             # A repetition must not get the secret again.
@@ -178,7 +180,7 @@ class LocalLogins:
                 raise NotFound(
                     f"{name} has no authenticator to confirm", hint=f"gpupool user totp {name}"
                 )
-            step = totp.find_step(row.totp_secret, code, write.now_ns, row.totp_step)
+            step = self._find_step(row, code, write.now_ns)
             if step is None:
                 raise WrongPassword(
                     "the code is wrong, or the clocks differ by more than 30 s",
@@ -222,7 +224,8 @@ class LocalLogins:
         step: int | None = row.totp_step
         if row.totp_confirmed:
             code = body.totp or ""
-            step = totp.find_step(row.totp_secret, code, write.now_ns, row.totp_step)
+            # Before the password is judged: a missing key must not tell whether it was right.
+            step = self._find_step(row, code, write.now_ns)
         mine = passwords.c.user_id == row.user_id
         if not (checked.is_right and is_same and step is not None):
             failures = row.failures + 1
@@ -243,6 +246,11 @@ class LocalLogins:
             data={"provider": "local", "totp": bool(row.totp_confirmed)},
         )
         return True
+
+    def _find_step(self, row: Row, code: str, now_ns: int) -> int | None:
+        column = passwords.c.totp_secret
+        secret = self._store.secrets.decrypt(column, row.user_id, row.totp_secret)
+        return totp.find_step(secret, code, now_ns, row.totp_step)
 
     @staticmethod
     def _read_row(connection: sa.Connection, name: str) -> Row | None:

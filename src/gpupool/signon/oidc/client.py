@@ -147,9 +147,10 @@ class OidcClient:
     ) -> tuple[int, dict[str, Any]]:
         settings = settings_of(provider)
         headers = {}
-        if provider.secret:
+        secret = provider.open_secret()
+        if secret:
             # RFC 6749, 2.3.1: both halves are form-encoded first.
-            pair = f"{quote_plus(settings.client_id)}:{quote_plus(provider.secret)}"
+            pair = f"{quote_plus(settings.client_id)}:{quote_plus(secret)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         sent = {"client_id": settings.client_id, **form}
         return ask_provider(address, settings.ca_certificates, form=sent, headers=headers)

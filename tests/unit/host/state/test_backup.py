@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from gpupool.base.errors import SecretKeyMissing
 from gpupool.base.ids import new_id
 from gpupool.host.settings.options import HostOptions
 from gpupool.host.state.backup import copy_rows, restore_backup, save_backup
 from gpupool.host.state.directory import PoolMarker, StateDir
 from gpupool.server.migrate import prepare_database
 from gpupool.server.schema import metadata
-from gpupool.store.database import connect, sqlite_url
+from gpupool.signon.tables import providers
+from gpupool.store.database import connect, new_store, sqlite_url
+from gpupool.store.secrets.key_file import KeyFile
 
 
 @pytest.fixture
@@ -173,3 +177,72 @@ def test_rows_of_every_table_move_to_another_database(tmp_path: Path, full: Path
     assert {name: len(rows) for name, rows in read_tables(target).items()} == {
         name: len(rows) for name, rows in before.items()
     }
+
+
+@pytest.fixture
+def with_secret(original: Path) -> Path:
+    """The pool of `original`, with the secret of a directory."""
+    store = new_store(
+        connect(sqlite_url(original / "gpupool.db")),
+        keys=KeyFile(original / "secrets" / "secret.key"),
+    )
+    store.take("here")
+    with store.write() as write:
+        secret = store.secrets.encrypt(write, providers.c.secret, "staff", "bind-password")
+        values = {"name": "staff", "kind": "ldap", "settings": {}, "created_ns": 1}
+        write.insert(providers, secret=secret, **values)
+    store.close()
+    return original
+
+
+def read_secret(root: Path) -> str:
+    store = new_store(
+        connect(sqlite_url(root / "gpupool.db")), keys=KeyFile(root / "secrets" / "secret.key")
+    )
+    try:
+        with store.read() as connection:
+            text = connection.execute(sa.select(providers.c.secret)).scalar_one()
+        return store.secrets.decrypt(providers.c.secret, "staff", text)
+    finally:
+        store.close()
+
+
+def test_a_backup_has_no_secret_in_clear_and_says_that_its_key_is_elsewhere(
+    tmp_path: Path, with_secret: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backup = tmp_path / "backup"
+    assert save_backup(HostOptions(state_dir=with_secret, file=backup)) == 0
+    assert b"bind-password" not in backup.read_bytes()
+    assert "not included" in capsys.readouterr().out
+    new = tmp_path / "new"
+    assert restore_backup(HostOptions(state_dir=new, file=backup)) == 0
+    assert f"put the old pool's key file at {new}/secrets/secret.key" in capsys.readouterr().out
+    with pytest.raises(SecretKeyMissing):
+        read_secret(new)
+    shutil.copy(with_secret / "secrets" / "secret.key", new / "secrets" / "secret.key")
+    assert read_secret(new) == "bind-password"
+
+
+def test_a_backup_with_its_key_and_a_copied_directory_restore_secrets(
+    tmp_path: Path, with_secret: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backup = tmp_path / "backup"
+    options = HostOptions(state_dir=with_secret, file=backup, with_key=True)
+    assert save_backup(options) == 0
+    assert "is included" in capsys.readouterr().out
+    for source in (backup, with_secret):
+        new = tmp_path / f"from-{source.name}"
+        assert restore_backup(HostOptions(state_dir=new, file=source)) == 0
+        assert "key file" not in capsys.readouterr().out
+        assert read_secret(new) == "bind-password"
+        assert (new / "secrets" / "secret.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_backup_with_a_key_that_is_missing_is_not_made(
+    tmp_path: Path, with_secret: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (with_secret / "secrets" / "secret.key").unlink()
+    options = HostOptions(state_dir=with_secret, file=tmp_path / "backup", with_key=True)
+    assert save_backup(options) != 0
+    assert "GP-2270" in capsys.readouterr().err
+    assert not (tmp_path / "backup").exists()

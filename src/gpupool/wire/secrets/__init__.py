@@ -1,0 +1,1 @@
+"""Shapes about the key of stored secrets."""
