@@ -60,6 +60,7 @@ BODIES: Mapping[str, Any] = {
     "PUT /api/v1/cohorts/{cohort}": {},
     "POST /api/v1/users": {"name": "some-2"},
     "PATCH /api/v1/users/{user}": {},
+    "POST /api/v1/users/{user}/handover": {"to": "loose-b", "dry_run": True},
     "POST /api/v1/tokens": {},
     "POST /api/v1/subscriptions": SUBSCRIPTION,
     "PUT /api/v1/notification-settings": {},

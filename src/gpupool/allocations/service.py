@@ -15,6 +15,7 @@ from gpupool.allocations.budgeting.watch import BudgetWatch
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.dependencies.settlement import DependencySettlement
 from gpupool.allocations.faults.service import FaultService
+from gpupool.allocations.handover.service import HandoverService
 from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.idleness.service import IdleService
 from gpupool.allocations.lifecycle.leases import Leases
@@ -187,6 +188,7 @@ class Allocations:
             self.idle_suspension,
         )
         self.schedules = ScheduleService(store, tenancy, self.jobs)
+        self.handovers = HandoverService(store, tenancy, metering, gate)
         self.previews = JobPreviewService(
             store, tenancy, self.cache, self.placer, gate, self.idle_suspension
         )

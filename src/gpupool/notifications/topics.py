@@ -16,6 +16,8 @@ class Topic(StrEnum):
     JOB_WAITING = "job-waiting"
     #: An idle policy warned of, or took, something of a job.
     JOB_IDLE = "job-idle"
+    #: Something became another user's, which hears of it.
+    JOB_HANDED_OVER = "job-handed-over"
     BUDGET_CROSSED = "budget-crossed"
     CARD_FAILED = "card-failed"
     NODE_SILENT = "node-silent"
@@ -38,6 +40,7 @@ JOB_TOPICS: Final = frozenset(
         Topic.JOB_REQUEUED,
         Topic.JOB_WAITING,
         Topic.JOB_IDLE,
+        Topic.JOB_HANDED_OVER,
     }
 )
 #: Topics of the pool's machines, which belong to no tenant.
@@ -46,6 +49,9 @@ POOL_TOPICS: Final = frozenset({Topic.CARD_FAILED, Topic.NODE_SILENT})
 _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
     "job.ended": (Topic.JOB_ENDED, Topic.JOB_FAILED),
     "job.requeued": (Topic.JOB_REQUEUED,),
+    "job.handed-over": (Topic.JOB_HANDED_OVER,),
+    "schedule.handed-over": (Topic.JOB_HANDED_OVER,),
+    "reservation.handed-over": (Topic.JOB_HANDED_OVER,),
     "job.idle-warned": (Topic.JOB_IDLE,),
     "job.idle-shrunk": (Topic.JOB_IDLE,),
     "job.idle-suspended": (Topic.JOB_IDLE,),
@@ -59,7 +65,13 @@ _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
 #: Kinds of events that some topic is about.
 EVENT_KINDS: Final = frozenset(_BY_KIND)
 #: Those of single jobs, whose users hear of them.
-JOB_KINDS: Final = frozenset(kind for kind, topics in _BY_KIND.items() if JOB_TOPICS & {*topics})
+JOB_KINDS: Final = frozenset(
+    kind for kind, topics in _BY_KIND.items() if kind.startswith("job.") and JOB_TOPICS & {*topics}
+)
+#: Those of what became another user's, which their data name.
+HANDOVER_KINDS: Final = frozenset(
+    kind for kind, topics in _BY_KIND.items() if Topic.JOB_HANDED_OVER in topics
+)
 #: States of a job that did not come to its own end.
 _FAILURES: Final = frozenset({"failed", "lost"})
 

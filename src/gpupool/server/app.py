@@ -18,6 +18,7 @@ from gpupool.allocations.routes.events import router as event_router
 from gpupool.allocations.routes.exposures import router as exposure_router
 from gpupool.allocations.routes.faults import router as fault_router
 from gpupool.allocations.routes.forecast import router as planning_router
+from gpupool.allocations.routes.handover import router as handover_router
 from gpupool.allocations.routes.idleness import router as idle_router
 from gpupool.allocations.routes.jobs import router as allocations_router
 from gpupool.allocations.routes.logs import router as log_router
@@ -133,6 +134,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(document_router),
     RouterMount(template_router),
     RouterMount(idle_router),
+    RouterMount(handover_router),
     RouterMount(fault_router),
     RouterMount(advice_router),
     RouterMount(audit_router),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpupool.allocations.faults import tables as _faults
+from gpupool.allocations.handover import tables as _handover
 from gpupool.allocations.idleness import tables as _idleness
 from gpupool.allocations.store import attempt_table as _attempts
 from gpupool.allocations.store import dependency_table as _dependencies
@@ -73,6 +74,7 @@ ROOMS = (
     _fleet,
     _metering,
     _allocations,
+    _handover,
     _holds,
     _suspensions,
     _dependencies,

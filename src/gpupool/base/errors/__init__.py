@@ -84,6 +84,7 @@ from gpupool.base.errors.people import (
     CrossSiteRequest as CrossSiteRequest,
     DocumentUnavailable as DocumentUnavailable,
     ForbiddenReceiver as ForbiddenReceiver,
+    HandoverRefused as HandoverRefused,
     IdleLadderContradicts as IdleLadderContradicts,
     IncidentOver as IncidentOver,
     JobUnreachable as JobUnreachable,

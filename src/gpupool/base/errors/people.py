@@ -126,6 +126,10 @@ class TooManyTemplates(RequestRejection, code="GP-2176", title="Too many templat
     """`details` has the limit."""
 
 
+class HandoverRefused(RequestRejection, code="GP-2240", title="A user that takes no jobs over"):
+    """The user is disabled, may not run jobs, or belongs to another tenant."""
+
+
 class ProgramMissing(RequestRejection, code="GP-2210", title="A program that is not installed"):
     """`details` has the programs of which one is needed, and the command that installs it."""
 
