@@ -69,6 +69,7 @@ BODIES: Mapping[str, Any] = {
     },
     "PUT /api/v1/sso/rules": {"rules": []},
     "POST /api/v1/sso/explain": {"groups": []},
+    "PUT /api/v1/sso/leaver-policies": {"act": "stop"},
     "POST /api/v1/sso/sync": {"provider": "some-1"},
     "PUT /api/v1/users/{user}/password": {"password": "four words make sentences"},
     "PUT /api/v1/users/{user}/totp": {"code": "000000"},

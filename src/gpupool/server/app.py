@@ -21,6 +21,7 @@ from gpupool.allocations.routes.forecast import router as planning_router
 from gpupool.allocations.routes.handover import router as handover_router
 from gpupool.allocations.routes.idleness import router as idle_router
 from gpupool.allocations.routes.jobs import router as allocations_router
+from gpupool.allocations.routes.leavers import router as leaver_router
 from gpupool.allocations.routes.logs import router as log_router
 from gpupool.allocations.routes.nodes import router as node_router
 from gpupool.allocations.routes.pool_views import router as pool_view_router
@@ -135,6 +136,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(template_router),
     RouterMount(idle_router),
     RouterMount(handover_router),
+    RouterMount(leaver_router),
     RouterMount(fault_router),
     RouterMount(advice_router),
     RouterMount(audit_router),

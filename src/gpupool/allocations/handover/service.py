@@ -139,13 +139,21 @@ def check_heir(owner: Row, heir: Row) -> None:
     """
     if owner.id == heir.id:
         raise BadOption(f"{owner.name} owns them already", hint="name another user with --to")
-    hint = f"gpupool user list  shows the users of {owner.tenant}"
+    check_heir_of_tenant(heir, owner.tenant)
+
+
+def check_heir_of_tenant(heir: Row, tenant: str | None) -> None:
+    """Refuse a user that cannot own jobs of a tenant; None: of its own one.
+
+    Raises:
+        HandoverRefused: It is disabled, may not run jobs, or belongs to another tenant.
+    """
+    hint = f"gpupool user list  shows the users of {tenant or heir.tenant}"
     if heir.disabled_ns is not None:
         raise HandoverRefused(f"{heir.name} is disabled and takes no jobs over", hint=hint)
-    if heir.tenant_id != owner.tenant_id:
+    if tenant not in (None, heir.tenant):
         raise HandoverRefused(
-            f"{heir.name} belongs to the tenant {heir.tenant}, and {owner.name} to {owner.tenant}",
-            hint=hint,
+            f"{heir.name} belongs to the tenant {heir.tenant}, and the jobs to {tenant}", hint=hint
         )
     if Permission.RUN not in PERMISSIONS[UserRole(heir.role)]:
         raise HandoverRefused(

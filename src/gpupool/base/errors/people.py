@@ -130,6 +130,16 @@ class HandoverRefused(RequestRejection, code="GP-2240", title="A user that takes
     """The user is disabled, may not run jobs, or belongs to another tenant."""
 
 
+class LeaverPolicyContradicts(
+    RequestRejection, code="GP-2241", title="A leaver policy contradicts itself"
+):
+    """It names a new owner or an end that its act does not have."""
+
+
+class UnknownLeaverPolicy(NotFound, code="GP-2242", title="Unknown leaver policy"):
+    """There is none of that tenant and provider."""
+
+
 class ProgramMissing(RequestRejection, code="GP-2210", title="A program that is not installed"):
     """`details` has the programs of which one is needed, and the command that installs it."""
 
