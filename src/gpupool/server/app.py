@@ -73,6 +73,7 @@ from gpupool.server.middleware.request_metrics import RequestMetricsMiddleware
 from gpupool.server.openapi import extend_openapi
 from gpupool.server.signon_routes import router as signon_doors
 from gpupool.signon.routes import router as signon_router
+from gpupool.signon.scim.routes import router as scim_router
 from gpupool.templates.routes import router as template_router
 from gpupool.tenancy.routes import router as tenancy_router
 from gpupool.workspaces.routes import router as workspace_router
@@ -140,6 +141,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(fault_router),
     RouterMount(advice_router),
     RouterMount(audit_router),
+    RouterMount(scim_router, "/scim/v2"),
     RouterMount(metrics_router, ""),
 )
 

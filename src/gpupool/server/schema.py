@@ -41,6 +41,7 @@ from gpupool.network.verification import tables as _verification
 from gpupool.network.zones import tables as _zones
 from gpupool.notifications import tables as _notifications
 from gpupool.signon import tables as _signon
+from gpupool.signon.scim import tables as _scim
 from gpupool.store.tables import metadata
 from gpupool.templates import tables as _templates
 from gpupool.tenancy import tables as _tenancy
@@ -49,6 +50,7 @@ from gpupool.tenancy.sessions import tables as _sessions
 ROOMS = (
     _tenancy,
     _signon,
+    _scim,
     _sessions,
     _networks,
     _machines,

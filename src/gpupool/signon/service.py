@@ -18,6 +18,7 @@ from gpupool.signon.oidc.client import OidcClient, settings_of
 from gpupool.signon.oidc.service import OidcLogins
 from gpupool.signon.providers import ProviderRecord, ProviderService
 from gpupool.signon.rule_service import RuleService
+from gpupool.signon.scim.service import ScimService
 from gpupool.signon.sessions import OpenSession, PersonSessions
 from gpupool.store.database import Store
 from gpupool.tenancy.accounts import UnixAccounts
@@ -71,6 +72,7 @@ class SignonService:
         self.ldap = LdapLogins(self.providers, clock)
         self.local = LocalLogins(store, tenancy.tokens, hashes or PasswordHashes())
         self._store = store
+        self.scim = ScimService(store, facts, leaver_jobs)
         self._leavers = LeaverService(store, self.providers, facts, leaver_jobs)
 
     def list_ways(self) -> list[LoginWayOut]:

@@ -101,6 +101,7 @@ from gpupool.base.errors.people import (
     RepairBlocked as RepairBlocked,
     SealedMonth as SealedMonth,
     ShippedTemplate as ShippedTemplate,
+    ScimUnavailable as ScimUnavailable,
     SignonFailed as SignonFailed,
     SignonRefused as SignonRefused,
     SignonUnavailable as SignonUnavailable,

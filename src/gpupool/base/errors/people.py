@@ -140,6 +140,10 @@ class UnknownLeaverPolicy(NotFound, code="GP-2242", title="Unknown leaver policy
     """There is none of that tenant and provider."""
 
 
+class ScimUnavailable(RequestRejection, code="GP-2243", title="SCIM cannot be used here"):
+    """A library that it needs lacks."""
+
+
 class ProgramMissing(RequestRejection, code="GP-2210", title="A program that is not installed"):
     """`details` has the programs of which one is needed, and the command that installs it."""
 

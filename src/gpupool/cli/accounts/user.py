@@ -28,6 +28,7 @@ ROLES = (
     "agent",
     "scrape",
     "meter",
+    "scim",
 )
 NOBODY = "none"
 

@@ -1,4 +1,4 @@
-"""Earlier owners of jobs, policies for leavers' jobs, and the leavers that they are about."""
+"""Earlier owners of jobs, leavers and policies for their jobs, persons and groups of SCIM."""
 
 from __future__ import annotations
 
@@ -77,3 +77,63 @@ def upgrade() -> None:
     op.create_index(
         "ix_leavers_open", "leavers", ["id"], sqlite_where=_OPEN, postgresql_where=_OPEN
     )
+    op.create_table(
+        "scim_users",
+        sa.Column("id", _BIG_ID, nullable=False),
+        sa.Column("public_id", sa.String(16), nullable=False),
+        sa.Column("account_id", sa.Integer(), nullable=False, comment="wrote it"),
+        sa.Column("external_id", sa.String(255), nullable=True),
+        sa.Column("user_name", sa.String(255), nullable=False),
+        sa.Column("name_key", sa.String(255), nullable=False, comment="user_name in lower case"),
+        sa.Column("active", sa.Boolean(), nullable=False),
+        sa.Column(
+            "body", sa.JSON(), nullable=False, comment="other attributes, as RFC 7643 has them"
+        ),
+        sa.Column("identity_id", sa.Integer(), nullable=True, comment="null: no rights yet"),
+        sa.Column("is_due", sa.Boolean(), nullable=False, comment="its groups have changed"),
+        sa.Column("created_ns", sa.BigInteger(), nullable=False),
+        sa.Column("changed_ns", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["account_id"], ["users.id"], name=op.f("fk_scim_users_account_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["identity_id"], ["signon_identities.id"], name=op.f("fk_scim_users_identity_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_scim_users")),
+        sa.UniqueConstraint("public_id", name=op.f("uq_scim_users_public_id")),
+        sa.UniqueConstraint(
+            "account_id", "name_key", name=op.f("uq_scim_users_account_id_name_key")
+        ),
+    )
+    op.create_index(
+        "ix_scim_users_account_id_external_id", "scim_users", ["account_id", "external_id"]
+    )
+    op.create_table(
+        "scim_groups",
+        sa.Column("id", _BIG_ID, nullable=False),
+        sa.Column("public_id", sa.String(16), nullable=False),
+        sa.Column("account_id", sa.Integer(), nullable=False),
+        sa.Column("external_id", sa.String(255), nullable=True),
+        sa.Column("display_name", sa.String(255), nullable=False, comment="as rules name it"),
+        sa.Column("created_ns", sa.BigInteger(), nullable=False),
+        sa.Column("changed_ns", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["account_id"], ["users.id"], name=op.f("fk_scim_groups_account_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_scim_groups")),
+        sa.UniqueConstraint("public_id", name=op.f("uq_scim_groups_public_id")),
+    )
+    op.create_index(op.f("ix_scim_groups_account_id"), "scim_groups", ["account_id"])
+    op.create_table(
+        "scim_members",
+        sa.Column("group_id", _BIG_ID, nullable=False),
+        sa.Column("user_id", _BIG_ID, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["group_id"], ["scim_groups.id"], name=op.f("fk_scim_members_group_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["user_id"], ["scim_users.id"], name=op.f("fk_scim_members_user_id")
+        ),
+        sa.PrimaryKeyConstraint("group_id", "user_id", name=op.f("pk_scim_members")),
+    )
+    op.create_index(op.f("ix_scim_members_user_id"), "scim_members", ["user_id"])
