@@ -15,6 +15,10 @@ from gpupool.allocations.budgeting.watch import BudgetWatch
 from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.dependencies.settlement import DependencySettlement
 from gpupool.allocations.faults.service import FaultService
+from gpupool.allocations.handover.policies import LeaverPolicyService
+from gpupool.allocations.handover.service import HandoverService
+from gpupool.allocations.handover.settlement import LeaverSettlement
+from gpupool.allocations.handover.stopping import LeaverStops
 from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.idleness.service import IdleService
 from gpupool.allocations.lifecycle.leases import Leases
@@ -187,6 +191,10 @@ class Allocations:
             self.idle_suspension,
         )
         self.schedules = ScheduleService(store, tenancy, self.jobs)
+        self.handovers = HandoverService(store, tenancy, metering, gate)
+        self.leaver_policies = LeaverPolicyService(store)
+        leaver_stops = LeaverStops(store, self.stops)
+        self.leavers = LeaverSettlement(store, self.handovers, leaver_stops.stop_jobs)
         self.previews = JobPreviewService(
             store, tenancy, self.cache, self.placer, gate, self.idle_suspension
         )
@@ -213,6 +221,7 @@ class Allocations:
         self.budget_watch.start()
         self.idleness.watch.start()
         self.schedules.runner.start()
+        self.leavers.start()
         with self.store.read() as connection:
             attached = connection.execute(
                 sa.select(jobs.c.public_id).where(IS_LIVE, jobs.c.attached)
@@ -220,7 +229,8 @@ class Allocations:
             self.leases.start(attached.all())
 
     def close(self) -> None:
-        """Stop the threads of budgets, idle jobs, schedules, leases and the placer. Jobs go on."""
+        """Stop the threads: of leavers, budgets, idle jobs, schedules, leases, the placer. Jobs go on."""
+        self.leavers.close()
         self.idleness.watch.close()
         self.schedules.runner.close()
         self.budget_watch.close()

@@ -17,6 +17,7 @@ from gpupool.base.errors import BadDuration, BadOption
 from gpupool.base.units import NANOS_PER_SECOND, format_instant
 from gpupool.metering.job_use.writing import update_shares, write_job_use
 from gpupool.metering.live import CardSample, read_live
+from gpupool.metering.ownership import move_seats, read_other_jobs
 from gpupool.metering.prices import PriceList
 from gpupool.metering.reading import BY, ReportQuery
 from gpupool.metering.report import make_report
@@ -112,6 +113,19 @@ class MeteringService:
         self._write_pending_use(write, jobs)
         write.execute(_FORGET_EMPTY, {**ids, "now_s": now_s})
         write.execute(_END_OPEN, {**ids, "now_s": now_s})
+        self._book_last_sums(write, jobs)
+
+    def change_owner(self, write: WriteTransaction, job_ids: Collection[int], user_id: int) -> None:
+        """Count what jobs hold and use for another user from this second on. Idempotent.
+
+        Call it before the jobs' rows change: what was before stays with the user that they name.
+        """
+        jobs = read_other_jobs(write, job_ids, user_id)
+        self._write_pending_use(write, jobs)
+        self._book_last_sums(write, jobs)
+        move_seats(write, jobs, user_id)
+
+    def _book_last_sums(self, write: WriteTransaction, jobs: Mapping[int, Any]) -> None:
         sums: dict[int, RunningSums] = {}
         for key, job in jobs.items():
             last = self._find_last_sums(job)

@@ -121,6 +121,18 @@ job_usage = sa.Table(
     *_build_promise_columns(),
 )
 
+owner_spans = sa.Table(
+    "owner_spans",
+    metadata,
+    # Times in which jobs belonged to another user than now. Intervals have their own owner; what a
+    # job held of processors and main memory is read from its allocations, which have none.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("job_id", sa.BigInteger, nullable=False, index=True),
+    sa.Column("user_id", sa.ForeignKey("users.id"), nullable=False),
+    sa.Column("start_s", sa.BigInteger, nullable=False, comment="0: since the job began"),
+    sa.Column("end_s", sa.BigInteger, nullable=False),
+)
+
 ledger_marks = sa.Table(
     "ledger_marks",
     metadata,

@@ -22,6 +22,8 @@ class UserRole(StrEnum):
     SCRAPE = "scrape"
     #: A cluster's meter: may tell what is held on the cluster's nodes, nothing else.
     METER = "meter"
+    #: An identity provider: may tell of its persons and groups over SCIM, nothing else.
+    SCIM = "scim"
 
 
 class Permission(StrEnum):
@@ -38,6 +40,7 @@ class Permission(StrEnum):
     SERVE_NODE = "serve-node"
     SCRAPE = "scrape"
     TELL_CLUSTER = "tell-cluster"
+    SCIM = "scim"
 
 
 PERMISSIONS: Mapping[UserRole, frozenset[Permission]] = {
@@ -50,6 +53,7 @@ PERMISSIONS: Mapping[UserRole, frozenset[Permission]] = {
     UserRole.AGENT: frozenset({Permission.SERVE_NODE}),
     UserRole.SCRAPE: frozenset({Permission.SCRAPE}),
     UserRole.METER: frozenset({Permission.TELL_CLUSTER}),
+    UserRole.SCIM: frozenset({Permission.SCIM}),
 }
 
 #: Roles whose scope is every tenant.

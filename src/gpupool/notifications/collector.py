@@ -21,6 +21,7 @@ from gpupool.notifications.tables import deliveries, notification_settings, subs
 from gpupool.notifications.timing import NANOS, compute_due, parse_quiet_hours
 from gpupool.notifications.topics import (
     EVENT_KINDS,
+    HANDOVER_KINDS,
     JOB_KINDS,
     LOOKED_TOPICS,
     SCHEDULE_KINDS,
@@ -142,7 +143,9 @@ def _read_occurrences(connection: sa.Connection, since: int, until: int) -> list
         .order_by(events.c.seq)
     )
     rows = connection.execute(query).all()
-    owners = _read_owners(connection, [one.subject for one in rows if one.kind in JOB_KINDS])
+    of_jobs = [one.subject for one in rows if one.kind in JOB_KINDS - HANDOVER_KINDS]
+    owners = _read_owners(connection, of_jobs)
+    heirs = _read_users(connection, [one.data for one in rows if one.kind in HANDOVER_KINDS])
     planners = _read_planners(connection) if any(r.kind in SCHEDULE_KINDS for r in rows) else {}
     return [
         Occurrence(
@@ -152,14 +155,32 @@ def _read_occurrences(connection: sa.Connection, since: int, until: int) -> list
             data=row.data,
             at_ns=row.at_ns,
             tenant_id=row.tenant_id,
-            user_id=owners.get(row.subject)
-            if row.kind in JOB_KINDS
-            else planners.get((row.tenant_id, row.subject))
-            if row.kind in SCHEDULE_KINDS
-            else None,
+            user_id=_find_user(row, owners, heirs, planners),
         )
         for row in rows
     ]
+
+
+def _find_user(
+    row: Any,
+    owners: Mapping[str, int],
+    heirs: Mapping[str, int],
+    planners: Mapping[tuple[int | None, str], int],
+) -> int | None:
+    if row.kind in HANDOVER_KINDS:
+        return heirs.get(str(row.data.get("to")))
+    if row.kind in SCHEDULE_KINDS:
+        return planners.get((row.tenant_id, row.subject))
+    return owners.get(row.subject) if row.kind in JOB_KINDS else None
+
+
+def _read_users(
+    connection: sa.Connection, handovers: Sequence[Mapping[str, Any]]
+) -> dict[str, int]:
+    """Read the users that got something, by their names, which are unique in a pool."""
+    names = {str(data.get("to")) for data in handovers}
+    query = sa.select(users.c.name, users.c.id).where(users.c.name.in_(sorted(names)))
+    return {row.name: row.id for row in connection.execute(query)} if names else {}
 
 
 def _read_owners(connection: sa.Connection, names: Sequence[str]) -> dict[str, int]:

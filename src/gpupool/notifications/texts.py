@@ -69,6 +69,10 @@ _SENTENCES: Final[Mapping[Topic, tuple[str, str]]] = {
         "Job {name} has waited for {minutes} min. Why: gpupool explain {name}",
         "任务 {name} 已等待 {minutes} 分钟。原因请看：gpupool explain {name}",
     ),
+    Topic.JOB_HANDED_OVER: (
+        "{what} {name} of {earlier} belongs to {to} now; handed over by {by}.",
+        "{what} {name} 原属 {earlier}，现归 {to} 所有；由 {by} 移交。",
+    ),
     Topic.BUDGET_CROSSED: (
         "Budget {subject}: {percent} % is spent.",
         "预算 {subject}：已使用 {percent} %。",
@@ -78,6 +82,14 @@ _SENTENCES: Final[Mapping[Topic, tuple[str, str]]] = {
     Topic.RESERVATION_ENDED: ("Reservation {subject} ended.", "预留 {subject} 已结束。"),
 }
 _TITLES: Final = ("gpupool: {count} messages", "gpupool：{count} 条消息")
+#: Words for what is handed over.
+_KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "job": ("Job", "作业"),
+    "array": ("Array", "作业数组"),
+    "gang": ("Gang", "作业组"),
+    "schedule": ("Schedule", "定时任务"),
+    "reservation": ("Reservation", "预留"),
+}
 #: Words for states of jobs; an unknown one stays as it is.
 _STATES: Final[Mapping[str, str]] = {
     "done": "完成",
@@ -114,6 +126,11 @@ def write_sentence(topic: Topic, subject: str, data: Mapping[str, Any], language
         "at": _write_instant(data.get("at_ns")),
     }
     is_chinese = language == "zh"
+    if topic is Topic.JOB_HANDED_OVER:
+        words = _KINDS.get(str(data.get("what")), ("--", "--"))
+        parties = {key: clean_text(data.get(key) or "--") for key in ("to", "by")}
+        values |= {"what": words[is_chinese], "earlier": clean_text(data.get("from") or "--")}
+        values |= parties
     if topic is Topic.JOB_IDLE:
         for key in ("share", "command"):
             values[key] = clean_text(data.get(key) or "--")

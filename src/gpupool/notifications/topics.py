@@ -81,6 +81,8 @@ _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
     "job.retried": (Topic.JOB_RETRIED,),
     "job.moved": (Topic.JOB_MOVED,),
     "job.handed-over": (Topic.JOB_HANDED_OVER,),
+    "schedule.handed-over": (Topic.JOB_HANDED_OVER,),
+    "reservation.handed-over": (Topic.JOB_HANDED_OVER,),
     "job.promise-moved": (Topic.PROMISE_MOVED,),
     "schedule.paused": (Topic.SCHEDULE_PAUSED,),
     "schedule.run": (Topic.SCHEDULE_FAILED,),
@@ -97,7 +99,13 @@ _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
 #: Kinds of events that some topic is about.
 EVENT_KINDS: Final = frozenset(_BY_KIND)
 #: Those of single jobs, whose users hear of them.
-JOB_KINDS: Final = frozenset(kind for kind, topics in _BY_KIND.items() if JOB_TOPICS & {*topics})
+JOB_KINDS: Final = frozenset(
+    kind for kind, topics in _BY_KIND.items() if kind.startswith("job.") and JOB_TOPICS & {*topics}
+)
+#: Those of what became another user's, which their data name.
+HANDOVER_KINDS: Final = frozenset(
+    kind for kind, topics in _BY_KIND.items() if Topic.JOB_HANDED_OVER in topics
+)
 #: Those of schedules, whose users hear of them.
 SCHEDULE_KINDS: Final = frozenset(
     kind for kind, topics in _BY_KIND.items() if SCHEDULE_TOPICS & {*topics}

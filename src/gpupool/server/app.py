@@ -18,8 +18,10 @@ from gpupool.allocations.routes.events import router as event_router
 from gpupool.allocations.routes.exposures import router as exposure_router
 from gpupool.allocations.routes.faults import router as fault_router
 from gpupool.allocations.routes.forecast import router as planning_router
+from gpupool.allocations.routes.handover import router as handover_router
 from gpupool.allocations.routes.idleness import router as idle_router
 from gpupool.allocations.routes.jobs import router as allocations_router
+from gpupool.allocations.routes.leavers import router as leaver_router
 from gpupool.allocations.routes.logs import router as log_router
 from gpupool.allocations.routes.nodes import router as node_router
 from gpupool.allocations.routes.pool_views import router as pool_view_router
@@ -72,6 +74,7 @@ from gpupool.server.openapi import extend_openapi
 from gpupool.server.secret_routes import router as secret_router
 from gpupool.server.signon_routes import router as signon_doors
 from gpupool.signon.routes import router as signon_router
+from gpupool.signon.scim.routes import router as scim_router
 from gpupool.templates.routes import router as template_router
 from gpupool.tenancy.routes import router as tenancy_router
 from gpupool.workspaces.routes import router as workspace_router
@@ -135,9 +138,12 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(document_router),
     RouterMount(template_router),
     RouterMount(idle_router),
+    RouterMount(handover_router),
+    RouterMount(leaver_router),
     RouterMount(fault_router),
     RouterMount(advice_router),
     RouterMount(audit_router),
+    RouterMount(scim_router, "/scim/v2"),
     RouterMount(metrics_router, ""),
 )
 

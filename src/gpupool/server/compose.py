@@ -32,7 +32,6 @@ from gpupool.scheduling import (
 )
 from gpupool.server.checks import clock_check, descriptors_check, nodes_check, threads_check
 from gpupool.server.config import ServiceSet
-from gpupool.server.leavers import make_job_stopper
 from gpupool.signon.service import SignonService
 from gpupool.store.database import Store
 from gpupool.templates.service import TemplateService
@@ -119,9 +118,7 @@ def compose_services(
         SubscriptionService(store, partial(send_test, store)),
         NotificationSettings(store),
         NotificationSender(store),
-        SignonService(
-            store, tenancy, count_live_jobs, make_job_stopper(store, allocations), accounts
-        ),
+        SignonService(store, tenancy, count_live_jobs, allocations.leavers, accounts),
         TemplateService(store, tenancy),
         AuditService(store, audit_keep_days),
         logs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpupool.allocations.faults import tables as _faults
+from gpupool.allocations.handover import tables as _handover
 from gpupool.allocations.idleness import tables as _idleness
 from gpupool.allocations.store import attempt_table as _attempts
 from gpupool.allocations.store import dependency_table as _dependencies
@@ -41,6 +42,7 @@ from gpupool.network.zones import tables as _zones
 from gpupool.notifications import tables as _notifications
 from gpupool.signon import tables as _signon
 from gpupool.store.secrets import tables as _secrets
+from gpupool.signon.scim import tables as _scim
 from gpupool.store.tables import metadata
 from gpupool.templates import tables as _templates
 from gpupool.tenancy import tables as _tenancy
@@ -50,6 +52,7 @@ ROOMS = (
     _secrets,
     _tenancy,
     _signon,
+    _scim,
     _sessions,
     _networks,
     _machines,
@@ -75,6 +78,7 @@ ROOMS = (
     _fleet,
     _metering,
     _allocations,
+    _handover,
     _holds,
     _suspensions,
     _dependencies,

@@ -6,6 +6,7 @@ disabling of a person without rights, is committed with it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +63,13 @@ class AdmissionFacts:
 
 
 def admit_person(
-    write: WriteTransaction, facts: AdmissionFacts, person: ExternalPerson
+    write: WriteTransaction,
+    facts: AdmissionFacts,
+    person: ExternalPerson,
+    rules: Sequence[SignonRule] | None = None,
 ) -> Admission | AdmissionRefusal:
-    """Make or change the user of a person by the first rule that matches."""
-    chosen = choose_rule(read_rules(write.connection), person)
+    """Make or change the user of a person by the first rule that matches; None: of all rules."""
+    chosen = choose_rule(read_rules(write.connection) if rules is None else rules, person)
     known = _find_identity(write, person)
     if chosen is None:
         if known is not None:

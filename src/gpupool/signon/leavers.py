@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
@@ -20,16 +21,60 @@ from gpupool.signon.ldap.directory import LdapDirectory
 from gpupool.signon.providers import ProviderRecord, ProviderService
 from gpupool.signon.rule_service import read_rules
 from gpupool.signon.rules import ExternalPerson, choose_rule
-from gpupool.store.database import Store
+from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import tenants, users
+from gpupool.wire.leavers.policies import LeaverAct
 from gpupool.wire.signon import LeaverOut, SyncIn, SyncOut
 
 Row = sa.Row[Any]
-#: Requests the end of the live jobs of a user; returns how many there were.
-StopJobs = Callable[[Principal, int], int]
 #: Fewer leavers than this are believed whatever their part is.
 FEW: Final = 10
 DAY_NS: Final = 86400 * NANOS_PER_SECOND
+
+
+@dataclass(frozen=True)
+class LeaverChoice:
+    """What becomes of a leaver's jobs. `until_ns`: kept until then; None: without an end."""
+
+    act: LeaverAct
+    until_ns: int | None = None
+    heir: str | None = None
+
+
+@dataclass(frozen=True)
+class LeaverFacts:
+    """A user that is disabled now, on whose word, and what was chosen; None: by its policy."""
+
+    user_id: int
+    tenant_id: int
+    provider: str | None
+    reason: str
+    by: str
+    choice: LeaverChoice | None = None
+
+
+@dataclass(frozen=True)
+class LeaverCounts:
+    """What was done: jobs whose end was requested, units that went to an heir."""
+
+    stopped: int = 0
+    handed: int = 0
+
+
+class LeaverJobs(Protocol):
+    """What becomes of leavers' jobs: the seam to the package that has them."""
+
+    def check(self, caller: Principal, choice: LeaverChoice, *, keep_seconds: int | None) -> None:
+        """Refuse a choice that cannot be."""
+
+    def choose(self, connection: sa.Connection, leaver: LeaverFacts, now_ns: int) -> LeaverChoice:
+        """Return what becomes of a leaver's jobs."""
+
+    def record(self, write: WriteTransaction, leaver: LeaverFacts) -> None:
+        """Write down a leaver in the transaction that disables it."""
+
+    def settle(self, user_ids: Collection[int]) -> LeaverCounts:
+        """Do what is due, and count what was done for these users."""
 
 
 class LeaverService:
@@ -40,12 +85,12 @@ class LeaverService:
         store: Store,
         providers: ProviderService,
         facts: AdmissionFacts,
-        stop_jobs: StopJobs,
+        jobs: LeaverJobs,
     ) -> None:
         self._store = store
         self._providers = providers
         self._facts = facts
-        self._stop_jobs = stop_jobs
+        self._jobs = jobs
 
     def sync(self, caller: Principal, body: SyncIn) -> SyncOut:
         """Compare the persons of a provider with the pool's users, and disable leavers.
@@ -57,25 +102,45 @@ class LeaverService:
             ProviderUnreachable: the directory does not answer; no user is disabled.
             BadOption: an OIDC provider without `unseen_days`, which has no list of its persons.
             SignonRefused: more than half are leavers, which is rather a wrong filter.
+            GpupoolError: what is to become of their jobs cannot be.
         """
+        chosen = self._make_choice(caller, body)
         provider = self._providers.read_one(body.provider)
         known = self._read_identities(provider.name)
         leavers, staying = self._divide(provider, body, known)
         _refuse_exodus(body, len(known), len(leavers))
-        out = [self._describe(row, reason) for row, reason in leavers]
+        facts = [_build_facts(row, reason, caller, chosen) for row, reason in leavers]
+        out = [self._describe(row, one) for (row, _), one in zip(leavers, facts, strict=True)]
         if body.dry_run:
             return SyncOut(checked=len(known), leavers=out, stopped=0)
         for person in staying:
             with self._store.write() as write:
                 # A refusal, as of a change of tenant while jobs run, counts at the next login too.
                 admit_person(write, self._facts, person)
-        stopped = 0
-        for row, reason in leavers:
+        for (row, reason), one in zip(leavers, facts, strict=True):
             with self._store.write() as write:
-                suspend_identity(write, row, reason)
-            if body.jobs == "stop":
-                stopped += self._stop_jobs(caller, row.user_id)
-        return SyncOut(checked=len(known), leavers=out, stopped=stopped)
+                # In one transaction: a crash leaves no disabled user whose jobs are forgotten.
+                if suspend_identity(write, row, reason):
+                    self._jobs.record(write, one)
+        counts = self._jobs.settle([row.user_id for row, _ in leavers])
+        return SyncOut(
+            checked=len(known), leavers=out, stopped=counts.stopped, handed=counts.handed
+        )
+
+    def _make_choice(self, caller: Principal, body: SyncIn) -> LeaverChoice | None:
+        if body.jobs is None:
+            if body.to is not None or body.keep_seconds is not None:
+                raise BadOption(
+                    "a new owner or a time without what becomes of the jobs",
+                    hint="--jobs hand-over --to USER, or --jobs keep --for 30d",
+                )
+            return None
+        until_ns = None
+        if body.keep_seconds is not None:
+            until_ns = self._store.clock.now_ns() + body.keep_seconds * NANOS_PER_SECOND
+        choice = LeaverChoice(body.jobs, until_ns, body.to)
+        self._jobs.check(caller, choice, keep_seconds=body.keep_seconds)
+        return choice
 
     def _divide(
         self, provider: ProviderRecord, body: SyncIn, known: list[Row]
@@ -114,7 +179,12 @@ class LeaverService:
     def _read_identities(self, provider: str) -> list[Row]:
         """Read the identities whose users are enabled, in the order of users."""
         query = (
-            sa.select(tables.identities, users.c.name, tenants.c.name.label("tenant"))
+            sa.select(
+                tables.identities,
+                users.c.name,
+                users.c.tenant_id,
+                tenants.c.name.label("tenant"),
+            )
             .join_from(tables.identities, users)
             .join(tenants, tenants.c.id == users.c.tenant_id)
             .where(tables.identities.c.provider == provider)
@@ -124,10 +194,25 @@ class LeaverService:
         with self._store.read() as connection:
             return list(connection.execute(query))
 
-    def _describe(self, row: Row, reason: str) -> LeaverOut:
+    def _describe(self, row: Row, leaver: LeaverFacts) -> LeaverOut:
         with self._store.read() as connection:
             jobs = self._facts.live_jobs(connection, None, row.user_id)
-        return LeaverOut(user=row.name, tenant=row.tenant, reason=reason, jobs=jobs)
+            chosen = self._jobs.choose(connection, leaver, self._store.clock.now_ns())
+        return LeaverOut(
+            user=row.name,
+            tenant=row.tenant,
+            reason=leaver.reason,
+            jobs=jobs,
+            act=chosen.act,
+            until_ns=chosen.until_ns,
+            heir=chosen.heir,
+        )
+
+
+def _build_facts(
+    row: Row, reason: str, caller: Principal, chosen: LeaverChoice | None
+) -> LeaverFacts:
+    return LeaverFacts(row.user_id, row.tenant_id, row.provider, reason, caller.user, chosen)
 
 
 def _refuse_exodus(body: SyncIn, known: int, leavers: int) -> None:

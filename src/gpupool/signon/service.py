@@ -11,13 +11,14 @@ from gpupool.model.tenant import Principal
 from gpupool.signon.admission import AdmissionFacts
 from gpupool.signon.ldap.directory import LdapDirectory
 from gpupool.signon.ldap.service import LdapLogins
-from gpupool.signon.leavers import LeaverService, StopJobs
+from gpupool.signon.leavers import LeaverJobs, LeaverService
 from gpupool.signon.local.passwords import PasswordHashes
 from gpupool.signon.local.service import LocalLogins
 from gpupool.signon.oidc.client import OidcClient, settings_of
 from gpupool.signon.oidc.service import OidcLogins
 from gpupool.signon.providers import ProviderRecord, ProviderService
 from gpupool.signon.rule_service import RuleService
+from gpupool.signon.scim.service import ScimService
 from gpupool.signon.sessions import OpenSession, PersonSessions
 from gpupool.store.database import Store
 from gpupool.tenancy.accounts import UnixAccounts
@@ -45,7 +46,7 @@ class SignonService:
         store: of the pool.
         tenancy: users and tokens.
         live_jobs: counts jobs of a tenant or user.
-        stop_jobs: requests the end of the live jobs of a user.
+        leaver_jobs: what becomes of the jobs of users that leave.
         accounts: Unix accounts; tests give others.
         hashes: of passwords; tests give cheaper ones.
         clock: seconds that only grow.
@@ -56,7 +57,7 @@ class SignonService:
         store: Store,
         tenancy: TenancyService,
         live_jobs: LiveJobs,
-        stop_jobs: StopJobs,
+        leaver_jobs: LeaverJobs,
         accounts: UnixAccounts | None = None,
         hashes: PasswordHashes | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -71,7 +72,8 @@ class SignonService:
         self.ldap = LdapLogins(self.providers, clock)
         self.local = LocalLogins(store, tenancy.tokens, hashes or PasswordHashes())
         self._store = store
-        self._leavers = LeaverService(store, self.providers, facts, stop_jobs)
+        self.scim = ScimService(store, facts, leaver_jobs)
+        self._leavers = LeaverService(store, self.providers, facts, leaver_jobs)
 
     def list_ways(self) -> list[LoginWayOut]:
         """List the ways to log in, for a stranger."""

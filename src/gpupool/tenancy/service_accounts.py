@@ -10,7 +10,9 @@ from gpupool.base.units import format_duration
 #: A program's token is renewed at least once a year.
 LONGEST_SERVICE_SECONDS: Final = 365 * 86400
 #: Roles inside a tenant, and those of the pool's own programs.
-SERVICE_ROLES: Final = frozenset({"tenant-admin", "user", "viewer", "agent", "scrape", "meter"})
+SERVICE_ROLES: Final = frozenset(
+    {"tenant-admin", "user", "viewer", "agent", "scrape", "meter", "scim"}
+)
 
 
 def check_service_account(name: str, kind: str, role: str, unix_uid: int | None) -> None:

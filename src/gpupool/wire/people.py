@@ -18,6 +18,7 @@ RoleName = Literal[
     "agent",
     "scrape",
     "meter",
+    "scim",
 ]
 UserKind = Literal["person", "service"]
 ScopeName = Literal[
@@ -29,6 +30,7 @@ ScopeName = Literal[
     "serve-node",
     "scrape",
     "tell-cluster",
+    "scim",
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpupool.wire.common import Name, WireModel
+from gpupool.wire.leavers.policies import LeaverAct
 from gpupool.wire.people import RoleName
 
 #: Roles that a rule may give: those of people.
@@ -215,7 +216,13 @@ class SyncIn(WireModel):
     """What to do with users that the directory has no more."""
 
     provider: Name
-    jobs: Literal["stop", "keep"] = "keep"
+    jobs: LeaverAct | None = Field(
+        None, description="null: by the policy of the tenant or provider, else kept"
+    )
+    to: Name | None = Field(None, description="with `hand-over`: the new owner")
+    keep_seconds: int | None = Field(
+        None, ge=60, le=10 * 366 * 86400, description="with `keep`: then they are stopped"
+    )
     unseen_days: int | None = Field(
         None, ge=1, le=3650, description="OIDC has no directory: no login for so long"
     )
@@ -230,6 +237,9 @@ class LeaverOut(WireModel):
     tenant: str
     reason: str
     jobs: int = Field(description="live ones")
+    act: LeaverAct = Field(description="what becomes of them")
+    until_ns: int | None = Field(None, description="kept until then; null: no end")
+    heir: str | None = None
 
 
 class SyncOut(WireModel):
@@ -238,6 +248,7 @@ class SyncOut(WireModel):
     checked: int
     leavers: list[LeaverOut]
     stopped: int = Field(description="jobs whose end was requested")
+    handed: int = Field(0, description="jobs, arrays, schedules that went to the new owner")
 
 
 DevicePollOut.model_rebuild()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ import sqlalchemy as sa
 from gpupool.base.clock import LedgerClock
 from gpupool.model.tenant import Principal, UnixIdentity
 from gpupool.server.migrate import prepare_database
+from gpupool.signon.leavers import LeaverChoice, LeaverCounts, LeaverFacts
 from gpupool.signon.local.passwords import PasswordHashes
 from gpupool.signon.rules import ExternalPerson
 from gpupool.signon.service import SignonService
-from gpupool.store.database import Store, connect, sqlite_url
+from gpupool.store.database import Store, WriteTransaction, connect, sqlite_url
 from gpupool.store.tables import events
 from gpupool.tenancy.access import PeerProcess
 from gpupool.tenancy.accounts import UnixAccounts
@@ -67,6 +68,7 @@ class Door:
     clock: HandClock
     jobs: dict[int, int] = field(default_factory=dict)
     stopped: list[int] = field(default_factory=list)
+    policy: LeaverChoice = field(default_factory=lambda: LeaverChoice("keep"))
 
     def __post_init__(self) -> None:
         machine = Machine()
@@ -78,7 +80,7 @@ class Door:
             self.store,
             self.tenancy,
             self._count_jobs,
-            self._stop_jobs,
+            self,
             machine,
             PasswordHashes(passes=1, memory_kib=8 * 8),
             self.clock.seconds,
@@ -133,9 +135,21 @@ class Door:
     ) -> int:
         return self.jobs.get(user_id or 0, 0)
 
-    def _stop_jobs(self, _caller: Principal, user_id: int) -> int:
-        self.stopped.append(user_id)
-        return self.jobs.get(user_id, 0)
+    # What becomes of leavers' jobs, as the package that has them answers.
+
+    def check(self, caller: Principal, choice: LeaverChoice, *, keep_seconds: int | None) -> None:
+        if choice.heir is not None:
+            self.tenancy.users.get(caller, choice.heir)
+
+    def choose(self, _connection: sa.Connection, leaver: LeaverFacts, _now_ns: int) -> LeaverChoice:
+        return leaver.choice or self.policy
+
+    def record(self, write: WriteTransaction, leaver: LeaverFacts) -> None:
+        if self.choose(write.connection, leaver, 0).act == "stop":
+            self.stopped.append(leaver.user_id)
+
+    def settle(self, user_ids: Collection[int]) -> LeaverCounts:
+        return LeaverCounts(sum(self.jobs.get(one, 0) for one in user_ids if one in self.stopped))
 
 
 @pytest.fixture(scope="session")

@@ -242,5 +242,10 @@ def _find_occurrence(asked: Reservation, now_ns: int) -> ReservationOccurrence |
     return next(iter(iterate_occurrences(asked, now_ns, NEVER)), None)
 
 
+def is_reservation_over(row: Any, now_ns: int) -> bool:
+    """Whether a reservation, by its row with the name of its tenant, is over by time."""
+    return _is_over(build_reservation(row), now_ns)
+
+
 def _is_over(asked: Reservation, now_ns: int) -> bool:
     return _find_occurrence(asked, now_ns) is None

@@ -31,6 +31,7 @@ async def service(request: Request) -> Allocations:
 Service = Annotated[Allocations, Depends(service)]
 Reader = Annotated[Principal, Depends(require_caller(Permission.READ))]
 Runner = Annotated[Principal, Depends(require_caller(Permission.RUN))]
+TenantManager = Annotated[Principal, Depends(require_caller(Permission.MANAGE_TENANT))]
 Wait = Annotated[
     float, Query(ge=0, le=MAX_WAIT, description="answer at the latest after that many seconds")
 ]

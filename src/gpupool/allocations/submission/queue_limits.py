@@ -63,6 +63,12 @@ class PendingGate:
             with self._lock:
                 self._coming.subtract({mine: entries, submission.tenant: entries})
 
+    def find_room(self, tenant: str, user_id: int) -> int:
+        """Return how many entries a user may still have in the queue."""
+        with self._lock:
+            mine = self.cache.count_entries(tenant, user_id) + self._coming[tenant, user_id]
+        return max(0, self._limits.per_user - mine)
+
     def _check(self, submission: Submission, entries: int) -> None:
         tenant = submission.tenant
         user = submission.user_id

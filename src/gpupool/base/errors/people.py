@@ -126,6 +126,24 @@ class TooManyTemplates(RequestRejection, code="GP-2176", title="Too many templat
     """`details` has the limit."""
 
 
+class HandoverRefused(RequestRejection, code="GP-2240", title="A user that takes no jobs over"):
+    """The user is disabled, may not run jobs, or belongs to another tenant."""
+
+
+class LeaverPolicyContradicts(
+    RequestRejection, code="GP-2241", title="A leaver policy contradicts itself"
+):
+    """It names a new owner or an end that its act does not have."""
+
+
+class UnknownLeaverPolicy(NotFound, code="GP-2242", title="Unknown leaver policy"):
+    """There is none of that tenant and provider."""
+
+
+class ScimUnavailable(RequestRejection, code="GP-2243", title="SCIM cannot be used here"):
+    """A library that it needs lacks."""
+
+
 class ProgramMissing(RequestRejection, code="GP-2210", title="A program that is not installed"):
     """`details` has the programs of which one is needed, and the command that installs it."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpupool.base.errors import BadOption
 from gpupool.base.ids import check_name
+from gpupool.cli.accounts.user_handover import hand_over, register_handover, run_handover
 from gpupool.cli.signon.user_logins import register_logins, run_password, run_totp
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext
@@ -27,6 +28,7 @@ ROLES = (
     "agent",
     "scrape",
     "meter",
+    "scim",
 )
 NOBODY = "none"
 
@@ -45,6 +47,8 @@ def register(parser: CommandParser) -> None:
         "gpupool user set alice --disable",
         "gpupool user add nightly --tenant team-nlp --service",
         "gpupool user password alice",
+        "gpupool user handover alice --to bob",
+        "gpupool user remove alice --hand-over bob",
     ]
     parser.add_verbs()
     add = parser.add_verb("add", "add a user")
@@ -70,11 +74,21 @@ def register(parser: CommandParser) -> None:
     switch.add_argument(
         "--enable", dest="disabled", action="store_false", default=None, help="enable the user"
     )
+    change.add_argument(
+        "--hand-over",
+        metavar="HEIR",
+        help="with --disable: who gets its jobs, schedules, reservations",
+    )
+    add_yes(change)
     remove = parser.add_verb(
         "remove", "delete a user and its tokens; refused while it has live jobs"
     )
     remove.add_argument("user", metavar="USER", help="which")
+    remove.add_argument(
+        "--hand-over", metavar="HEIR", help="who gets its jobs, schedules and reservations first"
+    )
     add_yes(remove)
+    register_handover(parser)
     register_logins(parser)
 
 
@@ -121,21 +135,45 @@ def _change_user(options: argparse.Namespace, context: CommandContext) -> int:
     body = _read_properties(options)
     if options.disabled is not None:
         body["disabled"] = options.disabled
+    if options.hand_over is not None and options.disabled is not True:
+        raise BadOption(
+            "--hand-over goes with --disable",
+            hint=f"gpupool user handover {options.user} --to {options.hand_over}",
+        )
     if not body:
         raise BadOption(
             "nothing to change", hint="name what, e.g. --role viewer;  gpupool user set --help"
         )
-    return _print_user(
-        context.api.request("PATCH", f"users/{quote_segment(options.user, 'user')}", body)
+    path = f"users/{quote_segment(options.user, 'user')}"
+    if options.hand_over is None:
+        return _print_user(context.api.request("PATCH", path, body))
+    # Disabled first: no job is added while the others are handed over.
+    return hand_over(
+        context,
+        options.user,
+        options.hand_over,
+        first=f"disable user {options.user}",
+        prepare=lambda: _print_user(context.api.request("PATCH", path, body)),
+        yes=options.yes,
     )
 
 
 def _remove_user(options: argparse.Namespace, context: CommandContext) -> int:
     path = f"users/{quote_segment(options.user, 'user')}"
     user = context.api.request("GET", path)
-    confirm_plan(
-        [f"remove user {user['name']} of {user['tenant']} and its tokens"], yes=options.yes
-    )
+    act = f"remove user {user['name']} of {user['tenant']} and its tokens"
+    if options.hand_over is None:
+        confirm_plan([act], yes=options.yes)
+    else:
+        # A command that was cut off is repeated: what is done stays done.
+        hand_over(
+            context,
+            options.user,
+            options.hand_over,
+            first=act,
+            prepare=lambda: context.api.request("PATCH", path, {"disabled": True}),
+            yes=options.yes,
+        )
     context.api.request("DELETE", path)
     sys.stdout.write(f"{user['name']} removed\n")
     return 0
@@ -182,6 +220,7 @@ _VERBS = {
     "list": _list_users,
     "set": _change_user,
     "remove": _remove_user,
+    "handover": run_handover,
     "password": run_password,
     "totp": run_totp,
 }

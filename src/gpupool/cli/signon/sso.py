@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from gpupool.base.ids import check_name
-from gpupool.cli.signon import rules
+from gpupool.cli.signon import leaver_policies, rules
+from gpupool.cli.signon.leaver_policies import describe_choice, read_seconds
 from gpupool.cli.signon.provider_options import (
     add_provider_options,
     read_secret,
@@ -39,7 +40,9 @@ def register(parser: CommandParser) -> None:
         "gpupool sso add ldap staff --url ldaps://ldap.example.org --base-dn dc=example,dc=org",
         "gpupool sso rule-add --group gpu-nlp --role user --tenant nlp",
         "gpupool sso explain --groups gpu-nlp --user alice",
-        "gpupool sso sync staff --jobs stop --dry-run",
+        "gpupool sso policy-set hand-over --tenant nlp --to carol",
+        "gpupool sso policy-set keep --provider staff --for 30d",
+        "gpupool sso sync staff --dry-run",
     ]
     parser.add_verbs()
     add = parser.add_verb("add", "add an identity provider")
@@ -63,7 +66,13 @@ def register(parser: CommandParser) -> None:
     sync = parser.add_verb("sync", "disable the users that the directory no longer has")
     sync.add_argument("provider", metavar="NAME", help="which")
     sync.add_argument(
-        "--jobs", choices=("keep", "stop"), default="keep", help="of leavers (default: keep)"
+        "--jobs",
+        choices=("keep", "stop", "hand-over"),
+        help="of leavers (default: by the policy of the tenant or provider, else keep)",
+    )
+    sync.add_argument("--to", metavar="USER", help="with hand-over: the new owner")
+    sync.add_argument(
+        "--for", dest="keep_for", metavar="TIME", help="with keep: stop them after this, as 30d"
     )
     sync.add_argument(
         "--unseen",
@@ -76,11 +85,12 @@ def register(parser: CommandParser) -> None:
         "--force", action="store_true", help="also where more than half of 10 or more are leavers"
     )
     add_output(sync, OBJECT_FORMATS)
+    leaver_policies.register_policies(parser)
     rules.register_rules(parser)
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
-    verbs = _VERBS | rules.VERBS
+    verbs = _VERBS | leaver_policies.VERBS | rules.VERBS
     return int(verbs[options.verb](options, context))
 
 
@@ -148,6 +158,8 @@ def _sync_provider(options: argparse.Namespace, context: CommandContext) -> int:
     body = {
         "provider": options.provider,
         "jobs": options.jobs,
+        "to": options.to,
+        "keep_seconds": read_seconds(options.keep_for),
         "unseen_days": options.unseen,
         "dry_run": options.dry_run,
         "force": options.force,
@@ -159,7 +171,10 @@ def _sync_provider(options: argparse.Namespace, context: CommandContext) -> int:
     print_list(found["leavers"], LEAVERS, "table", empty="no leavers")
     verb = "would be disabled" if options.dry_run else "disabled"
     stopped = f"; {found['stopped']} jobs stopped" if found["stopped"] else ""
-    sys.stdout.write(f"{len(found['leavers'])} of {found['checked']} users {verb}{stopped}\n")
+    handed = f"; {found['handed']} things handed over" if found["handed"] else ""
+    sys.stdout.write(
+        f"{len(found['leavers'])} of {found['checked']} users {verb}{stopped}{handed}\n"
+    )
     return 0
 
 
@@ -184,6 +199,7 @@ LEAVERS = (
     TableColumn("USER", lambda row: row["user"]),
     TableColumn("TENANT", lambda row: row["tenant"]),
     TableColumn("JOBS", lambda row: row["jobs"]),
+    TableColumn("POLICY", describe_choice),
     TableColumn("REASON", lambda row: row["reason"]),
 )
 _VERBS = {

@@ -1,0 +1,90 @@
+"""Reads and writes rows of leavers; the callers begin and commit."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from gpupool.allocations.handover.tables import IS_OPEN, leavers
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.tables import tenants, users
+from gpupool.wire.common import Page
+from gpupool.wire.leavers.policies import LeaverRowOut
+
+Row = Any
+#: Topic of every new leaver.
+TOPIC: Final = "leavers"
+#: Rows of one answer.
+MOST_ROWS: Final = 1000
+
+_heirs = users.alias("heirs")
+LEAVER = (
+    sa.select(
+        leavers,
+        users.c.name.label("user"),
+        users.c.disabled_ns,
+        users.c.retired_ns,
+        tenants.c.name.label("tenant"),
+        _heirs.c.name.label("heir"),
+    )
+    .join(users, users.c.id == leavers.c.user_id)
+    .join(tenants, tenants.c.id == leavers.c.tenant_id)
+    .outerjoin(_heirs, _heirs.c.id == leavers.c.heir_id)
+)
+
+
+def list_leavers(store: Store, *, everything: bool) -> Page[LeaverRowOut]:
+    """List the leavers that are not settled, or all; the latest first, 1,000 at most."""
+    query = LEAVER if everything else LEAVER.where(IS_OPEN)
+    with store.read() as connection:
+        rows = connection.execute(query.order_by(leavers.c.id.desc()).limit(MOST_ROWS)).all()
+    return Page(items=[_describe(row) for row in rows])
+
+
+def close_leaver(
+    write: WriteTransaction, row: Row, note: str, *, stopped: int = 0, handed: int = 0
+) -> None:
+    """Note that nothing is left to do. Idempotent: a closed row stays as it is."""
+    _update(write, row, note, stopped, handed, state="done", ended_ns=write.now_ns)
+    data = {
+        "act": row.act,
+        "heir": row.heir,
+        "note": note,
+        "stopped": row.stopped + stopped,
+        "handed": row.handed + handed,
+    }
+    write.event("leaver.settled", row.user, tenant_id=row.tenant_id, data=data)
+
+
+def note_leaver(write: WriteTransaction, row: Row, note: str, *, handed: int) -> None:
+    """Note what is left; the row stays open."""
+    _update(write, row, note, 0, handed)
+    write.event("leaver.waits", row.user, tenant_id=row.tenant_id, data={"note": note})
+
+
+def _update(
+    write: WriteTransaction, row: Row, note: str, stopped: int, handed: int, **values: Any
+) -> None:
+    mine = sa.and_(leavers.c.id == row.id, IS_OPEN)
+    counts = {"stopped": leavers.c.stopped + stopped, "handed": leavers.c.handed + handed}
+    write.execute(leavers.update().where(mine).values(note=note[:400], **counts, **values))
+
+
+def _describe(row: Row) -> LeaverRowOut:
+    return LeaverRowOut(
+        user=row.user,
+        tenant=row.tenant,
+        provider=row.provider,
+        reason=row.reason,
+        act=row.act,
+        until_ns=row.until_ns,
+        heir=row.heir,
+        state=row.state,
+        note=row.note,
+        stopped=row.stopped,
+        handed=row.handed,
+        made_by=row.made_by,
+        made_ns=row.made_ns,
+        ended_ns=row.ended_ns,
+    )

@@ -1,0 +1,40 @@
+"""Requests the end of all that a leaver runs or waits with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from gpupool.allocations.stop import StopService
+from gpupool.allocations.store.tables import HAS_REST, IS_LIVE, arrays, jobs
+from gpupool.base.errors import NotFound, WrongState
+from gpupool.model.tenant import Principal, UserRole
+from gpupool.store.database import Store
+
+Row = Any
+
+
+class LeaverStops:
+    """Stops jobs of leavers as an admin would. Thread-safe; idempotent."""
+
+    def __init__(self, store: Store, stops: StopService) -> None:
+        self._store = store
+        self._stops = stops
+
+    def stop_jobs(self, row: Row) -> int:
+        """Request the end of the live jobs and arrays of a row of `LEAVER`; return how many."""
+        singles = sa.select(jobs.c.public_id).where(jobs.c.user_id == row.user_id, IS_LIVE)
+        # Of an array the jobs that have no row yet are ended with it.
+        waiting = sa.select(arrays.c.public_id).where(arrays.c.user_id == row.user_id, HAS_REST)
+        with self._store.read() as connection:
+            names = [*connection.execute(waiting).scalars(), *connection.execute(singles).scalars()]
+        author = Principal(0, row.made_by, row.tenant_id, row.tenant, UserRole.ADMIN)
+        stopped = set[str]()
+        for name in names:
+            try:
+                stopped |= {job.id for job in self._stops.stop_job(name, author, None)}
+            except (NotFound, WrongState):
+                # It ended by itself in between, or with its array.
+                continue
+        return len(stopped)

@@ -1,0 +1,137 @@
+"""Leavers' jobs are stopped, kept or handed over as was chosen, whenever the server dies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpupool.allocations.handover.leaver_rows import list_leavers
+from gpupool.base.errors import HandoverRefused, LeaverPolicyContradicts, UnknownLeaverPolicy
+from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.signon.leavers import LeaverChoice, LeaverFacts
+from gpupool.wire.leavers.policies import LeaverPolicyIn, LeaverRowOut
+from gpupool.wire.people import UserPatch
+from tests.unit.allocations.handover.conftest import HandoverHouse
+from tests.unit.allocations.handover.test_service import run
+
+HOUR_NS = 3600 * NANOS_PER_SECOND
+
+
+def leave(house: HandoverHouse, choice: LeaverChoice | None = None) -> None:
+    """What a sync does in its transaction."""
+    house.tenancy.users.change(house.admin, "ann", UserPatch(disabled=True))
+    ann = house.ann
+    facts = LeaverFacts(ann.user_id, ann.tenant_id, None, "left", "root", choice)
+    with house.store.write() as write:
+        house.allocations.leavers.record(write, facts)
+
+
+def policy(house: HandoverHouse, **fields: Any) -> None:
+    body = LeaverPolicyIn.model_validate(fields)
+    house.allocations.leaver_policies.put_policy(house.admin, body)
+
+
+def rows(house: HandoverHouse) -> list[LeaverRowOut]:
+    return list_leavers(house.store, everything=True).items
+
+
+def test_without_a_policy_jobs_are_kept(house: HandoverHouse) -> None:
+    job = run(house, "train")
+    leave(house)
+    house.allocations.leavers.settle()
+    assert (house.job(job).user, house.job(job).state) == ("ann", "running")
+    assert [(row.act, row.state) for row in rows(house)] == [("keep", "done")]
+
+
+def test_a_policy_of_the_tenant_counts_before_one_of_the_pool(house: HandoverHouse) -> None:
+    policy(house, act="stop")
+    policy(house, act="hand-over", heir="bob", tenant="nlp")
+    job = run(house, "train")
+    leave(house)
+    counts = house.allocations.leavers.settle([house.ann.user_id])
+    assert (counts.stopped, counts.handed, house.job(job).user) == (0, 1, "bob")
+    assert [(row.act, row.heir, row.state) for row in rows(house)] == [("hand-over", "bob", "done")]
+    house.allocations.leaver_policies.delete_policy(house.admin, None, "nlp")
+    with pytest.raises(UnknownLeaverPolicy):
+        house.allocations.leaver_policies.delete_policy(house.admin, None, "nlp")
+
+
+def test_kept_jobs_end_when_their_time_is_over(house: HandoverHouse) -> None:
+    policy(house, act="keep", keep_seconds=7200)
+    job = run(house, "train")
+    house.submit(1000, 8, name="sweep", array=3, principal=house.ann)
+    leave(house)
+    house.pass_hours(1)
+    house.allocations.leavers.settle()
+    assert house.job(job).state == "running"
+    house.pass_hours(2)
+    # The members of the array that have no row yet are one line.
+    assert house.allocations.leavers.settle([house.ann.user_id]).stopped == 3
+    assert house.job("sweep.2").state == "stopped"
+    assert [row.state for row in rows(house)] == ["done"]
+
+
+def test_a_heir_that_leaves_too_is_named_and_the_jobs_wait_for_an_admin(
+    house: HandoverHouse,
+) -> None:
+    run(house, "train")
+    leave(house, LeaverChoice("hand-over", heir="bob"))
+    house.tenancy.users.change(house.admin, "bob", UserPatch(disabled=True))
+    house.allocations.leavers.settle()
+    (row,) = rows(house)
+    assert (row.state, row.note) == ("open", "bob has left: gpupool user handover ann --to USER")
+    house.tenancy.users.change(house.admin, "bob", UserPatch(disabled=False))
+    house.allocations.leavers.settle()
+    assert [row.state for row in rows(house)] == ["done"]
+
+
+def test_a_user_that_is_enabled_again_keeps_its_jobs(house: HandoverHouse) -> None:
+    job = run(house, "train")
+    leave(house, LeaverChoice("keep", house.store.clock.now_ns() + HOUR_NS))
+    house.tenancy.users.change(house.admin, "ann", UserPatch(disabled=False))
+    house.pass_hours(2)
+    house.allocations.leavers.settle()
+    assert house.job(job).state == "running"
+    assert [row.note for row in rows(house)] == ["ann is enabled again"]
+
+
+@pytest.mark.parametrize("chosen", ["stop", "hand-over"])
+def test_a_server_that_dies_before_it_settled_goes_on_at_its_start(
+    house: HandoverHouse, chosen: str
+) -> None:
+    job = run(house, "train")
+    run(house, "other")
+    waiting = house.submit(1000, 8, name="later", principal=house.ann).id
+    heir = "bob" if chosen == "hand-over" else None
+    leave(house, LeaverChoice(chosen, heir=heir))  # type: ignore[arg-type]
+    house.restart()
+    house.allocations.leavers.settle()
+    if chosen == "stop":
+        assert (house.job(waiting).state, house.job(job).user) == ("stopped", "ann")
+    else:
+        assert [house.job(one).user for one in (job, waiting)] == ["bob", "bob"]
+    assert [row.state for row in rows(house)] == ["done"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"act": "hand-over"},
+        {"act": "stop", "heir": "bob"},
+        {"act": "stop", "keep_seconds": 3600},
+        {"act": "keep", "keep_seconds": 3600, "until_ns": 1},
+    ],
+)
+def test_a_policy_that_contradicts_itself_is_refused(
+    house: HandoverHouse, fields: dict[str, Any]
+) -> None:
+    with pytest.raises(LeaverPolicyContradicts):
+        policy(house, **fields)
+
+
+def test_a_heir_of_another_tenant_is_refused(house: HandoverHouse) -> None:
+    house.tenancy.tenants.create(house.admin, "vision", None)
+    house.member("eve", "vision")
+    with pytest.raises(HandoverRefused, match="tenant vision"):
+        policy(house, act="hand-over", heir="eve", tenant="nlp")
