@@ -208,3 +208,11 @@ class IncidentOver(RequestRejection, code="GP-2213", title="The incident is clos
 
 class NothingProposed(RequestRejection, code="GP-2214", title="The incident needs no repair"):
     """Nothing is proposed for it: it can be closed."""
+
+
+class UnknownEnergyFactor(NotFound, code="GP-2230", title="Unknown energy factors"):
+    """No energy factors of the site begin at that instant."""
+
+
+class PastEnergyFactor(RequestRejection, code="GP-2231", title="Energy factors of the past stay"):
+    """`details` has `from_ns`, where the factors would begin or began."""
