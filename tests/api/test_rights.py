@@ -128,6 +128,7 @@ BODIES: Mapping[str, Any] = {
         "currency": "EUR",
         "rates": [{"model": "*", "price_micro": 1}],
     },
+    "POST /api/v1/energy/factors": {"pue_milli": 1300, "grid_milligrams": 500_000},
     "PUT /api/v1/budgets": {"tenant": "blue", "amount": 1_000_000},
     "PUT /api/v1/idle/policies": {"steps": [{"act": "warn", "after_seconds": 3000}]},
     "POST /api/v1/jobs/{job}/idle/keep": {},

@@ -111,14 +111,16 @@ class AgentService:
         agent = self._fleet.find_agent(node)
         # Samples first: the last one of a job comes with the report of its end, which closes its
         # books.
-        self._metering.note_samples(*self._filter_samples(agent, body.jobs))
+        own_samples, owners = self._filter_samples(agent, body.jobs)
+        self._metering.note_samples(own_samples, owners)
         if any(sample.idle_milliseconds is not None for sample in body.jobs):
             self._store.notifier.publish_topics({"idle"})
         stale = self._apply_in_parts(agent, body.reports)
         if body.ready:
             self._fleet.mark_ready(node)
         if body.devices:
-            self._fleet.record_observations(node, body.devices)
+            cards = self._fleet.record_observations(node, body.devices)
+            self._metering.note_power(cards, body.devices, own_samples)
         # After the reports: a job that an XID ended is named with its end.
         if body.faults:
             with self._store.write() as write:

@@ -20,6 +20,7 @@ from gpupool.wire.answers import read_answer
 if TYPE_CHECKING:
     from gpupool.client.transport import Api
     from gpupool.wire.billing.budgets import BudgetOut
+    from gpupool.wire.billing.energy import EnergyFactorOut
     from gpupool.wire.billing.prices import PriceListOut
     from gpupool.wire.billing.statements import AdjustmentOut, SealOut, StatementOut
 
@@ -57,6 +58,23 @@ class Money:
     def delete_prices(self, name: str) -> None:
         """Delete a price list: the one before holds. Raises SealedMonth."""
         self._api.request("DELETE", f"prices/{path_segment(name)}")
+
+    def energy_factors(self) -> list[EnergyFactorOut]:
+        """List PUE and grid factors of the site, the earliest first."""
+        from gpupool.wire.billing.energy import EnergyFactorOut
+
+        found = self._api.request("GET", "energy/factors")
+        return [read_answer(EnergyFactorOut, one) for one in found]
+
+    def set_energy_factor(self, body: Mapping[str, Any]) -> EnergyFactorOut:
+        """Set PUE and grid factor from an hour on: `EnergyFactorIn`. Raises PastEnergyFactor."""
+        from gpupool.wire.billing.energy import EnergyFactorOut
+
+        return read_answer(EnergyFactorOut, self._api.request("POST", "energy/factors", dict(body)))
+
+    def delete_energy_factor(self, from_ns: int) -> None:
+        """Delete factors that have not begun. Raises UnknownEnergyFactor, PastEnergyFactor."""
+        self._api.request("DELETE", f"energy/factors/{from_ns}")
 
     def budgets(self) -> list[BudgetOut]:
         """List budgets, and where they stand."""

@@ -287,13 +287,16 @@ class FleetService:
         modes.renew_drained(write, drained)
         spans.sync_spans(write, lost)
 
-    def record_observations(self, name: str, samples: Sequence[DeviceSample]) -> None:
+    def record_observations(self, name: str, samples: Sequence[DeviceSample]) -> dict[str, int]:
         """Take in what an agent's cards do now; cards that are not on its nodes are ignored.
 
         Usage is remembered; a change of health is written, with an event.
+
+        Returns:
+            The row ids of the cards that are on its nodes, by uuid.
         """
         if not samples:
-            return
+            return {}
         agent = self.find_agent(name)
         with self._store.read() as connection:
             known = agent_cards(connection, agent, [sample.uuid for sample in samples])
@@ -305,6 +308,7 @@ class FleetService:
         if news:
             with self._store.write() as write:
                 write_health(write, agent, told)
+        return {uuid: row.id for uuid, row in known.items()}
 
     def get_usage(self, uuid: str) -> DeviceObservation | None:
         """Return the latest sample of a card, unless it is too old."""

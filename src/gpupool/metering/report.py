@@ -22,6 +22,7 @@ from gpupool.metering.books import (
     UsageAmount,
     compute_remainders,
 )
+from gpupool.metering.energy.reading import EnergySum, GroupEnergy, read_energy
 from gpupool.metering.host_use import read_host_use
 from gpupool.metering.prices import round_to_total
 from gpupool.metering.reading import (
@@ -63,6 +64,8 @@ class RowSum:
     used: RunningSums = UNKNOWN_SUMS
     #: None: unknown, or not asked for.
     host: HostAmount | None = None
+    #: None: unknown, or not told apart by what the report is by.
+    energy: EnergySum | None = None
 
 
 def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
@@ -76,7 +79,9 @@ def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
     spans = read_capacity(connection, ask) if ask.tenant_id is None else {}
     prices = ask.prices
     hosts = list(read_host_use(connection, ask)) if prices and prices.prices_hosts else []
-    names = read_names(connection, holdings, [ids for ids, _ in (*used, *hosts)], spans)
+    energy = _read_energy(connection, ask)
+    groups = [ids for ids, _ in (*used, *hosts)] + [group.ids for group in energy]
+    names = read_names(connection, holdings, groups, spans)
     sums: dict[RowLabel, RowSum] = defaultdict(RowSum)
     for holding in holdings:
         _add_holding(
@@ -92,9 +97,40 @@ def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
         entry.cost += prices.compute_host_cost(host)
     if ask.tenant_id is None:
         _add_remainders(sums, ask, names, holdings, spans)
-    return _build_report(ask, names, sums, spans).model_copy(
-        update={"starts": read_starts(connection)}
-    )
+    total = _add_energy(sums, ask, names, energy)
+    beside = {"starts": read_starts(connection), **_describe_energy(total)}
+    return _build_report(ask, names, sums, spans).model_copy(update=beside)
+
+
+def _read_energy(connection: sa.Connection, ask: ReportQuery) -> list[GroupEnergy]:
+    keys = [key for key in ask.key_columns if key != "job_id"]
+    found = read_energy(connection, ask.since_s, ask.until_s, keys, tenant_id=ask.tenant_id)
+    return list(found)
+
+
+def _add_energy(
+    sums: dict[RowLabel, RowSum], ask: ReportQuery, names: NameIndex, energy: Iterable[GroupEnergy]
+) -> EnergySum | None:
+    """Add measured energy to the rows, and return the sum; energy is not kept by job or card."""
+    total: EnergySum | None = None
+    for group in energy:
+        total = group.energy if total is None else total + group.energy
+        if "job" in ask.by or "card" in ask.by:
+            continue
+        label = RowLabel(group.kind)
+        if group.kind == "tenant":
+            label = _build_label(ask, names, group.ids, None)
+        entry = sums[label]
+        entry.energy = group.energy if entry.energy is None else entry.energy + group.energy
+    return total
+
+
+def _describe_energy(energy: EnergySum | None) -> dict[str, int | None]:
+    return {
+        "energy_milliwatt_hours": None if energy is None else energy.milliwatt_hours,
+        "measured_card_milliseconds": None if energy is None else energy.measured_milliseconds,
+        "co2e_milligrams": None if energy is None else energy.co2e_milligrams,
+    }
 
 
 def _add_holding(entry: RowSum, ask: ReportQuery, names: NameIndex, holding: GroupHolding) -> None:
@@ -216,7 +252,7 @@ def _build_report(
 def _has_content(ask: ReportQuery, label: RowLabel, entry: RowSum) -> bool:
     """Whether a row says anything: one of zeros does only as the total of its kind."""
     always = label.kind != "tenant" and "card" not in ask.by
-    uses = entry.used != UNKNOWN_SUMS or entry.host is not None
+    uses = entry.used != UNKNOWN_SUMS or entry.host is not None or entry.energy is not None
     return always or entry.amount != ZERO or uses
 
 
@@ -254,6 +290,7 @@ def _build_row(label: RowLabel, entry: RowSum, cost: str | None) -> ReportRow:
         cost=cost,
         host_cpu_milli_seconds=None if entry.host is None else entry.host.cpu_milli_seconds,
         host_memory_mib_seconds=None if entry.host is None else entry.host.memory_mib_seconds,
+        **_describe_energy(entry.energy),
     )
 
 

@@ -26,6 +26,7 @@ from gpupool.metering.books import (
     UsageAmount,
     cut_seat,
 )
+from gpupool.metering.energy.writing import fold_energy
 from gpupool.metering.job_use.writing import forget_old_use
 from gpupool.metering.samples import SUM_COLUMNS
 from gpupool.metering.tables import (
@@ -245,4 +246,9 @@ def _forget_use(write: WriteTransaction, marks: RollupMarks) -> bool:
     return forget_old_use(write, CHUNK)
 
 
-_STEPS = (_fold_seats, _fold_hours, _fold_slots, _forget_jobs, _forget_use)
+def _fold_energy(write: WriteTransaction, marks: RollupMarks) -> bool:
+    """Widen the oldest slots of measured energy."""
+    return fold_energy(write, marks.fine_s, marks.coarse_s)
+
+
+_STEPS = (_fold_seats, _fold_hours, _fold_slots, _fold_energy, _forget_jobs, _forget_use)

@@ -15,6 +15,9 @@ import sqlalchemy as sa
 
 from gpupool.base.errors import BadDuration, BadOption
 from gpupool.base.units import NANOS_PER_SECOND, format_instant
+from gpupool.metering.energy.factor_service import EnergyFactorService
+from gpupool.metering.energy.meter import EnergyMeter
+from gpupool.metering.energy.writing import EnergyWriter
 from gpupool.metering.job_use.writing import update_shares, write_job_use
 from gpupool.metering.live import CardSample, read_live
 from gpupool.metering.ownership import move_seats, read_other_jobs
@@ -40,7 +43,7 @@ from gpupool.store.database import Store, WriteTransaction
 from gpupool.store.tables import pool
 from gpupool.wire.jobs import JobUse
 from gpupool.wire.report import LiveOut, ReportOut
-from gpupool.wire.samples import JobSample
+from gpupool.wire.samples import DeviceSample, JobSample
 
 #: The books fold by whole hours, so looking more often finds nothing.
 ROLL_UP_EVERY_NS = 3600 * NANOS_PER_SECOND
@@ -77,6 +80,9 @@ class MeteringService:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.samples = SampleCache()
+        self.power = EnergyMeter()
+        self.energy = EnergyWriter(store, self.power)
+        self.factors = EnergyFactorService(store)
         self._upkeep = threading.Lock()
         self._rolled_ns = 0
 
@@ -195,6 +201,16 @@ class MeteringService:
         """Take them in and write nothing: what closes the books next finds them."""
         self.samples.add_samples(samples, self._store.clock.now_ns(), tenants)
 
+    def note_power(
+        self, cards: Mapping[str, int], samples: Iterable[DeviceSample], jobs: Iterable[JobSample]
+    ) -> None:
+        """Take in what cards drew, and what jobs used of them since; writes nothing.
+
+        `cards` has the row ids of the agent's cards by uuid.
+        """
+        seen = [(cards[one.uuid], one.uuid, one.usage) for one in samples if one.uuid in cards]
+        self.power.add_samples(seen, jobs, self._store.clock.now_ns())
+
     def note_memory(self, job: str, used_bytes: int) -> None:
         """A word on a job's memory between two samples."""
         self.samples.note_memory(job, used_bytes)
@@ -202,6 +218,7 @@ class MeteringService:
     def write_and_fold(self) -> None:
         """Write what is due, fold what is old."""
         self.write_due_samples()
+        self.energy.write_due()
         self.fold_old_rows()
 
     def write_due_samples(self) -> None:

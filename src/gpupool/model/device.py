@@ -192,5 +192,7 @@ class DeviceUsage:
     utilization_percent: int | None = None
     memory_used_bytes: int | None = None
     power_watts: int | None = None
+    #: The card's own counter of what it drew: it only grows, and may begin anew with the driver.
+    energy_millijoules: int | None = None
     temperature_celsius: int | None = None
     processes: tuple[DeviceProcess, ...] | None = None

@@ -36,6 +36,7 @@ from gpupool.billing.documents.routes import router as document_router
 from gpupool.billing.prices.routes import router as price_router
 from gpupool.fleet.routes import router as fleet_router
 from gpupool.metering.cluster_routes import router as cluster_router
+from gpupool.metering.energy.routes import router as energy_router
 from gpupool.metering.routes import router as metering_router
 from gpupool.network.balancing.routes import router as balancing_router
 from gpupool.network.firewall.routes import router as firewall_router
@@ -105,6 +106,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(session_router),
     RouterMount(fleet_router),
     RouterMount(metering_router),
+    RouterMount(energy_router),
     RouterMount(network_router),
     RouterMount(security_router),
     RouterMount(balancing_router),

@@ -39,6 +39,7 @@ from gpupool.metering.tables import intervals
 from gpupool.model.device import DeviceState
 from gpupool.model.job import LIVE, JobState
 from gpupool.model.tenant import Permission, Principal
+from gpupool.server.energy_metrics import collect_energy
 from gpupool.server.fleet_metrics import collect_card_states, collect_nodes, label_card
 from gpupool.server.metric_definitions import (
     CARD,
@@ -208,6 +209,8 @@ class PoolMetrics(Collector):
         yield milli
         yield size
         yield collect_findings({str(row.id): row.name for row in rows})
+        drawn = self._metering.energy.get_millijoules()
+        yield collect_energy(drawn, {row.id: row.name for row in rows})
 
     def _collect_queue(self, connection: sa.Connection) -> Iterator[Metric]:
         query = sa.select(jobs.c.state, sa.func.count(), sa.func.min(jobs.c.submitted_ns)).where(

@@ -17,6 +17,7 @@ from gpupool.billing.prices import tables as _prices
 from gpupool.billing.sealing import tables as _sealing
 from gpupool.fleet import tables as _fleet
 from gpupool.metering import tables as _metering
+from gpupool.metering.energy import tables as _energy
 from gpupool.metering.job_use import tables as _job_use
 from gpupool.network import tables as _networks
 from gpupool.network.balancing import proxy_tables as _proxies
@@ -87,6 +88,7 @@ ROOMS = (
     _faults,
     _idleness,
     _job_use,
+    _energy,
     _notifications,
     _prices,
     _charging,

@@ -77,6 +77,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("sso", "logins by an identity provider or directory, and their rights"),
             ("quota", "show and set what a tenant may hold"),
             ("price", "price lists: what a card costs an hour, from when on"),
+            ("energy", "PUE and emissions of the grid: what turns kWh into CO2e"),
             ("budget", "what tenants, projects and users may spend, and where they stand"),
             ("report", "usage and costs by tenant, project, user, job or card"),
             ("audit", "the log of what users did: list, export and verify it"),

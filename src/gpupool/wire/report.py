@@ -47,6 +47,16 @@ class ReportRow(WireModel):
     host_memory_mib_seconds: int | None = Field(
         None, description="main memory held, where it or processors have a price"
     )
+    energy_milliwatt_hours: int | None = Field(
+        None,
+        description="measured; null: no card was, or the rows are by job or card",
+    )
+    measured_card_milliseconds: int | None = Field(
+        None, description="of the card time, what was measured; null: nothing was"
+    )
+    co2e_milligrams: int | None = Field(
+        None, description="energy times PUE and grid factor; null: one of them is unknown"
+    )
 
 
 class StartsOut(WireModel):
@@ -81,6 +91,15 @@ class ReportOut(WireModel):
     resolution_seconds: int = Field(1, description="the coarsest the books are kept in this range")
     starts: StartsOut | None = Field(
         None, description="of the whole pool, since it exists; whatever the range is"
+    )
+    energy_milliwatt_hours: int | None = Field(
+        None, description="measured: what the rows add up to; null: no card was measured"
+    )
+    measured_card_milliseconds: int | None = Field(
+        None, description="of the card time, what was measured; null: nothing was"
+    )
+    co2e_milligrams: int | None = Field(
+        None, description="energy times PUE and grid factor; null: one of them is unknown"
     )
 
 

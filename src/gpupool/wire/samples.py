@@ -25,6 +25,9 @@ class UsageOut(WireModel):
     utilization_percent: float | None = None
     memory_used_bytes: int | None = None
     power_watts: float | None = None
+    energy_millijoules: int | None = Field(
+        None, ge=0, le=BIG, description="the card's own counter, which only grows"
+    )
     temperature_celsius: float | None = None
     at_ns: int | None = None
 

@@ -265,6 +265,9 @@ def report() -> dict[str, Any]:
             borrowed_gpu_milliseconds=900_000,
             denied_gpu_milliseconds=36_000,
             cost="5.25",
+            energy_milliwatt_hours=912_345,
+            measured_card_milliseconds=5_400_000,
+            co2e_milligrams=676_047,
         ),
         ReportRow(
             kind="tenant",
@@ -274,7 +277,13 @@ def report() -> dict[str, Any]:
             cost="0.88",
         ),
         ReportRow(
-            kind="idle", card_milliseconds=8_100_000, memory_mib_seconds=10_000_000, cost="7.87"
+            kind="idle",
+            card_milliseconds=8_100_000,
+            memory_mib_seconds=10_000_000,
+            cost="7.87",
+            energy_milliwatt_hours=160_000,
+            measured_card_milliseconds=8_100_000,
+            co2e_milligrams=118_560,
         ),
         ReportRow(kind="overhead", card_milliseconds=0, memory_mib_seconds=0, cost="0.00"),
         ReportRow(
@@ -292,6 +301,9 @@ def report() -> dict[str, Any]:
         simulated=True,
         currency="EUR",
         total_cost="17.50",
+        energy_milliwatt_hours=1_072_345,
+        measured_card_milliseconds=13_500_000,
+        co2e_milligrams=794_607,
         rule="whole seconds of the ledger's clock, times thousandths of a card",
     ).model_dump(mode="json")
 

@@ -158,6 +158,7 @@ def exercised(pool: Pool) -> str:
     )
     counters.findings.add(1, "2", "memory")
     pool.grant(0, 0, 300, 8192)
+    drawn(pool)
     used(
         pool, gpu_nanoseconds=10**9, used_bytes=1 << 30, reserved_bytes=2 << 30, unaccounted_bytes=0
     )
@@ -168,6 +169,23 @@ def exercised(pool: Pool) -> str:
         return scraped(pool)
     finally:
         register.discard(placer)
+
+
+def drawn(pool: Pool) -> None:
+    """Two samples of the first card's power, with the energy between them."""
+    for _ in range(2):
+        usage = UsageOut(
+            utilization_percent=10,
+            memory_used_bytes=1 << 30,
+            power_watts=70,
+            temperature_celsius=40,
+            at_ns=pool.time.wall_ns,
+        )
+        sample = DeviceSample(uuid="GPU-0", usage=usage)
+        cards = pool.fleet.record_observations("node-1", [sample])
+        pool.metering.note_power(cards, [sample], [])
+        pool.time.forward(10)
+    pool.metering.write_and_fold()
 
 
 def used(pool: Pool, tenant: str = "vision", **use: int) -> None:
@@ -212,6 +230,15 @@ def test_what_fences_count_is_told_by_card_and_tenant_and_never_falls(pool: Pool
     text = scraped(pool)
     assert values(text, "gpupool_share_gpu_seconds_total") == {SEAT: 5}
     assert values(text, "gpupool_share_memory_used_bytes") == {}
+
+
+def test_energy_is_told_in_joules_by_tenant_and_what_no_share_held(pool: Pool) -> None:
+    pool.grant(0, 0, 300, 8192)
+    drawn(pool)
+    assert values(scraped(pool), "gpupool_energy_joules_total") == {
+        ("idle", ""): 490,
+        ("tenant", "vision"): 210,
+    }
 
 
 def test_what_no_card_says_beyond_the_ledger_is_absent_and_not_zero(pool: Pool) -> None:

@@ -288,6 +288,7 @@ def _describe_usage(usage: DeviceUsage, at_ns: int) -> UsageOut:
         utilization_percent=usage.utilization_percent,
         memory_used_bytes=usage.memory_used_bytes,
         power_watts=usage.power_watts,
+        energy_millijoules=usage.energy_millijoules,
         temperature_celsius=usage.temperature_celsius,
         at_ns=at_ns,
     )

@@ -250,3 +250,11 @@ class UnknownDelivery(NotFound, code="GP-2274", title="Unknown delivery"):
 
 class DeliveryNotDead(RequestRejection, code="GP-2275", title="A delivery that was not given up"):
     """`details` has its `state`."""
+
+
+class UnknownEnergyFactor(NotFound, code="GP-2230", title="Unknown energy factors"):
+    """No energy factors of the site begin at that instant."""
+
+
+class PastEnergyFactor(RequestRejection, code="GP-2231", title="Energy factors of the past stay"):
+    """`details` has `from_ns`, where the factors would begin or began."""

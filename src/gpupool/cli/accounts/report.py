@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from gpupool.base.errors import BadOption
+from gpupool.cli.accounts.energy import ENERGY_FIELDS, describe_energy, list_energy_columns
 from gpupool.cli.accounts.month import DOCUMENTS, MONTH_VERBS, add_month, run_month
 from gpupool.cli.accounts.promises import (
     EXPLANATION,
@@ -140,7 +141,7 @@ def _write_rows(report: dict[str, Any]) -> None:
         card_hours = f"{row['card_milliseconds'] / 3_600_000:.3f}"
         rows.append({**row, "card_hours": card_hours, **beside})
     # What came later stands last: programs may read the columns by their numbers.
-    later = (*PROMISE_FIELDS, *HOST_FIELDS)
+    later = (*PROMISE_FIELDS, *HOST_FIELDS, *ENERGY_FIELDS)
     first = [name for name in ReportRow.model_fields if name not in later]
     write_csv(rows, [*first, "card_hours", *beside, *later])
 
@@ -151,6 +152,7 @@ def _capacity_row(report: dict[str, Any]) -> Row:
         "card_milliseconds": report["capacity_card_milliseconds"],
         "memory_mib_seconds": report["capacity_memory_mib_seconds"],
         "cost": report["total_cost"],
+        **{name: report.get(name) for name in ENERGY_FIELDS},
     }
 
 
@@ -181,6 +183,7 @@ def format_report(report: dict[str, Any], *, wide: bool = False, color: bool = F
             TableColumn("CPU-HOURS", _describe_cpu_hours, right=True),
             TableColumn("RAM GiB-HOURS", _describe_host_memory, right=True),
         ]
+    columns += list_energy_columns(report)
     if report["total_cost"] is not None:
         cost = f"COST {report['currency'] or ''}".strip()
         columns.append(TableColumn(cost, lambda row: row.get("cost"), right=True))
@@ -192,6 +195,7 @@ def format_report(report: dict[str, Any], *, wide: bool = False, color: bool = F
         format_table([*report["rows"], total], shown, color=color),
         "",
         describe_closing(report),
+        describe_energy(report),
     ]
     if report["rule"]:
         lines.append(clean_text(f"counted: {report['rule']}"))

@@ -227,6 +227,7 @@ class NvmlProbe:
             utilization_percent=None if rates is None else int(rates.gpu),
             memory_used_bytes=None if memory is None else int(memory.used),
             power_watts=None if milliwatts is None else round(milliwatts / 1000),
+            energy_millijoules=self._driver.ask(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
             temperature_celsius=self._driver.ask(
                 nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU
             ),

@@ -63,16 +63,44 @@ def test_report_shows_processors_and_memory_where_they_have_a_price() -> None:
     lines = report.format_report(priced).splitlines()
     assert "CPU-HOURS  RAM GiB-HOURS" in lines[2]
     assert [word for word in lines[3].split() if word in ("2.0000", "1.50")] == ["2.0000", "1.50"]
-    assert lines[4].split().count("--") == 2
+    assert lines[4].split().count("--") == 4
     assert "CPU-HOURS" not in report.format_report(sample_report())
 
 
 def test_report_of_a_pool_without_cards_divides_by_no_capacity() -> None:
     empty = {**sample_report(), "rows": [], "capacity_card_milliseconds": 0, "total_cost": None}
     lines = report.format_report(empty).splitlines()
-    assert lines[3].split() == ["capacity", "0.0000", "--", "13.07"]
+    assert lines[3].split() == ["capacity", "0.0000", "--", "13.07", "1.0723", "0.7946"]
     assert "COST" not in lines[2]
     assert lines[5] == "closes: the rows are the capacity exactly, 0 card-milliseconds"
+
+
+@pytest.mark.parametrize(
+    ("energy", "co2e", "line"),
+    [
+        (None, None, "energy: no card reported its power in this range"),
+        (
+            2_000_000,
+            None,
+            "energy: 2.0000 kWh, measured 50.0 % of the time; CO2e --: gpupool energy set --pue RATIO --grid GRAMS",
+        ),
+        (0, 0, "energy: 0.0000 kWh, measured 50.0 % of the time; CO2e 0.0000 kg"),
+    ],
+)
+def test_report_says_how_much_of_the_energy_is_known(
+    energy: int | None, co2e: int | None, line: str
+) -> None:
+    measured = None if energy is None else 9_000_000
+    known = {"energy_milliwatt_hours": energy, "co2e_milligrams": co2e}
+    text = report.format_report(
+        {**sample_report(), **known, "measured_card_milliseconds": measured}
+    )
+    assert line in text.splitlines()
+
+
+def test_report_by_card_has_no_columns_of_energy() -> None:
+    by_card = {**sample_report(), "by": ["card"]}
+    assert "ENERGY" not in report.format_report(by_card)
 
 
 def test_report_asks_for_every_unit_and_refuses_an_unknown_one(
