@@ -33,6 +33,7 @@ from gpupool.scheduling import (
 from gpupool.server.checks import clock_check, descriptors_check, nodes_check, threads_check
 from gpupool.server.config import ServiceSet
 from gpupool.server.leavers import make_job_stopper
+from gpupool.serving.service import ServingService
 from gpupool.signon.service import SignonService
 from gpupool.store.database import Store
 from gpupool.templates.service import TemplateService
@@ -84,6 +85,8 @@ def compose_services(
     checks.add("jobs", allocations.overdue.has_overdue_jobs)
     checks.add("placement", partial(check_placement, allocations))
     engine = allocations.network_engine
+    workspaces = WorkspaceService(store, allocations, fleet)
+    templates = TemplateService(store, tenancy)
     checks.add("networks", engine.check)
     return ServiceSet(
         store,
@@ -91,7 +94,7 @@ def compose_services(
         fleet,
         metering,
         allocations,
-        WorkspaceService(store, allocations, fleet),
+        workspaces,
         allocations.billing,
         allocations.networks,
         allocations.network_quotas,
@@ -122,7 +125,8 @@ def compose_services(
         SignonService(
             store, tenancy, count_live_jobs, make_job_stopper(store, allocations), accounts
         ),
-        TemplateService(store, tenancy),
+        templates,
+        ServingService(store, tenancy, allocations, templates, workspaces),
         AuditService(store, audit_keep_days),
         logs,
         checks,

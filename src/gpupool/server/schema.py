@@ -39,6 +39,7 @@ from gpupool.network.security import tables as _security
 from gpupool.network.verification import tables as _verification
 from gpupool.network.zones import tables as _zones
 from gpupool.notifications import tables as _notifications
+from gpupool.serving import tables as _serving
 from gpupool.signon import tables as _signon
 from gpupool.store.tables import metadata
 from gpupool.templates import tables as _templates
@@ -87,6 +88,7 @@ ROOMS = (
     _budgets,
     _sealing,
     _templates,
+    _serving,
 )
 
 __all__ = ["ROOMS", "metadata"]

@@ -37,6 +37,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("import", "what manifests and job scripts of other systems mean here"),
             ("top", "live view of cards, tenants and jobs"),
             ("use", "what a running job used of its share since it started"),
+            ("service", "replicas of a server behind one address, as many as the load needs"),
             ("vm", "virtual machines with whole cards: run, list, console, stop, delete"),
         ),
     ),
@@ -134,6 +135,7 @@ _MODULES = {
     "ssh-config": "workspace.ssh_config",
     "notebook": "workspace.notebook",
     "template": "templates.template",
+    "service": "serving.service",
     "sso": "signon.sso",
     "completion": "completion",
 }
