@@ -12,10 +12,10 @@ from gpupool.model.tenant import Principal
 from gpupool.serving.replicas import ENDED, LIVE
 from gpupool.serving.scaling import LoadMeasure
 from gpupool.serving.service import ServingService
-from gpupool.serving.steps import ReplicaHealth, ServiceFacts, ServiceSight
+from gpupool.serving.sights import ReplicaHealth, ServiceFacts, ServiceSight
 from gpupool.store.tables import metadata
 from gpupool.templates.service import TemplateService
-from gpupool.wire.serving import ServiceAdd, ServiceOut
+from gpupool.wire.serving.services import ServiceAdd, ServiceOut
 from gpupool.workspaces.service import WorkspaceService
 from tests.support.house import House
 

@@ -21,13 +21,8 @@ from gpupool.serving.replicas import READY, STARTING
 from gpupool.serving.routing import ReplicaRoute, RequestLoad, RouteBook, ServiceRoute
 from gpupool.serving.rows import TOPIC, Row
 from gpupool.serving.scaling import LoadMeasure, Recommendation, trim_history
-from gpupool.serving.steps import (
-    ReplicaHealth,
-    ServiceFacts,
-    ServiceSight,
-    ServiceSteps,
-    make_rule,
-)
+from gpupool.serving.sights import ReplicaHealth, ServiceFacts, ServiceSight, make_rule
+from gpupool.serving.steps import ServiceSteps
 from gpupool.store.database import Store
 from gpupool.workspaces.streams import StreamBroker
 

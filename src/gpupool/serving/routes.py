@@ -15,7 +15,7 @@ from gpupool.serving.service import ServingService
 from gpupool.tenancy.access import peer_of
 from gpupool.tenancy.peer_limits import read_peer_limits
 from gpupool.wire.common import Page
-from gpupool.wire.serving import ServiceAdd, ServiceChange, ServiceOut
+from gpupool.wire.serving.services import ServiceAdd, ServiceChange, ServiceOut
 
 router = Router(tags=["services"])
 

@@ -24,14 +24,15 @@ from gpupool.model.tenant import Principal
 from gpupool.serving.controller import ServiceController
 from gpupool.serving.jobs import PORT_TEXT, make_replica_job
 from gpupool.serving.rows import SERVICE, TOPIC, Row, change_service, read_replicas
-from gpupool.serving.steps import ServiceSight, ServiceSteps, make_owner
+from gpupool.serving.sights import ServiceSight, make_owner
+from gpupool.serving.steps import ServiceSteps
 from gpupool.serving.tables import service_replicas, services
 from gpupool.serving.views import can_change, describe_service
 from gpupool.store.database import Store
 from gpupool.templates.service import TemplateService
 from gpupool.tenancy.service import TenancyService
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.serving import ServiceAdd, ServiceChange, ServiceOut, ServiceRule
+from gpupool.wire.serving.services import ServiceAdd, ServiceChange, ServiceOut, ServiceRule
 from gpupool.wire.submissions import JobIn
 from gpupool.wire.templates.uses import TemplateUse
 from gpupool.workspaces.service import WorkspaceService

@@ -8,19 +8,18 @@ one thread at a time calls it (`controller`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Final
 
 import sqlalchemy as sa
 
+from gpupool.allocations.ledger import stop_reasons
 from gpupool.allocations.services.keyed_jobs import KeyedJobs
 from gpupool.allocations.stop import StopService
 from gpupool.allocations.store.tables import jobs
 from gpupool.base.errors import GpupoolError, ServiceUnavailable
 from gpupool.base.units import NANOS_PER_SECOND, format_duration
 from gpupool.model.job import ENDED as JOB_ENDED
-from gpupool.model.tenant import Principal, UserRole
 from gpupool.serving.jobs import make_replica_job
 from gpupool.serving.replicas import (
     DRAINING,
@@ -44,59 +43,23 @@ from gpupool.serving.rows import (
     remove_service,
     set_replica,
 )
-from gpupool.serving.scaling import LoadMeasure, Recommendation, ScalingRule, decide
+from gpupool.serving.scaling import decide
+from gpupool.serving.sights import (
+    ServiceFacts,
+    ServiceSight,
+    count_wanted,
+    make_key,
+    make_owner,
+    make_rule,
+)
 from gpupool.serving.tables import service_replicas, services
 from gpupool.serving.views import describe_absence
 from gpupool.store.database import Store
-from gpupool.wire.serving import ServiceRule
 
 logger = logging.getLogger(__name__)
 
 #: Between two submissions of a replica that the pool refuses.
 REFUSAL_PAUSE_NS: Final = 10 * NANOS_PER_SECOND
-
-
-@dataclass(frozen=True)
-class ServiceSight:
-    """A service as one look has read it; `agents` are those of the jobs that hold cards."""
-
-    service: Row
-    replicas: Sequence[Row]
-    agents: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def rule(self) -> ServiceRule:
-        return ServiceRule.model_validate(self.service.rule)
-
-    def list_states(self, *states: str) -> list[Row]:
-        return [one for one in self.replicas if one.state in states]
-
-
-@dataclass(frozen=True)
-class ReplicaHealth:
-    """What the checks of a replica found: `fault` is why it is not healthy, empty if it is."""
-
-    fault: str
-    failures: int
-
-
-@dataclass(frozen=True)
-class ServiceFacts:
-    """What only the running server knows of a service.
-
-    Attributes:
-        measure: the load.
-        waiting: requests that wait for a first replica.
-        history: what earlier loads needed.
-        health: by number, of the replicas that were checked.
-        requests: by number, requests under way in it.
-    """
-
-    measure: LoadMeasure
-    waiting: int = 0
-    history: Sequence[Recommendation] = ()
-    health: Mapping[int, ReplicaHealth] = field(default_factory=dict)
-    requests: Mapping[int, int] = field(default_factory=dict)
 
 
 class ServiceSteps:
@@ -318,7 +281,7 @@ class ServiceSteps:
         )
         with self._store.read() as connection:
             found = list(connection.execute(live).scalars())
-        self._stops.stop_jobs(found, "user", None)
+        self._stops.stop_jobs(found, stop_reasons.SERVICE, None)
         return bool(found)
 
     def _remove_empty(self, sight: ServiceSight) -> bool:
@@ -327,43 +290,6 @@ class ServiceSteps:
         with self._store.write() as write:
             remove_service(write, sight.service)
         return True
-
-
-def make_rule(rule: ServiceRule) -> ScalingRule:
-    """Return the rule of decisions."""
-    return ScalingRule(
-        rule.min_replicas,
-        rule.max_replicas,
-        rule.effective_target,
-        rule.up_seconds * NANOS_PER_SECOND,
-        rule.down_seconds * NANOS_PER_SECOND,
-    )
-
-
-def make_key(service: Row, replica: Row) -> str:
-    """Return the key under which the job of a replica is submitted."""
-    return f"service/{service.public_id}/{replica.number}"
-
-
-def make_owner(service: Row) -> Principal:
-    """Return the owner, as whom the jobs are submitted."""
-    return Principal(
-        service.user_id,
-        service.user,
-        service.tenant_id,
-        service.tenant,
-        UserRole(service.role),
-        project=service.default_project,
-    )
-
-
-def count_wanted(service: Row) -> int:
-    """Return how many replicas there should be: none of a service that is removed, or whose owner
-    has left.
-    """
-    if service.state != "active" or describe_absence(service):
-        return 0
-    return int(service.desired)
 
 
 def _describe_surplus(service: Row) -> str:

@@ -16,7 +16,7 @@ services = sa.Table(
     sa.Column("user_id", sa.ForeignKey(users.c.id), nullable=False, comment="its jobs are of"),
     sa.Column("name", sa.String(63), nullable=False),
     sa.Column("template", sa.String(80), nullable=True, comment="name and version"),
-    sa.Column("rule", sa.JSON, nullable=False, comment="see wire.serving.ServiceRule"),
+    sa.Column("rule", sa.JSON, nullable=False, comment="see wire.serving.services.ServiceRule"),
     sa.Column("port", sa.Integer, nullable=False, comment="the first replica's"),
     # With the environment of the command, as it was at creation: it may hold secrets.
     sa.Column("body", sa.JSON, nullable=False, comment="see wire.submissions.JobIn"),

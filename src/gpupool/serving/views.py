@@ -8,7 +8,7 @@ from gpupool.model.tenant import Permission, Principal
 from gpupool.serving.replicas import ENDED, LIVE, READY, STARTING, WANTED
 from gpupool.serving.routing import RequestLoad
 from gpupool.serving.rows import Row
-from gpupool.wire.serving import ReplicaOut, ServiceOut, ServiceRule
+from gpupool.wire.serving.services import ReplicaOut, ServiceOut, ServiceRule
 
 #: Replicas that an explanation names.
 _NAMED = 3
@@ -103,8 +103,12 @@ def explain(service: Row, replicas: Sequence[Row], why: Callable[[str], str]) ->
     if len(others) > _NAMED:
         parts.append(f"and {len(others) - _NAMED} more")
     missing = service.desired - ready - len(others)
-    if missing > 0 and service.reason and not others:
-        parts.append(f"{missing} not started: {service.reason}")
+    if missing > 0 and service.failures and not away:
+        last = max(one.number for one in replicas)
+        reason = next(one.reason for one in replicas if one.number == last)
+        parts.append(
+            f"{missing} start after a pause: replica {last} failed soon after its start ({reason})"
+        )
     return "; ".join(parts)
 
 

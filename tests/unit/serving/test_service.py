@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from gpupool.base.errors import BadService, NameTaken, NoPermission, UnknownService
-from gpupool.wire.serving import ServiceAdd, ServiceChange, ServiceRule
+from gpupool.wire.serving.services import ServiceAdd, ServiceChange, ServiceRule
 from tests.support.shop import Shop
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.serving.replicas import DRAINING, READY, STARTING
-from gpupool.serving.steps import ReplicaHealth
+from gpupool.serving.sights import ReplicaHealth
 from gpupool.wire.people import UserPatch
-from gpupool.wire.serving import ServiceChange
+from gpupool.wire.serving.services import ServiceChange
 from tests.support.killed import killed_at
 from tests.support.shop import Shop
 

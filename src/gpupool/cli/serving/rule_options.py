@@ -32,7 +32,7 @@ _TIMES: Final = (
     (
         "--up-after",
         "up_seconds",
-        "more replicas start once they were needed for so long (default 0s)",
+        "more replicas start once they were needed for so long (default: at once)",
     ),
     (
         "--down-after",

@@ -176,7 +176,7 @@ def _format_load(row: Row) -> str:
 
 
 def _list_fields() -> Any:
-    from gpupool.wire.serving import ServiceOut
+    from gpupool.wire.serving.services import ServiceOut
 
     return list(ServiceOut.model_fields)
 

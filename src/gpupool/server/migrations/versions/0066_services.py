@@ -20,7 +20,9 @@ def upgrade() -> None:
         sa.Column("user_id", sa.Integer(), nullable=False, comment="its jobs are of"),
         sa.Column("name", sa.String(63), nullable=False),
         sa.Column("template", sa.String(80), nullable=True, comment="name and version"),
-        sa.Column("rule", sa.JSON(), nullable=False, comment="see wire.serving.ServiceRule"),
+        sa.Column(
+            "rule", sa.JSON(), nullable=False, comment="see wire.serving.services.ServiceRule"
+        ),
         sa.Column("port", sa.Integer(), nullable=False, comment="the first replica's"),
         sa.Column("body", sa.JSON(), nullable=False, comment="see wire.submissions.JobIn"),
         sa.Column("run_as", sa.JSON(), nullable=True, comment="local user that starts the command"),
