@@ -102,8 +102,7 @@ def test_a_service_follows_the_load_and_fails_no_request(
     program = tmp_path / "serve.py"
     program.write_text(SERVE)
     job = ["--gpu", "0.2", "--", sys.executable, str(program), "{port}"]
-    made = pool.json("service", "create", "web", *RULE, *TIMES, "--", *job)
-    assert made["desired"] == 1
+    pool.do("service", "create", "web", *RULE, *TIMES, "--", *job)
     token = pool.do("token", "create", "--scope", "run").strip()
     with Callers(address, token, 6) as callers:
         pool.until(lambda: pool.json("service", "show", "web")["ready"] == 3, "three replicas")

@@ -30,6 +30,8 @@ from gpupool.workspaces.streams import StreamBroker
 LOOK_SECONDS: Final = 1.0
 #: Seconds between two looks without any, which a new one cuts short.
 IDLE_SECONDS: Final = 60.0
+#: Seconds between two looks at least.
+LEAST_SECONDS: Final = 0.1
 #: Seconds between checks of a replica that is not healthy yet.
 START_CHECK_SECONDS: Final = 1.0
 #: A sample of a job's use that is older says nothing of its load.
@@ -82,6 +84,8 @@ class ServiceController:
             seconds = LOOK_SECONDS if has_services else IDLE_SECONDS
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), seconds)
+            # What asks for looks in a loop gets ten a second.
+            await asyncio.sleep(LEAST_SECONDS)
 
     async def look(self) -> bool:
         """Check, measure and change once. Returns whether there are services."""

@@ -87,6 +87,7 @@ class ServiceDoor:
         sees_all = caller.sees_all and caller.has_permission(Permission.MANAGE_POOL)
         found = book.find(caller.tenant_id, name, sees_all=sees_all)
         if found is None:
+            book.ask_look()
             await book.wait_news(_NEW_SECONDS)
             found = book.find(caller.tenant_id, name, sees_all=sees_all)
         if found is None:
@@ -139,6 +140,8 @@ class ServiceDoor:
         controller = self._serving.controller
         loop = asyncio.get_running_loop()
         controller.load.begin_wait(route.id)
+        # Once: until a replica is healthy the controller looks every second anyway.
+        controller.book.ask_look()
         try:
             while (left := until - loop.time()) > 0:
                 await controller.book.wait_news(left)

@@ -60,7 +60,8 @@ class RequestLoad:
         self._waiting[service] += 1
 
     def end_wait(self, service: int) -> None:
-        self._waiting[service] -= 1
+        # A service that is removed meanwhile is forgotten.
+        self._waiting[service] = max(0, self._waiting[service] - 1)
 
     def begin_replica(self, service: int, number: int) -> None:
         self._replicas[service, number] += 1
@@ -109,7 +110,8 @@ class _ServiceLoad:
 
     def step(self, now: float, by: int) -> None:
         self._advance(now)
-        self.count += by
+        # A service that is removed meanwhile is forgotten.
+        self.count = max(0, self.count + by)
 
     def read_mean(self, now: float) -> float | None:
         self._advance(now)
@@ -153,7 +155,6 @@ class RouteBook:
     async def wait_news(self, seconds: float) -> None:
         """Wait until something is published, at most so long."""
         news = self._news
-        self.ask_look()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(news.wait(), seconds)
 
