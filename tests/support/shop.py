@@ -9,7 +9,7 @@ from typing import Any
 import gpupool.serving.tables
 import gpupool.templates.tables
 from gpupool.model.tenant import Principal
-from gpupool.serving.replicas import ENDED, LIVE
+from gpupool.serving.replicas import ENDED
 from gpupool.serving.scaling import LoadMeasure
 from gpupool.serving.service import ServingService
 from gpupool.serving.sights import ReplicaHealth, ServiceFacts, ServiceSight
@@ -96,13 +96,21 @@ class Shop:
             elif job.state == "starting":
                 self.house.report(item, "running")
 
-    def settle(self, load: float | None = None, looks: int = 6, **more: Any) -> None:
+    def settle(self, load: float | None = None, looks: int = 5, **more: Any) -> None:
         for _ in range(looks):
             self.look(load, **more)
             self.run_jobs()
 
-    def count_live(self) -> int:
-        return len(self.sight().list_states(*LIVE))
+    def clear(self) -> None:
+        """Remove every service with its replicas."""
+        admin = self.house.admin
+        for one in self.serving.list_services(admin):
+            self.serving.remove(one.id, admin)
+        for _ in range(4):
+            for seen in self.serving.steps.read():
+                self.serving.steps.apply(seen, ServiceFacts(LoadMeasure(None, 0)))
+            self.run_jobs()
+        assert self.serving.list_services(admin) == []
 
     def states(self) -> list[str]:
         return [one.state for one in self.sight().replicas if one.state != ENDED]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,13 +10,6 @@ from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.serving.replicas import READY, STARTING
 from gpupool.wire.samples import JobSample
 from tests.support.shop import Shop
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(tmp_path)
-    yield made
-    made.house.close()
 
 
 def test_a_gpu_measure_is_the_use_of_the_own_share_while_it_is_fresh(shop: Shop) -> None:

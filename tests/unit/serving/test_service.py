@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +10,6 @@ from pydantic import ValidationError
 from gpupool.base.errors import BadService, NameTaken, NoPermission, UnknownService
 from gpupool.wire.serving.services import ServiceAdd, ServiceChange, ServiceRule
 from tests.support.shop import Shop
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(tmp_path)
-    yield made
-    made.house.close()
 
 
 def test_a_service_is_seen_in_its_tenant_and_changed_by_its_owner(shop: Shop) -> None:

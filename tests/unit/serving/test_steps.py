@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from gpupool.base.units import NANOS_PER_SECOND
@@ -14,13 +11,6 @@ from gpupool.wire.people import UserPatch
 from gpupool.wire.serving.services import ServiceChange
 from tests.support.killed import killed_at
 from tests.support.shop import Shop
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(tmp_path)
-    yield made
-    made.house.close()
 
 
 def test_a_service_starts_its_replicas_and_follows_the_load(shop: Shop) -> None:
@@ -120,14 +110,14 @@ def test_a_service_that_is_removed_ends_its_replicas_first(shop: Shop) -> None:
 
 
 def test_a_service_of_an_owner_that_left_runs_nothing(shop: Shop) -> None:
-    ada = shop.house.member("ada", "default")
-    shop.add(who=ada)
+    grace = shop.house.member("grace", "default")
+    shop.add(who=grace)
     shop.settle()
     assert shop.states() == [READY]
-    shop.house.tenancy.users.change(shop.house.admin, "ada", UserPatch(disabled=True))
+    shop.house.tenancy.users.change(shop.house.admin, "grace", UserPatch(disabled=True))
     shop.settle()
     assert shop.states() == []
-    assert "its owner ada has left" in shop.get().explain
+    assert "its owner grace has left" in shop.get().explain
 
 
 def test_a_service_goes_to_zero_and_a_waiting_request_wakes_it(shop: Shop) -> None:
@@ -142,7 +132,7 @@ def test_a_service_goes_to_zero_and_a_waiting_request_wakes_it(shop: Shop) -> No
     assert shop.states() == []
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("step", range(1, 37))
 def test_a_death_at_any_step_leaves_the_right_number(shop: Shop, step: int) -> None:
     shop.add(min_replicas=2, max_replicas=3, down_seconds=0)
