@@ -38,6 +38,7 @@ JOB: dict[str, Any] = {"shape": SHAPE, "launch": LAUNCH}
 LATER = {"shape": SHAPE, "start_ns": time.time_ns() + 10**15, "end_ns": time.time_ns() + 2 * 10**15}
 
 SCHEDULE: dict[str, Any] = {"name": "some-1", "cron": "0 2 1 1 *", "job": JOB}
+SERVICE: dict[str, Any] = {"name": "some-1", "job": JOB, "rule": {"min_replicas": 0}}
 BALANCER = {"name": "some-1", "port": 80, "target_port": 8000, "backends": ["serve"]}
 
 #: A request that is right in itself, so that a refusal is of the caller. Routes without a line are
@@ -152,6 +153,8 @@ BODIES: Mapping[str, Any] = {
         "overlap": "skip",
         "deadline_seconds": 600,
     },
+    "POST /api/v1/services": SERVICE | {"name": "some-1"},
+    "PATCH /api/v1/services/{service}": {"rule": {"max_replicas": 2}},
     "POST /api/v1/reservations": {"name": "some-1", **LATER},
     "POST /api/v1/defrag/plan": {"seconds": 0},
     "POST /api/v1/rebalance/plan": {},
@@ -296,6 +299,12 @@ class World:
     def schedule(self, owner: str) -> str:
         name = f"schedule-{next(self.numbers)}"
         made = self.by_socket(owner).post("schedules", SCHEDULE | {"name": name})
+        assert made.status == 201, made.body
+        return name
+
+    def service(self, owner: str) -> str:
+        name = f"service-{next(self.numbers)}"
+        made = self.by_socket(owner).post("services", SERVICE | {"name": name})
         assert made.status == 201, made.body
         return name
 
@@ -534,6 +543,8 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
         return {"month": "2026-01", "params": {"tenant": tenant}}
     if "{schedule}" in path:
         return {"schedule": world.schedule(runner)}
+    if "{service}" in path:
+        return {"service": world.service(runner)}
     if "{budget}" in path:
         return {"budget": world.budget(tenant)}
     if path == "/api/v1/templates":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from gpupool.allocations.lifecycle.overdue import LOOK_SECONDS
 from gpupool.allocations.migration import automatic
@@ -44,3 +46,16 @@ async def keep_audit(services: ServiceSet) -> None:
         with mark_busy(retention.BUSY_SECONDS):
             await asyncio.to_thread(services.audit.keep)
         seconds = retention.LOOK_SECONDS
+
+
+def list_tasks(services: ServiceSet) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
+    """List the periodic tasks of a leading server, by the names under which they are supervised."""
+    found: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+        ("node-silence", partial(watch_silence, services)),
+        ("overdue-jobs", partial(resolve_overdue, services)),
+        ("audit-log", partial(keep_audit, services)),
+        ("services", services.serving.controller.run),
+    ]
+    if services.allocations.quiet_moves.budget is not None:
+        found.append(("quiet-moves", partial(move_quietly, services)))
+    return found

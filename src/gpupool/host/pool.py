@@ -31,7 +31,7 @@ from gpupool.host.leadership import standby
 from gpupool.host.leadership.front import ListenerFront
 from gpupool.host.leadership.store_opening import OpenedPool, open_pool
 from gpupool.host.leadership.takeover import WarmPool, is_passing
-from gpupool.host.periodic_tasks import keep_audit, move_quietly, resolve_overdue, watch_silence
+from gpupool.host.periodic_tasks import list_tasks
 from gpupool.host.readiness import PoolReadiness
 from gpupool.host.settings.connection_limits import read_caller_limit
 from gpupool.host.settings.options import HostOptions
@@ -253,17 +253,8 @@ async def _run_services(
         _record_event(services, "pool.started", marker.pool_id)
         await pages.resume()
         tasks.add(asyncio.create_task(_start_agent(services, agent, bound, cards, readiness, stop)))
-        tasks.add(
-            asyncio.create_task(supervised_task("node-silence", partial(watch_silence, services)))
-        )
-        tasks.add(
-            asyncio.create_task(supervised_task("overdue-jobs", partial(resolve_overdue, services)))
-        )
-        if services.allocations.quiet_moves.budget is not None:
-            tasks.add(
-                asyncio.create_task(supervised_task("quiet-moves", partial(move_quietly, services)))
-            )
-        tasks.add(asyncio.create_task(supervised_task("audit-log", partial(keep_audit, services))))
+        for name, body in list_tasks(services):
+            tasks.add(asyncio.create_task(supervised_task(name, body)))
         guard = partial(guard_files, services.store, state.paths.root, stop)
         tasks.add(asyncio.create_task(supervised_task("store-files", guard)))
         # A standby has done it while it waited (`takeover`).

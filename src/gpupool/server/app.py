@@ -2,9 +2,9 @@
 
 From the outside in: request metrics (counts), problems (errors, version), the console's files,
 compression, leadership (this server's lease holds), durable answers (what is told is on disk),
-audit (records of acts), authentication, in flight (so many at a time), request bodies (size, text),
-idempotency keys, then FastAPI. A stranger's request is refused before its body is read and before
-its route is looked for.
+audit (records of acts), authentication, services (requests to replicas), in flight (so many at a
+time), request bodies (size, text), idempotency keys, then FastAPI. A stranger's request is refused
+before its body is read and before its route is looked for.
 """
 
 from __future__ import annotations
@@ -74,6 +74,9 @@ from gpupool.server.middleware.request_metrics import RequestMetricsMiddleware
 from gpupool.server.openapi import extend_openapi
 from gpupool.server.secret_routes import router as secret_router
 from gpupool.server.signon_routes import router as signon_doors
+from gpupool.serving.door import PREFIX as SERVICE_PREFIX
+from gpupool.serving.door import ServiceDoor
+from gpupool.serving.routes import router as service_router
 from gpupool.signon.routes import router as signon_router
 from gpupool.signon.scim.routes import router as scim_router
 from gpupool.templates.routes import router as template_router
@@ -139,6 +142,7 @@ MOUNTS: tuple[RouterMount, ...] = (
     RouterMount(budget_router),
     RouterMount(document_router),
     RouterMount(template_router),
+    RouterMount(service_router),
     RouterMount(idle_router),
     RouterMount(handover_router),
     RouterMount(leaver_router),
@@ -166,12 +170,14 @@ def create_app(config: ServerConfig, services: ServiceSet) -> FastAPI:
     app.add_middleware(IdempotencyMiddleware, store=services.store)
     app.add_middleware(RequestBodyMiddleware)
     app.add_middleware(InFlightMiddleware, most=config.per_caller)
+    app.add_middleware(ServiceDoor, serving=services.serving)
     app.add_middleware(AuthenticationMiddleware, tenancy=services.tenancy, brake=app.state.brake)
     app.add_middleware(AuditMiddleware, audit=services.audit)
     app.add_middleware(DurableAnswerMiddleware, durability=services.store.durability)
     app.add_middleware(LeadershipMiddleware, leading=services.store.leading)
     app.add_middleware(CompressionMiddleware)
-    app.add_middleware(ConsoleFiles, folder=find_static(), routes=list_get_paths(app))
+    routes_of_get = [*list_get_paths(app), SERVICE_PREFIX]
+    app.add_middleware(ConsoleFiles, folder=find_static(), routes=routes_of_get)
     app.add_middleware(problems.ProblemMiddleware)
     app.add_middleware(RequestMetricsMiddleware)
     return app

@@ -32,6 +32,7 @@ from gpupool.scheduling import (
 )
 from gpupool.server.checks import clock_check, descriptors_check, nodes_check, threads_check
 from gpupool.server.config import ServiceSet
+from gpupool.serving.service import ServingService
 from gpupool.signon.service import SignonService
 from gpupool.store.database import Store
 from gpupool.templates.service import TemplateService
@@ -83,6 +84,8 @@ def compose_services(
     checks.add("jobs", allocations.overdue.has_overdue_jobs)
     checks.add("placement", partial(check_placement, allocations))
     engine = allocations.network_engine
+    workspaces = WorkspaceService(store, allocations, fleet)
+    templates = TemplateService(store, tenancy)
     checks.add("networks", engine.check)
     return ServiceSet(
         store,
@@ -90,7 +93,7 @@ def compose_services(
         fleet,
         metering,
         allocations,
-        WorkspaceService(store, allocations, fleet),
+        workspaces,
         allocations.billing,
         allocations.networks,
         allocations.network_quotas,
@@ -119,7 +122,8 @@ def compose_services(
         NotificationSettings(store),
         NotificationSender(store),
         SignonService(store, tenancy, count_live_jobs, allocations.leavers, accounts),
-        TemplateService(store, tenancy),
+        templates,
+        ServingService(store, tenancy, allocations, templates, workspaces),
         AuditService(store, audit_keep_days),
         logs,
         checks,

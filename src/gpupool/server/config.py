@@ -40,6 +40,7 @@ from gpupool.notifications.service import SubscriptionService
 from gpupool.notifications.settings import NotificationSettings
 from gpupool.server.console.listener import ConsoleAddress
 from gpupool.server.http.connections import PER_SOURCE
+from gpupool.serving.service import ServingService
 from gpupool.signon.service import SignonService
 from gpupool.store.database import Store
 from gpupool.templates.service import TemplateService
@@ -105,6 +106,7 @@ class ServiceSet:
     notification_sender: NotificationSender
     signon: SignonService
     templates: TemplateService
+    serving: ServingService
     audit: AuditService
     logs: JobLogs | None = None
     #: What `/healthz` and `gpupool doctor` ask; a room that can fail unseen adds one.

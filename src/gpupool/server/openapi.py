@@ -35,6 +35,7 @@ TAGS = {
     "agents": "What a node's agent is told, and tells.",
     "workspaces": "Streams into running jobs, and links to the pages that they serve.",
     "metrics": "The pool's figures for Prometheus.",
+    "services": "Replicas of one job behind one address, as many as their load needs.",
     "schedules": "Jobs that are submitted at the instants of a cron expression.",
     "templates": "Documents that make jobs of a few fields.",
     "faults": "Incidents of cards: what failed, which jobs it hit, what is proposed.",

@@ -41,6 +41,7 @@ from gpupool.network.security import tables as _security
 from gpupool.network.verification import tables as _verification
 from gpupool.network.zones import tables as _zones
 from gpupool.notifications import tables as _notifications
+from gpupool.serving import tables as _serving
 from gpupool.signon import tables as _signon
 from gpupool.store.secrets import tables as _secrets
 from gpupool.signon.scim import tables as _scim
@@ -95,6 +96,7 @@ ROOMS = (
     _budgets,
     _sealing,
     _templates,
+    _serving,
 )
 
 __all__ = ["ROOMS", "metadata"]

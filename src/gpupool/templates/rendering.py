@@ -217,11 +217,11 @@ class _Renderer:
             self.refuse("port", f"got {number}, expected 1 to 65535")
         return ServedPort(number, port.is_http, port.health)
 
-    def fill_environment(self) -> dict[str, str]:
+    def fill_environment(self, values: Mapping[str, FieldValue]) -> dict[str, str]:
         variables = {VARIABLE: f"{self._document.name}@{self._document.version}"}
         for name, text in self._job.env.items():
             try:
-                variables[name] = fill_text(text, self._values)
+                variables[name] = fill_text(text, values)
             except Missing:
                 continue
         return variables
@@ -247,8 +247,9 @@ def render_job(
     document: TemplateIn,
     values: Mapping[str, FieldValue],
     use: TemplateUse,
-    name: str,
+    name: str | None,
     listen_address: str,
+    texts: Mapping[str, FieldValue] | None = None,
 ) -> Rendering:
     """Return the request that a document makes of the values.
 
@@ -256,14 +257,16 @@ def render_job(
         document: A checked version of a template.
         values: Checked values of its fields (`values.check_values`).
         use: What the caller says beside values.
-        name: The job's name.
+        name: The job's name; None: it gets one later.
         listen_address: What `${listen_address}` is.
+        texts: What the command and its environment have in place of values of fields.
 
     Raises:
         BadTemplateValue: Values are right by themselves and wrong together.
     """
     made = _Renderer(document, {**values, LISTEN: listen_address})
-    argv = fill_command(document.job.argv, {**values, LISTEN: listen_address})
+    shown = {**values, LISTEN: listen_address, **(texts or {})}
+    argv = fill_command(document.job.argv, shown)
     if not argv:
         made.refuse("argv", "no element of the command is left")
     trials = made.build_trials()
@@ -274,7 +277,7 @@ def render_job(
         array = None
     hours = made.fill_number("max_hours")
     idle = made.fill_number("idle_minutes")
-    variables = made.fill_environment()
+    variables = made.fill_environment(shown)
     if trials is not None:
         variables |= sweep.build_environment(trials)
         argv = sweep.wrap_command(argv)

@@ -22,6 +22,7 @@ from gpupool.templates.lookup import (
     list_templates,
     list_visible,
 )
+from gpupool.templates.replica_use import ReplicaRendering, render_replica
 from gpupool.templates.tables import template_versions, templates
 from gpupool.templates.uses import render_use
 from gpupool.tenancy.service import TenancyService
@@ -170,6 +171,13 @@ class TemplateService:
         """
         with self._store.read() as connection:
             return render_use(connection, self._tenancy, caller, name, use)
+
+    def render_replica(
+        self, caller: Principal, name: str, use: TemplateUse, port_text: str
+    ) -> ReplicaRendering:
+        """Say which job a replica of a service is. Writes nothing; raises as `render_replica`."""
+        with self._store.read() as connection:
+            return render_replica(connection, self._tenancy, caller, name, use, port_text)
 
     def _find_managed(
         self, connection: sa.Connection, caller: Principal, name: str, tenant: str | None

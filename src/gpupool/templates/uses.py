@@ -25,8 +25,8 @@ from gpupool.wire.templates.uses import RenderOut, TemplateBalancerOut, Template
 _MOST_VARIABLES: Final = 24
 #: The port of an HTTP load balancer.
 _HTTP_PORT: Final = 80
-_OUTSIDE_LISTEN: Final = "127.0.0.1"
-_NETWORK_LISTEN: Final = "0.0.0.0"  # inside a network of the tenant alone
+OUTSIDE_LISTEN: Final = "127.0.0.1"
+NETWORK_LISTEN: Final = "0.0.0.0"  # inside a network of the tenant alone
 
 
 def render_use(
@@ -46,14 +46,14 @@ def render_use(
     """
     template = find_template(connection, caller, name, use.owner)
     document = template.find_document(use.version)
-    _check_use(connection, caller, template, document, use)
+    check_use(connection, caller, template, document, use)
     tenant = tenancy.resolve_tenant(connection, caller, use.tenant)
     values = check_values(document.fields, use.values, name)
     job_name = check_name(use.name or f"{name[:50]}-{new_id('j')[-4:]}", "job name")
-    made = render_job(document, values, use, job_name, _OUTSIDE_LISTEN)
-    network = _find_network(connection, tenant.id, made.job)
+    made = render_job(document, values, use, job_name, OUTSIDE_LISTEN)
+    network = find_network(connection, tenant.id, made.job)
     if network is not None:
-        made = render_job(document, values, use, job_name, _NETWORK_LISTEN)
+        made = render_job(document, values, use, job_name, NETWORK_LISTEN)
     elif made.port is not None and (made.job.array or 1) > 1:
         # They could be on one machine, where one of them has the port.
         named = made.count_field or "array"
@@ -76,7 +76,7 @@ def render_use(
     )
 
 
-def _check_use(
+def check_use(
     connection: sa.Connection,
     caller: Principal,
     template: Template,
@@ -103,7 +103,7 @@ def _check_use(
         )
 
 
-def _find_network(connection: sa.Connection, tenant_id: int, job: JobIn) -> str | None:
+def find_network(connection: sa.Connection, tenant_id: int, job: JobIn) -> str | None:
     """Return the network that the jobs will join; None: none."""
     if job.launch.network is None:
         return find_default_network(connection, tenant_id)

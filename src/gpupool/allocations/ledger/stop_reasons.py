@@ -10,6 +10,9 @@ OVERDUE = "overdue"
 #: The reason of an end because a dependency can no longer be met.
 DEPENDENCY = "dependency"
 
+#: The reason of an end because the job's service needs fewer replicas, or another one.
+SERVICE = "service"
+
 #: What `jobs.reason` says, by the value of `jobs.stop_requested`. The values are stored: one that a
 #: release no longer writes must stay readable.
 STOP_REASONS = {
@@ -28,6 +31,7 @@ STOP_REASONS = {
     "idle": "stopped by its idle policy: its share was not used",
     "budget": "its budget is spent, and it is preemptible",
     DEPENDENCY: "a job that it waits for did not end as asked for",
+    SERVICE: "stopped by its service",
 }
 
 #: Reasons of a stop after which the job waits again.

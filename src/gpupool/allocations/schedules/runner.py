@@ -6,7 +6,6 @@ submission and its record repeats the submission with the same key, which gives 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 from collections.abc import Hashable
@@ -25,6 +24,7 @@ from gpupool.allocations.schedules.rows import (
     record_run,
 )
 from gpupool.allocations.services.jobs import JobService
+from gpupool.allocations.services.keyed_jobs import KeyedJobs
 from gpupool.allocations.store.schedule_tables import schedules
 from gpupool.allocations.submission.dependency_targets import find_dependency
 from gpupool.base.errors import GpupoolError, NotFound, ServiceUnavailable
@@ -32,11 +32,9 @@ from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
 from gpupool.base.units import NANOS_PER_SECOND, format_duration
 from gpupool.model.tenant import Principal, UserRole
-from gpupool.store import idempotency
 from gpupool.store.database import Store
 from gpupool.wire.chains.dependencies import DependencyIn
 from gpupool.wire.chains.schedules import ScheduleRunOut
-from gpupool.wire.fleet import RunAs
 from gpupool.wire.submissions import JobIn
 
 logger = logging.getLogger(__name__)
@@ -53,6 +51,7 @@ class ScheduleRunner:
     def __init__(self, store: Store, jobs: JobService) -> None:
         self._store = store
         self._jobs = jobs
+        self._keyed = KeyedJobs(store, jobs)
         self._looking = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
@@ -132,8 +131,7 @@ class ScheduleRunner:
             ServiceUnavailable: The store takes no changes now; nothing is submitted.
         """
         key = f"schedule/{row.public_id}/{due_ns}"
-        ask = idempotency.IdempotentRequest(row.user_id, key, hashlib.sha256(b"").hexdigest())
-        known = self._find_known(ask)
+        known = self._keyed.find(row.user_id, key)
         if known is not None:
             return ScheduleRunOut(due_ns=due_ns, at_ns=now_ns, outcome="submitted", job=known)
         principal = _make_owner(row)
@@ -148,7 +146,7 @@ class ScheduleRunner:
                 if row.overlap == "replace":
                     self._jobs.stop_job(live, principal, None)
                 body.after.append(DependencyIn(job=live, condition="any"))
-            job = self._submit(ask, body, principal, row.run_as)
+            job = self._keyed.submit(key, body, principal, row.run_as)
         except ServiceUnavailable:
             raise
         except GpupoolError as error:
@@ -156,31 +154,6 @@ class ScheduleRunner:
                 due_ns=due_ns, at_ns=now_ns, outcome="refused", text=str(error)[:400]
             )
         return ScheduleRunOut(due_ns=due_ns, at_ns=now_ns, outcome="submitted", job=job)
-
-    def _submit(
-        self,
-        ask: idempotency.IdempotentRequest,
-        body: JobIn,
-        principal: Principal,
-        run_as: dict[str, object] | None,
-    ) -> str:
-        account = None if run_as is None else RunAs.model_validate(run_as)
-        token = idempotency.current.set(ask)
-        try:
-            submitted = self._jobs.submit_job(body, principal, account)
-        finally:
-            idempotency.current.reset(token)
-        return submitted.array or submitted.first.id
-
-    def _find_known(self, ask: idempotency.IdempotentRequest) -> str | None:
-        """Find the job of an instant that was submitted before a crash."""
-        now_ns = self._store.running_ns(self._store.clock.now_ns())
-        with self._store.read() as connection:
-            answer = idempotency.find_answer(connection, ask, now_ns)
-        if answer is None or "body" not in answer.response:
-            return None
-        body = answer.response["body"]
-        return str(body["array"] or body["first"]["id"])
 
     def _find_live_job(self, row: Row, principal: Principal) -> str | None:
         """Find the job of the last run, if it has not ended."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupool.base.errors.failures import ServiceUnavailable
+from gpupool.base.errors.failures import ServiceUnavailable, TooManyRequests
 from gpupool.base.errors.requests import (
     BadInput,
     NoPermission,
@@ -258,3 +258,29 @@ class UnknownEnergyFactor(NotFound, code="GP-2230", title="Unknown energy factor
 
 class PastEnergyFactor(RequestRejection, code="GP-2231", title="Energy factors of the past stay"):
     """`details` has `from_ns`, where the factors would begin or began."""
+
+
+class BadService(BadInput, code="GP-2250", title="Not a service"):
+    """Its job cannot be a replica, or its bounds contradict each other."""
+
+
+class UnknownService(NotFound, code="GP-2251", title="Unknown service"):
+    """Unknown service."""
+
+
+class TooManyServices(RequestRejection, code="GP-2252", title="Too many services"):
+    """`details` has the limit."""
+
+
+class ServiceNotReady(
+    ServiceUnavailable, code="GP-2253", title="A service without a healthy replica"
+):
+    """`details` has `retry_after_seconds`."""
+
+
+class ServiceBusy(TooManyRequests, code="GP-2254", title="Too many requests of one service"):
+    """`details` has `retry_after_seconds`."""
+
+
+class ReplicaSilent(ServiceUnavailable, code="GP-2255", title="A replica gave no answer"):
+    """The request may have had an effect, so no other replica got it."""

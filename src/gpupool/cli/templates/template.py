@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import BadOption
+from gpupool.cli.serving.rule_options import add_bounds
 from gpupool.cli.templates.field_words import FieldSplitter
 from gpupool.cli.templates.use import run_template
 from gpupool.client.yaml_text import BadYaml, read_documents
@@ -46,6 +47,7 @@ def register(parser: CommandParser) -> None:
         "gpupool template list",
         "gpupool template show training",
         "gpupool template run training --script train.py --gpu 0.5 -- --epochs 3",
+        "gpupool template run vllm --model /models/llama --name chat --min 1 --max 4",
         "gpupool template run torchrun --script train.py --members 4 --dry-run",
         "gpupool template run sweep --script train.py --set parameters=lr=0.1 --set parameters=bs=8",
         "gpupool template show training --document >mine.yaml",
@@ -72,7 +74,8 @@ def _register_use(parser: CommandParser) -> None:
     run_verb = parser.add_verb("run", "submit what a template makes of fields")
     run_verb.about = """
     Every option that is not listed here is a field: --gpu 0.5 is the same as --set gpu=0.5. Words after -- are the
-    field arguments. Prints the id of the job, of an array or gang its name.
+    field arguments. Prints the id of the job, of an array or gang its name. --min or --max make a service of it:
+    replicas behind one address, as many as their load needs;  gpupool service --help.
     """
     run_verb.placeholder = "[--FIELD VALUE ...] [-- ARG...]"
     _add_name(run_verb)
@@ -85,6 +88,7 @@ def _register_use(parser: CommandParser) -> None:
     )
     run_verb.add_argument("--project", metavar="PROJECT", help="that the job counts for")
     run_verb.add_argument("--priority", metavar="PRIORITY", help="low, normal, high, or a number")
+    add_bounds(run_verb)
     run_verb.add_argument(
         "--dry-run",
         action="store_true",

@@ -7,7 +7,9 @@ import os
 import sys
 from typing import Any
 
-from gpupool.base.errors import GpupoolError
+from gpupool.base.errors import BadOption, GpupoolError
+from gpupool.cli.serving.rule_options import build_new_rule
+from gpupool.cli.serving.service import create_service
 from gpupool.cli.templates.field_words import read_fields
 from gpupool.client.launch_capture import capture, check_command
 from gpupool.terminal.context import CommandContext, print_notice
@@ -20,6 +22,9 @@ def run_template(options: argparse.Namespace, context: CommandContext) -> int:
     api = context.api
     path = f"templates/{quote_segment(options.template, 'template')}"
     use = _build_use(options)
+    rule = build_new_rule(options)
+    if rule:
+        return _serve_template(options, context, use, rule)
     made = api.request("POST", f"{path}/render", use)
     if options.dry_run:
         return _print_rendering(made, options.output)
@@ -49,6 +54,22 @@ def run_template(options: argparse.Namespace, context: CommandContext) -> int:
         for line in follow:
             print_notice(f"next: {line}")
     return 0
+
+
+def _serve_template(
+    options: argparse.Namespace, context: CommandContext, use: dict[str, Any], rule: dict[str, Any]
+) -> int:
+    """Create a service of the template. Raises BadOption."""
+    if "min_replicas" not in rule:
+        raise BadOption("--target and --measure are of a service", hint="add --min 1 --max 4")
+    if options.dry_run or options.preview:
+        raise BadOption(
+            "--dry-run and --preview show one job, and --min and --max make a service",
+            hint="leave out --min and --max to see the job",
+        )
+    name = options.name or options.template
+    body = {"name": name, "template": options.template, "use": {**use, "name": None}, "rule": rule}
+    return create_service(context, body, options.output)
 
 
 def _build_use(options: argparse.Namespace) -> dict[str, Any]:

@@ -26,7 +26,7 @@ ERRORS = (
     *("cli", "terminal", "client", "base", "host", "allocations", "tenancy", "fleet", "metering"),
     *("billing", "signon", "server", "store", "notifications", "workspaces", "agent", "mechanisms"),
     *("network", "vm", "probes", "burn", "verification", "scheduling", "model", "simulation"),
-    *("dialects", "templates", "audit_log", "delivery"),
+    *("dialects", "templates", "audit_log", "delivery", "serving"),
 )
 #: What `gpupool import` says of manifests is English: its stdout is data.
 IMPORT_TEXTS = {

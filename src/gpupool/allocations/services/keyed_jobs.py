@@ -1,0 +1,59 @@
+"""Jobs that the server submits for their owner, each under a key: a repetition gives the same job."""
+
+from __future__ import annotations
+
+import hashlib
+
+from gpupool.allocations.services.jobs import JobService
+from gpupool.model.tenant import Principal
+from gpupool.store import idempotency
+from gpupool.store.database import Store
+from gpupool.wire.fleet import RunAs
+from gpupool.wire.submissions import JobIn
+
+
+class KeyedJobs:
+    """Submits jobs and finds what an earlier server has submitted. Thread-safe."""
+
+    def __init__(self, store: Store, jobs: JobService) -> None:
+        self._store = store
+        self._jobs = jobs
+
+    def find(self, user_id: int, key: str) -> str | None:
+        """Return the job or array of a key, of the last 24 hours; None: it was not submitted."""
+        now_ns = self._store.running_ns(self._store.clock.now_ns())
+        with self._store.read() as connection:
+            answer = idempotency.find_answer(connection, _make_request(user_id, key), now_ns)
+        if answer is None or "body" not in answer.response:
+            return None
+        body = answer.response["body"]
+        return str(body["array"] or body["first"]["id"])
+
+    def submit(
+        self, key: str, body: JobIn, principal: Principal, run_as: dict[str, object] | None
+    ) -> str:
+        """Submit a job, unless the key has one already; return its id, or the array's name.
+
+        Args:
+            key: Unique for the owner.
+            body: The request.
+            principal: The owner.
+            run_as: The local user that starts the command, as JSON; None for the agent's own.
+
+        Raises:
+            GpupoolError: The rejection with its numbers. Nothing is written then.
+        """
+        known = self.find(principal.user_id, key)
+        if known is not None:
+            return known
+        account = None if run_as is None else RunAs.model_validate(run_as)
+        token = idempotency.current.set(_make_request(principal.user_id, key))
+        try:
+            submitted = self._jobs.submit_job(body, principal, account)
+        finally:
+            idempotency.current.reset(token)
+        return submitted.array or submitted.first.id
+
+
+def _make_request(user_id: int, key: str) -> idempotency.IdempotentRequest:
+    return idempotency.IdempotentRequest(user_id, key, hashlib.sha256(b"").hexdigest())

@@ -1,0 +1,1 @@
+"""The command of services: replicas of one job behind one address."""

@@ -1,0 +1,1 @@
+"""Shapes of services: what is asked for, and what is answered of them and their replicas."""

@@ -1,0 +1,104 @@
+"""What `gpupool service` prints and asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpupool.base.errors import BadOption
+from gpupool.cli.serving.rule_options import build_new_rule
+from gpupool.terminal.parser import parse_command
+from gpupool.wire.serving.services import ReplicaOut, ServiceOut, ServiceRule
+from tests.unit.cli.golden import AnswerWith, GoldenLine, TypedLine
+
+
+def make_replica(number: int, **more: Any) -> ReplicaOut:
+    usual: dict[str, Any] = {
+        "number": number,
+        "state": "ready",
+        "job": f"j-00000000{number:02}",
+        "job_state": "running",
+        "port": 7999 + number,
+        "requests": 3,
+        "created_ns": 10**18,
+        "ready_ns": 10**18,
+    }
+    return ReplicaOut(**{**usual, **more})
+
+
+def make_service() -> dict[str, Any]:
+    replicas = [
+        make_replica(3, state="starting", job_state="pending", ready_ns=None, requests=0, reason="waits: no room yet"),
+        make_replica(2),
+        make_replica(1, state="ended", job_state="failed", requests=0, reason="its job ended"),
+    ]  # fmt: skip
+    return ServiceOut(
+        id="v-0000000001",
+        name="web",
+        tenant="default",
+        user="ada",
+        template=None,
+        state="active",
+        explain="1 of 2 healthy; replica 3 waits: no room yet",
+        path="/services/web/",
+        rule=ServiceRule(min_replicas=1, max_replicas=4, check_path="/health"),
+        port=8000,
+        desired=2,
+        ready=1,
+        live=2,
+        load=17.25,
+        waiting=2,
+        replicas=replicas,
+        scaled_ns=None,
+        created_ns=10**18,
+    ).model_dump(mode="json")
+
+
+def test_a_service_is_shown_with_its_replicas(
+    golden_line: GoldenLine, answer_with: AnswerWith
+) -> None:
+    answer_with("GET", "services/web", make_service())
+    golden_line("service-show", "service show web")
+
+
+def test_services_are_listed(golden_line: GoldenLine, answer_with: AnswerWith) -> None:
+    answer_with("GET", "services", {"items": [make_service() | {"load": None}], "next": None})
+    golden_line("service-list", "service list")
+
+
+def test_an_update_without_an_option_is_refused(type_line: TypedLine) -> None:
+    code, _, err = type_line("service update web")
+    assert code == 2
+    assert "gpupool service update --help" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ("", {}),
+        ("--min 2", {"min_replicas": 2, "max_replicas": 2}),
+        ("--min 0", {"min_replicas": 0, "max_replicas": 1}),
+        ("--max 3", {"min_replicas": 1, "max_replicas": 3}),
+        (
+            "--min 1 --max 3 --measure gpu --target 60 --down-after 1m --check-path /h",
+            {
+                "min_replicas": 1,
+                "max_replicas": 3,
+                "measure": "gpu",
+                "target": 60,
+                "down_seconds": 60,
+                "check_path": "/h",
+            },
+        ),
+    ],
+)
+def test_options_make_a_rule(words: str, rule: dict[str, Any]) -> None:
+    typed = ["create", "web", *words.split(), "--", "--gpu", "0.5", "--", "serve", "{port}"]
+    assert build_new_rule(parse_command("service", typed)) == rule
+    ServiceRule.model_validate(rule)
+
+
+def test_a_number_out_of_bounds_is_refused() -> None:
+    with pytest.raises(BadOption, match="from 0 to 64"):
+        parse_command("service", ["update", "web", "--min", "65"])
