@@ -7,6 +7,7 @@ import sys
 
 from gpupool.base.units import format_gpu, format_mib
 from gpupool.cli.accounts.price import format_micro
+from gpupool.cli.rightsizing import advice_policy
 from gpupool.cli.rightsizing.advice_changes import add_apply, add_since, apply_advice
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.output import Row, TableColumn, print_data, print_list
@@ -19,7 +20,8 @@ def register(parser: CommandParser) -> None:
     Compute: the 95th percentile of what the runs used of their busiest card, and 15 %. Memory: the highest of all
     runs, and 10 %. Newer runs count more; their weight halves each week. A family that is at its limit for more than
     5 % of its time is advised half more. Fewer than 5 measured runs give no advice. It changes nothing: `apply`
-    resizes running jobs, after a plan and a question. SAVES is on average of the time.
+    resizes running jobs, after a plan and a question; `policy set` lets the pool do it by itself within bounds. SAVES
+    is on average of the time.
     """
     parser.examples = [
         "gpupool advise",
@@ -27,6 +29,7 @@ def register(parser: CommandParser) -> None:
         "gpupool advise --job train-17 -o json",
         "gpupool advise apply train",
         "gpupool advise backtest --since 90d",
+        "gpupool advise policy set nlp --mode apply --max-cut 50% --dry-run",
     ]
     one = parser.add_mutually_exclusive_group()
     one.add_argument(
@@ -47,9 +50,13 @@ def register(parser: CommandParser) -> None:
     )
     add_since(backtest, default=unset)
     add_output(backtest)
+    advice_policy.register_policies(parser)
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
+    policy_verb = advice_policy.VERBS.get(options.verb)
+    if policy_verb is not None:
+        return policy_verb(options, context)
     if options.verb == "apply":
         return apply_advice(options, context)
     if options.verb == "backtest":

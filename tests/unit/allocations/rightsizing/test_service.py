@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,21 +16,13 @@ from gpupool.fleet.tables import devices
 from gpupool.model.partition import PartitionProfile, write_profiles
 from gpupool.model.tenant import Principal
 from gpupool.wire.billing.prices import PriceListIn
-from gpupool.wire.fleet import ReportsIn
 from gpupool.wire.rightsizing.advice import AdviceOut
-from gpupool.wire.samples import CardUse, JobSample
+from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 from tests.support.idle_house import IdleHouse
+from tests.support.measured_runs import measure, run_family
 from tests.support.resizing import resize, running
 
 DAY_NS = 86400 * NANOS_PER_SECOND
-GPU = "GPU-node-1-0"
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[IdleHouse]:
-    made = IdleHouse(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -65,29 +56,6 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdleHouse]:
     made.close()
 
 
-def measure(house: IdleHouse, name: str, part: float, samples: int = 6, gib: int = 1) -> None:
-    """Report that a running job uses a part of its card, every half minute."""
-    job = house.job(name).id
-    for number in range(samples):
-        use = CardUse(
-            uuid=GPU,
-            gpu_nanoseconds=int(number * 30 * part * NANOS_PER_SECOND),
-            reserved_bytes=gib * GIB,
-        )
-        sample = JobSample(job=job, gpu_milliseconds=use.gpu_nanoseconds // 10**6, cards=[use])
-        house.allocations.agents.apply_reports("node-1", ReportsIn(jobs=[sample]))
-        house.time.forward(30)
-
-
-def run_family(
-    house: IdleHouse, name: str, uses: list[float], milli: int = 500, **options: Any
-) -> None:
-    for number, part in enumerate(uses):
-        running(house, f"{name}-{number}", milli, 16, **options)
-        measure(house, f"{name}-{number}", part)
-        house.finish(f"{name}-{number}")
-
-
 def advise(house: IdleHouse, who: Principal | None = None, **options: Any) -> list[AdviceOut]:
     since_ns = house.store.clock.now_ns() - DAY_NS
     return house.allocations.rightsizing.list_advice(who or house.admin, since_ns, **options)
@@ -112,6 +80,29 @@ def test_a_family_that_uses_a_fifth_of_its_share_is_advised_less(families: IdleH
 def test_jobs_that_the_pool_named_are_a_family_by_their_program(families: IdleHouse) -> None:
     (found,) = advise(families, family="python")
     assert (found.runs, found.measured_runs) == (2, 2)
+
+
+def test_an_array_that_nobody_named_is_of_the_family_of_its_program(house: IdleHouse) -> None:
+    for _ in range(2):
+        house.allocations.jobs.submit_job(
+            JobIn(
+                shape=ShapeIn(gpu_milli=100, memory_bytes=GIB),
+                launch=LaunchIn(argv=["/opt/sweep"]),
+                array=3,
+            ),
+            house.admin,
+            None,
+        )
+    for _ in range(6):
+        item = next(one for one in house.work() if not one.started)
+        house.report(item, "running", started_ns=5)
+        measure(house, item.job, 0.02)
+        assert house.report(item, "ended", exit_code=0) == []
+
+    (found,) = advise(house, family="sweep")
+    assert found.measured_runs == 6
+    member = advise(house, job=item.job)
+    assert [one.family for one in member] == [found.family]
 
 
 def test_the_saving_is_priced_by_the_list_in_force(families: IdleHouse) -> None:
