@@ -21,6 +21,9 @@ from gpupool.rightsizing.advice import (
 )
 from gpupool.rightsizing.runs import RequestedShare
 
+#: A policy acts without a question, and one run with too little pauses its family: it takes more
+#: head-room than advice for people. On the trace of the record this saves more, not less.
+POLICY_RULES: Final = AdviceRules(percent=99.0, compute_headroom=130, memory_headroom=150)
 #: Seconds for which a family keeps what it asks for after a share of it was too small.
 PAUSE_SECONDS: Final = 7 * DAY_S
 #: Thousandths of its memory from which on a run with less than it asked for is short of it.

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpupool.rightsizing.advice import USUAL_RULES, AdviceKind, AdviceRules, FamilyUse, advise
+from gpupool.rightsizing.advice import AdviceKind, AdviceRules, FamilyUse, advise
 from gpupool.rightsizing.backtest import HOUR_S
 from gpupool.rightsizing.policy import (
     PAUSE_SECONDS,
+    POLICY_RULES,
     AdviceBounds,
     BoundedShare,
     is_memory_too_small,
@@ -92,7 +93,7 @@ class _FamilyPast:
 def run_policy_backtest(
     families: Iterable[Sequence[MeasuredRun]],
     bounds: AdviceBounds,
-    rules: AdviceRules = USUAL_RULES,
+    rules: AdviceRules = POLICY_RULES,
 ) -> PolicyResult:
     """Judge the runs of families by what a policy would have given each at its start."""
     result = PolicyResult()

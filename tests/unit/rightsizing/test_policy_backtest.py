@@ -28,8 +28,8 @@ def test_runs_with_known_advice_get_less_and_nothing_is_starved() -> None:
 
     assert (found.runs, found.judged, found.changed, found.returned) == (8, 3, 3, 0)
     assert found.starved_part == 0.0
-    # 0.25 of a card in place of 1.
-    assert found.saved_part == pytest.approx(0.75)
+    # 0.3 of a card in place of 1.
+    assert found.saved_part == pytest.approx(0.7)
 
 
 def test_a_run_that_needs_more_gets_it_back_and_its_family_is_left_alone() -> None:

@@ -21,7 +21,7 @@ from gpupool.model.claim import Shape
 from gpupool.model.tenant import Principal
 from gpupool.rightsizing.advice import DAY_S, Advice, FamilyUse, advise
 from gpupool.rightsizing.families import FamilyKey, find_pattern, strip_made_end
-from gpupool.rightsizing.policy import AdviceMode, AdviceTarget, limit_advice
+from gpupool.rightsizing.policy import POLICY_RULES, AdviceMode, AdviceTarget, limit_advice
 from gpupool.rightsizing.runs import RequestedShare
 from gpupool.store.database import Store
 
@@ -108,7 +108,7 @@ def _sum_families(found: Families) -> dict[FamilyKey, FamilyUse]:
     for key, runs in found.items():
         if not runs.runs:
             continue
-        family = FamilyUse()
+        family = FamilyUse(POLICY_RULES)
         for run in runs.runs:
             family.add_run(run)
         families[key] = family

@@ -15,7 +15,7 @@ from tests.support.measured_runs import measure, run_family
 from tests.support.resizing import resize, running
 
 #: What five runs with 0.1 of a card and 1 GiB are advised.
-ADVISED = (150, 1280 * MIB)
+ADVISED = (150, 1536 * MIB)
 ASKED = (500, 16 * GIB)
 KINDS = (
     "job.advised",
@@ -58,7 +58,7 @@ def test_a_new_job_of_the_family_gets_the_advised_share(house: IdleHouse) -> Non
     assert read_size(job) == ADVISED
     assert job.advice is not None
     assert job.advice.text == (
-        "asked 0.50 + 16384 MiB, runs with 0.15 + 1280 MiB by the advice policy; --exact refuses it"
+        "asked 0.50 + 16384 MiB, runs with 0.15 + 1536 MiB by the advice policy; --exact refuses it"
     )
     assert read_size(exact) == ASKED
     assert exact.advice is not None
