@@ -246,6 +246,16 @@ def read_card_offers(connection: sa.Connection) -> list[CardOffer]:
     return [_build_offer(row) for row in connection.execute(query)]
 
 
+def count_partition_cards(connection: sa.Connection) -> dict[str, int]:
+    """Count the cards of each model that can be cut into partitions."""
+    found = dict[str, int]()
+    for row in connection.execute(sa.select(devices.c.model, devices.c.facts)):
+        modes = [mode["mode"] for mode in row.facts.get("modes", ())]
+        if row.facts.get("profiles") or CardMode.MIG in modes:
+            found[row.model] = found.get(row.model, 0) + 1
+    return found
+
+
 def _build_offer(row: Any) -> CardOffer:
     listed = row.facts.get("profiles", ())
     for mode in row.facts.get("modes", ()):

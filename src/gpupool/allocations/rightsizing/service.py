@@ -13,11 +13,13 @@ from gpupool.allocations.rightsizing.policy_watch import PolicyWatch
 from gpupool.allocations.rightsizing.reading import (
     Families,
     add_live_runs,
+    count_partition_cards,
     find_job_family,
     list_runs,
     read_card_offers,
     read_families,
 )
+from gpupool.allocations.rightsizing.summaries import plan_layouts, sum_tenants
 from gpupool.allocations.rightsizing.views import (
     AdviceContext,
     describe_backtest,
@@ -33,7 +35,12 @@ from gpupool.metering.service import MeteringService
 from gpupool.model.tenant import Principal
 from gpupool.rightsizing.backtest import run_backtest
 from gpupool.store.database import Store
-from gpupool.wire.rightsizing.advice import AdviceOut, BacktestOut
+from gpupool.wire.rightsizing.advice import (
+    AdviceOut,
+    BacktestOut,
+    LayoutAdviceOut,
+    TenantAdviceOut,
+)
 
 
 class RightsizingService:
@@ -91,6 +98,22 @@ class RightsizingService:
             context = AdviceContext(read_card_offers(connection), prices, since_ns, now_ns)
         rows = [describe_family(key, runs, context) for key, runs in found.items()]
         return sorted(rows, key=lambda row: (-(row.saved_milli or 0), row.family))
+
+    def list_tenants(self, caller: Principal, since_ns: int) -> list[TenantAdviceOut]:
+        """Sum the advice for each tenant of the caller's scope."""
+        return sum_tenants(self.list_advice(caller, since_ns))
+
+    def list_layouts(
+        self, caller: Principal, since_ns: int, tenant: str | None = None
+    ) -> list[LayoutAdviceOut]:
+        """Plan how cards would be cut for what families need. Raises UnknownTenant."""
+        self._check_since(since_ns)
+        with self._store.read() as connection:
+            condition = _match_tenant(connection, caller, tenant)
+            found = read_families(connection, condition, since_ns)
+            offers = read_card_offers(connection)
+            cards = count_partition_cards(connection)
+        return plan_layouts(found, offers, cards)
 
     def run_backtest(
         self, caller: Principal, since_ns: int, tenant: str | None = None

@@ -12,7 +12,12 @@ from gpupool.metering.routes import parse_instant_ns
 from gpupool.model.tenant import Permission, Principal
 from gpupool.store.database import Store
 from gpupool.tenancy.access import require_caller
-from gpupool.wire.rightsizing.advice import AdviceOut, BacktestOut
+from gpupool.wire.rightsizing.advice import (
+    AdviceOut,
+    BacktestOut,
+    LayoutAdviceOut,
+    TenantAdviceOut,
+)
 from gpupool.wire.rightsizing.policies import (
     AdvicePolicyIn,
     AdvicePolicyOut,
@@ -62,6 +67,22 @@ def get_backtest(
 ) -> BacktestOut:
     """How often the advice would have starved a run, and what it would have saved."""
     return service.run_backtest(caller, _parse_since(request, since), tenant)
+
+
+@router.get("/advice/tenants")
+def list_tenant_advice(
+    request: Request, service: Service, caller: Reader, since: Since = "30d"
+) -> list[TenantAdviceOut]:
+    """The advice for all families of each tenant together, the greatest saving first."""
+    return service.list_tenants(caller, _parse_since(request, since))
+
+
+@router.get("/advice/layouts")
+def list_layout_advice(
+    request: Request, service: Service, caller: Reader, since: Since = "30d", tenant: Tenant = None
+) -> list[LayoutAdviceOut]:
+    """How cards with MIG would be cut for what the families on them need."""
+    return service.list_layouts(caller, _parse_since(request, since), tenant)
 
 
 @router.get("/advice/policies")

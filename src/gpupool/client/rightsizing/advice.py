@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpupool.client.transport import Api
-    from gpupool.wire.rightsizing.advice import AdviceOut, BacktestOut
+    from gpupool.wire.rightsizing.advice import (
+        AdviceOut,
+        BacktestOut,
+        LayoutAdviceOut,
+        TenantAdviceOut,
+    )
     from gpupool.wire.rightsizing.policies import AdvicePolicyOut, AdvicePolicyTrialOut
 
 
@@ -51,6 +56,21 @@ class Rightsizing:
 
         query = {"since": since, "tenant": tenant}
         return read_answer(BacktestOut, self._api.request("GET", "advice/backtest", query=query))
+
+    def tenants(self, since: str = "30d") -> list[TenantAdviceOut]:
+        """Sum the advice for each tenant."""
+        from gpupool.wire.rightsizing.advice import TenantAdviceOut
+
+        found = self._api.request("GET", "advice/tenants", query={"since": since})
+        return [read_answer(TenantAdviceOut, one) for one in found]
+
+    def layouts(self, since: str = "30d", *, tenant: str | None = None) -> list[LayoutAdviceOut]:
+        """Plan how cards with MIG would be cut for what families need."""
+        from gpupool.wire.rightsizing.advice import LayoutAdviceOut
+
+        query = {"since": since, "tenant": tenant}
+        found = self._api.request("GET", "advice/layouts", query=query)
+        return [read_answer(LayoutAdviceOut, one) for one in found]
 
     def policies(self) -> list[AdvicePolicyOut]:
         """List the policies of the pool and of the own tenant."""
