@@ -132,6 +132,8 @@ BODIES: Mapping[str, Any] = {
     "POST /api/v1/energy/factors": {"pue_milli": 1300, "grid_milligrams": 500_000},
     "PUT /api/v1/budgets": {"tenant": "blue", "amount": 1_000_000},
     "PUT /api/v1/idle/policies": {"steps": [{"act": "warn", "after_seconds": 3000}]},
+    "PUT /api/v1/advice/policies": {"mode": "off"},
+    "POST /api/v1/advice/policies/trial": {},
     "POST /api/v1/jobs/{job}/idle/keep": {},
     "POST /api/v1/faults/{incident}/close": {},
     "POST /api/v1/seals": {"month": "2026-01"},
@@ -323,6 +325,11 @@ class World:
     def idle_policy(self, tenant: str) -> str:
         steps = [{"act": "warn", "after_seconds": 3000}]
         made = self.admin.put("idle/policies", {"tenant": tenant, "steps": steps})
+        assert made.status == 200, made.body
+        return str(made.json()["id"])
+
+    def advice_policy(self, tenant: str) -> str:
+        made = self.admin.put("advice/policies", {"tenant": tenant})
         assert made.status == 200, made.body
         return str(made.json()["id"])
 
@@ -556,7 +563,9 @@ def thing(world: World, route: str, whose: str, caller: str) -> dict[str, Any]:
             **({"body": {"owner": tenant}} if is_use else {"params": {"tenant": tenant}}),
         }
     if "{policy}" in path:
-        return {"policy": world.idle_policy(tenant)}
+        is_advice = path.startswith("/api/v1/advice/")
+        make = world.advice_policy if is_advice else world.idle_policy
+        return {"policy": make(tenant)}
     if path == "/api/v1/whatif":
         return {"body": {"remove": [], "nominal_milli": {tenant: 1000}, "horizon_seconds": 60}}
     if path == "/api/v1/tokens":

@@ -50,6 +50,9 @@ def test_the_figures_compare_the_advice_with_both_peers(
     assert saved.ours == pytest.approx(65)
     assert saved.peer == pytest.approx(70)
     assert rows[f"family = service: starved time, peer {HIGHEST}"].holds
+    by_policy = rows[f"family = pod, policy wide: saved card-hours, peer {HIGHEST}"]
+    # 0.4 of a card: a policy takes more head-room than the advice.
+    assert by_policy.ours == pytest.approx(60)
     assert ADVISED in (tmp_path / "rightsizing-methods.json").read_text()
 
 

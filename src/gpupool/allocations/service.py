@@ -125,7 +125,7 @@ class Allocations:
         self.budget_watch = BudgetWatch(store, self.billing, self.cache)
         self.idleness = IdleService(store, metering, self.cache, self.placer)
         self.faults = FaultService(store, fleet)
-        self.rightsizing = RightsizingService(store)
+        self.rightsizing = RightsizingService(store, metering, self.cache, self.placer)
         self.leases = Leases(self._stop_expired)
         self.unsettled = UnsettledGangs(store, self.cache)
         self.networks = NetworkService(store, count_network_jobs)
@@ -206,6 +206,8 @@ class Allocations:
         self.migrations = MigrationService(store, self.cache, self.placer)
         self.quotas = QuotaService(store, self.cache, self.placer, self.idle_suspension)
         self.overviews = OverviewService(store, fleet, metering, self.cache, self.quotas, self.jobs)
+        self.jobs.choose_advice = self.rightsizing.book.choose_share
+        self.previews.choose_advice = self.rightsizing.book.choose_share
         costs = PreviewCosts(store)
         self.previews.estimate_cost = costs.estimate_cost
         self.overviews.add_cost = costs.add_cost
@@ -220,6 +222,7 @@ class Allocations:
         self.idle_suspension.start()
         self.budget_watch.start()
         self.idleness.watch.start()
+        self.rightsizing.watch.start()
         self.schedules.runner.start()
         self.leavers.start()
         with self.store.read() as connection:
@@ -229,8 +232,9 @@ class Allocations:
             self.leases.start(attached.all())
 
     def close(self) -> None:
-        """Stop the threads: of leavers, budgets, idle jobs, schedules, leases, the placer. Jobs go on."""
+        """Stop the threads of policies, budgets, schedules, leases and the placer. Jobs go on."""
         self.leavers.close()
+        self.rightsizing.watch.close()
         self.idleness.watch.close()
         self.schedules.runner.close()
         self.budget_watch.close()

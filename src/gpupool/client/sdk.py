@@ -71,6 +71,7 @@ class JobOptions(TypedDict, total=False):
     host: str
     preemptible: bool
     requeue: bool
+    exact: bool
     when_idle: str
     idle_after: str
     wait: bool
@@ -99,9 +100,8 @@ class Pool(PoolViews):
     ) -> None:
         if state_dir is not None and url is not None:
             raise BadOption("a pool has a state directory or a URL, not both")
-        settings = client_settings(
-            state_dir=os.fspath(state_dir) if state_dir is not None else None
-        )
+        named = None if state_dir is None else os.fspath(state_dir)
+        settings = client_settings(state_dir=named)
         if url is not None:
             settings.state_dir = None
             settings.url = url

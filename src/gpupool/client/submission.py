@@ -51,6 +51,7 @@ def job_body(
     host: str | None = None,
     preemptible: bool = False,
     requeue: bool = False,
+    exact: bool = False,
     when_idle: str | None = None,
     idle_after: str | None = None,
     wait: bool = True,
@@ -96,7 +97,9 @@ def job_body(
     if reservation is not None:
         body["reservation"] = check_name(reservation, "reservation")
     body |= {
-        key: True for key, given in (("preemptible", preemptible), ("requeue", requeue)) if given
+        key: True
+        for key, given in (("preemptible", preemptible), ("requeue", requeue), ("exact", exact))
+        if given
     }
     if when_idle is not None or idle_after is not None:
         from gpupool.client.idle_choice import idle_body  # few submissions agree to it

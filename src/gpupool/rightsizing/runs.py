@@ -8,7 +8,7 @@ from gpupool.base.units import WHOLE
 from gpupool.rightsizing.histogram import UseHistogram
 
 #: Thousandths of its share from which on a run is at its limit: enforcement holds it within 5 %.
-_FULL_PER_MILLE = 950
+FULL_PER_MILLE = 950
 #: Part of an interval that a run waits for its share, from which on it is at its limit if it also
 #: uses `_BUSY_PER_MILLE` of it. A run of short bursts waits in each of them and uses little.
 _WAIT_PART = 0.1
@@ -66,4 +66,4 @@ def is_at_limit(used_milli: int, held_milli: int, waited_part: float | None) -> 
     if not 0 < held_milli < WHOLE:
         return False
     waits = waited_part is not None and waited_part >= _WAIT_PART
-    return used_milli * 1000 >= held_milli * (_BUSY_PER_MILLE if waits else _FULL_PER_MILLE)
+    return used_milli * 1000 >= held_milli * (_BUSY_PER_MILLE if waits else FULL_PER_MILLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpupool.allocations.faults import tables as _faults
 from gpupool.allocations.handover import tables as _handover
 from gpupool.allocations.idleness import tables as _idleness
+from gpupool.allocations.store import advice_tables as _advice
 from gpupool.allocations.store import attempt_table as _attempts
 from gpupool.allocations.store import dependency_table as _dependencies
 from gpupool.allocations.store import hold_tables as _holds
@@ -84,6 +85,7 @@ ROOMS = (
     _holds,
     _suspensions,
     _dependencies,
+    _advice,
     _attempts,
     _schedules,
     _faults,

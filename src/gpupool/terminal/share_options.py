@@ -125,13 +125,8 @@ JOB: tuple[Option, ...] = (
         None,
         "may be evicted and requeued for jobs of higher priority",
     ),
-    (
-        ("--requeue",),
-        "requeue",
-        "flag",
-        None,
-        "requeue when its card, node or supervisor is lost",
-    ),
+    (("--requeue",), "requeue", "flag", None, "requeue when its card, node or supervisor is lost"),
+    (("--exact",), "exact", "flag", None, "no advice policy may give it a smaller share"),
     (
         ("--when-idle",),
         "when_idle",
@@ -332,6 +327,7 @@ def make_job_body(options: ShareOptions, *, attached: bool, local: bool) -> dict
         host=options.host,
         preemptible=options.preemptible,
         requeue=options.requeue,
+        exact=options.exact,
         when_idle=options.when_idle,
         idle_after=options.idle_after,
         wait=not options.no_wait,

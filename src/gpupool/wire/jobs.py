@@ -9,6 +9,7 @@ from pydantic import Field
 from gpupool.wire.chains.dependencies import DependencyOut
 from gpupool.wire.chains.retries import AttemptOut
 from gpupool.wire.common import BIG, WireModel
+from gpupool.wire.rightsizing.policies import AdvisedShareOut
 from gpupool.wire.samples import ProcessUse
 from gpupool.wire.submissions import Sharing, WithinIn
 from gpupool.wire.suspension import SuspensionOut
@@ -148,6 +149,7 @@ class JobOut(WireModel):
     gang_role: str | None = None
     saved_ns: int | None = Field(None, description="when it last said that its work is saved")
     idle_seconds: int | None = Field(None, description="idle time after which it may be suspended")
+    advice: AdvisedShareOut | None = Field(None, description="null: no advice policy was about it")
     suspension: SuspensionOut | None = Field(None, description="null: it was not suspended")
     preemptions: int = Field(0, description="times it was sent back to wait")
     attempt: int = Field(1, description="the present or last one")

@@ -201,6 +201,7 @@ class JobIn(WireModel):
     )
     wait: bool = Field(True, description="false: refuse instead of waiting for room")
     fence: bool = True
+    exact: bool = Field(False, description="no advice policy may give it a smaller share")
     preemptible: bool = Field(
         False, description="may be sent back to wait for claims of higher priority"
     )

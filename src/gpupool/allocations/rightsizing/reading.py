@@ -26,20 +26,29 @@ from gpupool.tenancy.tables import projects, tenants, users
 MOST_RUNS: Final = 20_000
 
 # `strip_made_end` in SQL. The constants are literals, since PostgreSQL groups by no parameter.
+_ZERO: Final = sa.literal_column("0", sa.Integer)
 _ONE: Final = sa.literal_column("1", sa.Integer)
 _LETTERS: Final = sa.literal_column(str(MADE_LETTERS), sa.Integer)
-_AT = sa.func.length(jobs.c.name) - _LETTERS
-_LAST = sa.func.substr(jobs.c.public_id, sa.func.length(jobs.c.public_id) - _LETTERS + _ONE)
-_END = sa.literal_column("'-'", sa.String).concat(_LAST)
-_OWN_NAME = sa.case(
-    (sa.func.substr(jobs.c.name, _AT) == _END, sa.func.substr(jobs.c.name, _ONE, _AT - _ONE)),
-    else_=jobs.c.name,
+#: The first member of a job's array: the pool made the array's name of its id.
+_FIRST: Final = jobs.alias("first_member")
+_NAME: Final = sa.func.coalesce(jobs.c.array_name, jobs.c.name)
+#: Null for a gang, whose name stays as it is.
+_NAMED_AFTER: Final = sa.case(
+    (jobs.c.array_name.is_(None), jobs.c.public_id), else_=_FIRST.c.public_id
 )
-_OWNER = (
+_AT = sa.func.length(_NAME) - _LETTERS
+_LAST = sa.func.substr(_NAMED_AFTER, sa.func.length(_NAMED_AFTER) - _LETTERS + _ONE)
+_END = sa.literal_column("'-'", sa.String).concat(_LAST)
+_FAMILY_NAME = sa.case(
+    (sa.func.substr(_NAME, _AT) == _END, sa.func.substr(_NAME, _ONE, _AT - _ONE)),
+    else_=_NAME,
+)
+#: Columns by which the family of a job is found.
+OWNER = (
     tenants.c.name.label("tenant"),
     projects.c.name.label("project"),
     users.c.name.label("user"),
-    sa.func.coalesce(jobs.c.array_name, _OWN_NAME).label("family_name"),
+    _FAMILY_NAME.label("family_name"),
 )
 
 
@@ -108,20 +117,35 @@ def _find_family(found: Families, row: Any) -> FamilyRuns:
     return found.setdefault(key, FamilyRuns())
 
 
-def _join_owner(query: sa.Select[Any]) -> sa.Select[Any]:
+def join_owner(query: sa.Select[Any]) -> sa.Select[Any]:
+    """Join a query of `jobs` to what `OWNER` names, and to the claim."""
     return (
         query.join(claims, claims.c.id == jobs.c.claim_id)
         .join(tenants, tenants.c.id == jobs.c.tenant_id)
         .join(projects, projects.c.id == jobs.c.project_id)
         .join(users, users.c.id == jobs.c.user_id)
+        .outerjoin(
+            _FIRST,
+            sa.and_(
+                _FIRST.c.array_id == jobs.c.array_id,
+                _FIRST.c.array_index == _ZERO,
+            ),
+        )
     )
+
+
+def find_job_family(connection: sa.Connection, job_id: int) -> FamilyKey:
+    """Find the family of a job by its row id."""
+    query = join_owner(sa.select(*OWNER).select_from(jobs)).where(jobs.c.id == job_id)
+    row = connection.execute(query).one()
+    return FamilyKey(row.tenant, row.project, row.user, find_pattern(row.family_name))
 
 
 def _select_measured(condition: sa.ColumnElement[bool], since_ns: int) -> sa.Select[Any]:
     """Select the newest measured runs, the newest first."""
     query = sa.select(
         use_histograms,
-        *_OWNER,
+        *OWNER,
         jobs.c.public_id,
         claims.c.profile,
         claims.c.sharing,
@@ -130,7 +154,7 @@ def _select_measured(condition: sa.ColumnElement[bool], since_ns: int) -> sa.Sel
         devices.c.memory_bytes.label("card_bytes"),
     ).join_from(use_histograms, jobs, jobs.c.id == use_histograms.c.job_id)
     return (
-        _join_owner(query)
+        join_owner(query)
         .join(devices, devices.c.id == use_histograms.c.device_id)
         .where(condition, use_histograms.c.until_ns >= since_ns)
         .order_by(use_histograms.c.until_ns.desc())
@@ -141,11 +165,11 @@ def _select_measured(condition: sa.ColumnElement[bool], since_ns: int) -> sa.Sel
 def _select_unmeasured(condition: sa.ColumnElement[bool], since_ns: int) -> sa.Select[Any]:
     """Count runs on cards that nothing was measured of, by name."""
     measured = sa.exists().where(use_histograms.c.job_id == jobs.c.id)
-    query = sa.select(*_OWNER, sa.func.count().label("number")).select_from(jobs)
+    query = sa.select(*OWNER, sa.func.count().label("number")).select_from(jobs)
     return (
-        _join_owner(query)
+        join_owner(query)
         .where(condition, jobs.c.started_ns >= since_ns, claims.c.cards > 0, ~measured)
-        .group_by(*(column.element for column in _OWNER))
+        .group_by(*(column.element for column in OWNER))
         .limit(MOST_RUNS)
     )
 
@@ -168,9 +192,9 @@ def add_live_runs(
     connection: sa.Connection, condition: sa.ColumnElement[bool], families: Families
 ) -> None:
     """Add what runs now to the families that are known."""
-    query = _join_owner(
+    query = join_owner(
         sa.select(
-            *_OWNER,
+            *OWNER,
             jobs.c.public_id,
             jobs.c.name,
             claims.c.profile,
@@ -220,6 +244,16 @@ def read_card_offers(connection: sa.Connection) -> list[CardOffer]:
     newest = sa.select(sa.func.max(devices.c.id)).group_by(devices.c.model)
     query = sa.select(devices).where(devices.c.id.in_(newest)).order_by(devices.c.model)
     return [_build_offer(row) for row in connection.execute(query)]
+
+
+def count_partition_cards(connection: sa.Connection) -> dict[str, int]:
+    """Count the cards of each model that can be cut into partitions."""
+    found = dict[str, int]()
+    for row in connection.execute(sa.select(devices.c.model, devices.c.facts)):
+        modes = [mode["mode"] for mode in row.facts.get("modes", ())]
+        if row.facts.get("profiles") or CardMode.MIG in modes:
+            found[row.model] = found.get(row.model, 0) + 1
+    return found
 
 
 def _build_offer(row: Any) -> CardOffer:

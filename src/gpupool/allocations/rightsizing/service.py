@@ -1,17 +1,25 @@
-"""Serves advice on shares: reads what the caller may see, and changes nothing. Thread-safe."""
+"""Serves advice on shares: reads what the caller may see, and holds the policies. Thread-safe."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
+from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.idleness.costs import SharePrices
+from gpupool.allocations.placement.placer import Placer
+from gpupool.allocations.rightsizing.advice_book import AdviceBook
+from gpupool.allocations.rightsizing.policies import AdvicePolicyService
+from gpupool.allocations.rightsizing.policy_watch import PolicyWatch
 from gpupool.allocations.rightsizing.reading import (
     Families,
     add_live_runs,
+    count_partition_cards,
+    find_job_family,
     list_runs,
     read_card_offers,
     read_families,
 )
+from gpupool.allocations.rightsizing.summaries import plan_layouts, sum_tenants
 from gpupool.allocations.rightsizing.views import (
     AdviceContext,
     describe_backtest,
@@ -23,19 +31,28 @@ from gpupool.base.errors import BadOption
 from gpupool.base.errors.people import UnknownFamily
 from gpupool.billing.prices.service import read_price_lists
 from gpupool.metering.scope import find_scope
+from gpupool.metering.service import MeteringService
 from gpupool.model.tenant import Principal
 from gpupool.rightsizing.backtest import run_backtest
-from gpupool.rightsizing.families import FamilyKey, find_pattern, strip_made_end
 from gpupool.store.database import Store
-from gpupool.tenancy.tables import projects, tenants, users
-from gpupool.wire.rightsizing.advice import AdviceOut, BacktestOut
+from gpupool.wire.rightsizing.advice import (
+    AdviceOut,
+    BacktestOut,
+    LayoutAdviceOut,
+    TenantAdviceOut,
+)
 
 
 class RightsizingService:
     """What routes call."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(
+        self, store: Store, metering: MeteringService, cache: LedgerCache, placer: Placer
+    ) -> None:
         self._store = store
+        self.policies = AdvicePolicyService(store)
+        self.book = AdviceBook(store)
+        self.watch = PolicyWatch(store, metering, cache, placer, self.book)
 
     def list_advice(
         self,
@@ -65,7 +82,10 @@ class RightsizingService:
         now_ns = self._check_since(since_ns)
         with self._store.read() as connection:
             condition = _match_tenant(connection, caller, tenant)
-            wanted = None if job is None else _find_key(connection, caller, job)
+            wanted = None
+            if job is not None:
+                row = job_lookup.find_job(connection, caller, job)
+                wanted = find_job_family(connection, row.id)
             found = read_families(connection, condition, since_ns)
             if wanted is not None:
                 found = {key: runs for key, runs in found.items() if key == wanted}
@@ -78,6 +98,22 @@ class RightsizingService:
             context = AdviceContext(read_card_offers(connection), prices, since_ns, now_ns)
         rows = [describe_family(key, runs, context) for key, runs in found.items()]
         return sorted(rows, key=lambda row: (-(row.saved_milli or 0), row.family))
+
+    def list_tenants(self, caller: Principal, since_ns: int) -> list[TenantAdviceOut]:
+        """Sum the advice for each tenant of the caller's scope."""
+        return sum_tenants(self.list_advice(caller, since_ns))
+
+    def list_layouts(
+        self, caller: Principal, since_ns: int, tenant: str | None = None
+    ) -> list[LayoutAdviceOut]:
+        """Plan how cards would be cut for what families need. Raises UnknownTenant."""
+        self._check_since(since_ns)
+        with self._store.read() as connection:
+            condition = _match_tenant(connection, caller, tenant)
+            found = read_families(connection, condition, since_ns)
+            offers = read_card_offers(connection)
+            cards = count_partition_cards(connection)
+        return plan_layouts(found, offers, cards)
 
     def run_backtest(
         self, caller: Principal, since_ns: int, tenant: str | None = None
@@ -104,21 +140,6 @@ def _match_tenant(
     """Return the condition on `jobs`: the caller's scope, or one tenant of it."""
     tenant_id, _ = find_scope(connection, caller, tenant)
     return sa.true() if tenant_id is None else jobs.c.tenant_id == tenant_id
-
-
-def _find_key(connection: sa.Connection, caller: Principal, named: str) -> FamilyKey:
-    row = job_lookup.find_job(connection, caller, named)
-    query = (
-        sa.select(tenants.c.name, projects.c.name, users.c.name)
-        .select_from(jobs)
-        .join(tenants, tenants.c.id == jobs.c.tenant_id)
-        .join(projects, projects.c.id == jobs.c.project_id)
-        .join(users, users.c.id == jobs.c.user_id)
-        .where(jobs.c.id == row.id)
-    )
-    tenant, project, user = connection.execute(query).one()
-    own_name = row.array_name or strip_made_end(row.name, row.public_id)
-    return FamilyKey(tenant, project, user, find_pattern(own_name))
 
 
 def _build_unknown(named: str) -> UnknownFamily:

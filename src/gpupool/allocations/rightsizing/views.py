@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from gpupool.allocations.idleness.costs import SharePrices
@@ -20,6 +21,7 @@ from gpupool.wire.rightsizing.advice import (
     BacktestOut,
     LiveRunOut,
     MethodOut,
+    ModelAdviceOut,
     PartitionAdviceOut,
 )
 
@@ -75,6 +77,7 @@ def describe_family(key: FamilyKey, found: FamilyRuns, context: AdviceContext) -
         memory_bytes=advice.memory_bytes,
         partition=_describe_partition(advice, share, context.offers),
         models=_list_models(advice, share, context.offers),
+        cheaper=_find_cheaper(found, advice, share, context),
         confidence=None if advice.confidence is None else advice.confidence.value,
         reason=advice.reason,
         saved_milli=_compute_saved_milli(found, advice, share, context),
@@ -146,6 +149,44 @@ def _price_saving(
         return None
     hours = _count_card_seconds(found, context) / HOUR_S * MONTH_S / context.seconds
     return round(float(now - then) * hours)
+
+
+def _find_cheaper(
+    found: FamilyRuns, advice: Advice, share: RequestedShare | None, context: AdviceContext
+) -> ModelAdviceOut | None:
+    """Find the model on which the advised share costs least; None: the family's own, or no price.
+
+    The same part of a card is priced: speeds of models are not known.
+    """
+    if share is None or advice.kind is AdviceKind.UNKNOWN or not found.card_bytes:
+        return None
+    milli, memory = fill_unknown(advice, share)
+    own = _price_model(found, context, share.model, found.card_bytes, milli, memory)
+    if own is None:
+        return None
+    priced = list[tuple[Fraction, str, int]]()
+    for offer in context.offers:
+        if offer.memory_bytes < memory:
+            continue
+        price = _price_model(found, context, offer.model, offer.memory_bytes, milli, memory)
+        if price is not None and price < own:
+            priced.append((price, offer.model, offer.memory_bytes))
+    if not priced:
+        return None
+    price, model, card_bytes = min(priced)
+    hours = _count_card_seconds(found, context) / HOUR_S * MONTH_S / context.seconds
+    return ModelAdviceOut(
+        model=model,
+        memory_bytes=card_bytes,
+        saved_micro_per_month=round(float(own - price) * hours),
+    )
+
+
+def _price_model(
+    found: FamilyRuns, context: AdviceContext, model: str, card_bytes: int, milli: int, memory: int
+) -> Fraction | None:
+    facts = ShareFacts(model, "", found.sharing, found.preemptible)
+    return context.prices.price_share(facts, milli, memory, card_bytes, context.now_ns)
 
 
 def _describe_live(one: LiveRun, user: str) -> LiveRunOut:

@@ -18,6 +18,11 @@ from gpupool.allocations.idle_suspension.policy import IdleSuspensionPolicy
 from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.placement.start_view import build_start_fields
 from gpupool.allocations.submission import validate
+from gpupool.allocations.submission.advice_choice import (
+    AdviceChoice,
+    check_with_advice,
+    choose_nothing,
+)
 from gpupool.allocations.submission.dependency_targets import add_dependencies
 from gpupool.allocations.submission.idle_choice import reserve_moved_memory
 from gpupool.allocations.submission.network_join import find_network_columns, is_network_wanted
@@ -95,6 +100,8 @@ class JobPreviewService:
         self.budget = PreviewBudget(time.monotonic_ns)
         #: The package that holds the pool's price list sets it.
         self.estimate_cost: CostEstimate = _find_no_price
+        #: The package that knows advice policies sets it.
+        self.choose_advice: AdviceChoice = choose_nothing
 
     def preview_job(self, body: JobIn, principal: Principal, run_as: RunAs | None) -> PreviewOut:
         """Say what would become of a submission now.
@@ -167,10 +174,14 @@ class JobPreviewService:
             in_network = is_network_wanted(connection, tenant.id, body.launch)
         self._placer.refresh_cache()
         now_ns = self._store.clock.now_ns()
-        reserved = reserve_moved_memory(body, self._idle_suspension.rules)
-        submission = validate.check_submission(
-            reserved, principal, tenant, run_as, self._cache, now_ns, in_network=in_network
-        )
+
+        def check(one: JobIn) -> Submission:
+            reserved = reserve_moved_memory(one, self._idle_suspension.rules)
+            return validate.check_submission(
+                reserved, principal, tenant, run_as, self._cache, now_ns, in_network=in_network
+            )
+
+        submission = check_with_advice(body, principal, self.choose_advice, check)
         with self._gate.admit_submission(submission, principal), self._store.read() as connection:
             self._tenancy.project_id(connection, submission.tenant_id, submission.project)
             refuse_taken_name(connection, submission)

@@ -20,10 +20,16 @@ from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.placement.start_view import build_start_fields
 from gpupool.allocations.stop import StopService, check_ownership
 from gpupool.allocations.submission import validate
+from gpupool.allocations.submission.advice_choice import (
+    AdviceChoice,
+    check_with_advice,
+    choose_nothing,
+)
 from gpupool.allocations.submission.create import SubmissionWriter
 from gpupool.allocations.submission.dependency_targets import add_dependencies
 from gpupool.allocations.submission.idle_choice import reserve_moved_memory
 from gpupool.allocations.submission.network_join import is_network_wanted
+from gpupool.allocations.submission.submission import Submission
 from gpupool.allocations.views import job as job_view
 from gpupool.allocations.views import list as job_lookup
 from gpupool.allocations.views.attempts import read_attempts
@@ -69,6 +75,8 @@ class JobService:
         self._leases = leases
         self._writer = writer
         self._stops = stops
+        #: The package that knows advice policies sets it.
+        self.choose_advice: AdviceChoice = choose_nothing
 
     def submit_job(self, body: JobIn, principal: Principal, run_as: RunAs | None) -> SubmittedOut:
         """Write a job or an array and place what can be placed.
@@ -81,18 +89,7 @@ class JobService:
         Raises:
             GpupoolError: The rejection with its numbers. Nothing is written then.
         """
-        with self._store.read() as connection:
-            tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
-            in_network = is_network_wanted(connection, tenant.id, body.launch)
-        self._placer.refresh_cache()
-        now_ns = self._store.clock.now_ns()
-        body = reserve_moved_memory(body, self._idle_suspension.rules)
-        submission = validate.check_submission(
-            body, principal, tenant, run_as, self._cache, now_ns, in_network=in_network
-        )
-        if body.after:
-            with self._store.read() as connection:
-                submission = add_dependencies(connection, submission, body, principal)
+        submission = self._check(body, principal, run_as)
         answer = self._writer.create_submission(submission, principal, wait=body.wait)
         if body.attached:
             self._leases.renew_lease(submission.public_ids[0])
@@ -109,20 +106,29 @@ class JobService:
         Raises:
             GpupoolError: The rejection with its numbers.
         """
+        submission = self._check(body, principal, run_as)
+        plan = plan_mechanism(self._cache.build_snapshot(), submission.shape, submission.tenant)
+        return PlannedOut(share=str(submission.shape), count=submission.size, **dict(plan))
+
+    def _check(self, body: JobIn, principal: Principal, run_as: RunAs | None) -> Submission:
+        """Check a submission, with the share that an advice policy gives it."""
         with self._store.read() as connection:
             tenant = self._tenancy.resolve_tenant(connection, principal, body.tenant)
             in_network = is_network_wanted(connection, tenant.id, body.launch)
         self._placer.refresh_cache()
         now_ns = self._store.clock.now_ns()
-        body = reserve_moved_memory(body, self._idle_suspension.rules)
-        submission = validate.check_submission(
-            body, principal, tenant, run_as, self._cache, now_ns, in_network=in_network
-        )
+
+        def check(one: JobIn) -> Submission:
+            reserved = reserve_moved_memory(one, self._idle_suspension.rules)
+            return validate.check_submission(
+                reserved, principal, tenant, run_as, self._cache, now_ns, in_network=in_network
+            )
+
+        submission = check_with_advice(body, principal, self.choose_advice, check)
         if body.after:
             with self._store.read() as connection:
-                add_dependencies(connection, submission, body, principal)
-        plan = plan_mechanism(self._cache.build_snapshot(), submission.shape, submission.tenant)
-        return PlannedOut(share=str(submission.shape), count=submission.size, **dict(plan))
+                return add_dependencies(connection, submission, body, principal)
+        return submission
 
     def get_job(self, named: str, principal: Principal) -> JobOut:
         """Return a job by id, name or `last`, as the caller may see it.
@@ -289,6 +295,8 @@ class JobService:
             answer = explain_job(connection, job, principal, self._cache, self._placer, now_ns)
         # The first hint: what is said of idle jobs is nearer than what would help beside.
         hints = [*self._idle_suspension.list_claim_hints(job.id), *answer.hints]
+        if job.advice is not None:
+            hints.insert(0, job.advice.text)
         return answer.model_copy(update={"array": array, "hints": hints})
 
     def stop_job(self, named: str, principal: Principal, grace_s: int | None) -> list[JobOut]:

@@ -15,6 +15,7 @@ from gpupool.allocations.arrays.members import build_member_row
 from gpupool.allocations.arrays.references import split_name
 from gpupool.allocations.dependencies.rows import insert_dependencies
 from gpupool.allocations.store import gangs as gang_rows
+from gpupool.allocations.store.advice_rows import insert_advised_share, write_advised_event
 from gpupool.allocations.store.tables import HAS_REST, arrays, claims, gangs, jobs, launches
 from gpupool.allocations.submission.network_join import find_network_columns
 from gpupool.allocations.submission.submission import Submission, SubmissionPart
@@ -133,6 +134,7 @@ def _insert_claim_once(
         claim = write.insert(claims, **columns, **begun.owner, **begun.network)
         begun.claims[part.first] = claim
         insert_dependencies(write, claim, begun.submission.after)
+        insert_advised_share(write, claim, begun.submission.advice)
     return begun.claims[part.first]
 
 
@@ -156,9 +158,9 @@ def write_submitted_event(write: WriteTransaction, submission: Submission) -> No
     data |= {"gang": submission.gang.id} if submission.gang else {}
     data |= {"array": submission.array_id} if submission.array_id else {}
     data |= _describe_image(submission)
-    write.event(
-        "job.submitted", submission.public_ids[0], tenant_id=submission.tenant_id, data=data
-    )
+    first = submission.public_ids[0]
+    write.event("job.submitted", first, tenant_id=submission.tenant_id, data=data)
+    write_advised_event(write, submission.advice, first, name, submission.tenant_id)
 
 
 def _describe_image(submission: Submission) -> dict[str, str]:

@@ -9,6 +9,7 @@ from gpupool.allocations.arrays.rest import ArrayRest
 from gpupool.allocations.cache.pending_jobs import QueueEntry
 from gpupool.allocations.cache.start_waits import StartWait
 from gpupool.allocations.dependencies.rows import Dependency
+from gpupool.allocations.store.advice_rows import AdvisedShare
 from gpupool.model.chains.retry import NO_RETRIES, RetryRule
 from gpupool.model.claim import Shape
 from gpupool.model.gang import Gang, GangRole
@@ -60,6 +61,8 @@ class Submission:
     #: The ends for which its jobs wait, and why they wait as of its check; None: they do not.
     after: tuple[Dependency, ...] = ()
     wait: StartWait | None = None
+    #: What an advice policy gave or proposed; None: nothing.
+    advice: AdvisedShare | None = None
 
     def rename(self, name: str) -> Submission:
         """Return the same submission under another name."""

@@ -12,10 +12,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.dependencies.rows import read_dependencies
+from gpupool.allocations.store.advice_tables import advice_claims, advice_runs
 from gpupool.allocations.store.dependency_table import dependencies
 from gpupool.allocations.store.gangs import describe_within
 from gpupool.allocations.store.suspension_tables import suspensions
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
+from gpupool.allocations.views.advised_share import ADVICE_COLUMNS, describe_advised_share
 from gpupool.base.units import format_share
 from gpupool.fleet.tables import devices, nodes
 from gpupool.model.claim import SharingKind
@@ -55,6 +57,7 @@ JOB = (
         claims.c.reservation,
         claims.c.profile,
         sa.exists().where(dependencies.c.claim_id == claims.c.id).label("has_dependencies"),
+        *ADVICE_COLUMNS,
         gangs.c.public_id.label("gang"),
         networks.c.name.label("network"),
         tenants.c.name.label("tenant"),
@@ -67,6 +70,8 @@ JOB = (
     .join(users, users.c.id == jobs.c.user_id)
     .outerjoin(gangs, gangs.c.id == jobs.c.gang_id)
     .outerjoin(networks, networks.c.id == claims.c.network_id)
+    .outerjoin(advice_claims, advice_claims.c.claim_id == jobs.c.claim_id)
+    .outerjoin(advice_runs, advice_runs.c.job_id == jobs.c.id)
 )
 _ONE = JOB.where(jobs.c.id == sa.bindparam("job"))
 _GRANTS = (
@@ -252,6 +257,7 @@ def _describe_job(row: Row, grant: Sequence[Row], why: WaitReason) -> JobOut:
         retries=row.retries,
         retry_ns=row.not_before_ns if row.state == JobState.PENDING else None,
         idle_seconds=row.idle_seconds,
+        advice=describe_advised_share(row),
         suspension=_describe_suspension(placed) if placed and row.state in LIVE else None,
         generation=row.generation,
         submitted_ns=row.submitted_ns,

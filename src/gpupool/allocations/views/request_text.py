@@ -86,6 +86,7 @@ def _list_options(body: JobIn) -> Iterator[str]:
     flags = (
         ("--preemptible", body.preemptible),
         ("--requeue", body.requeue),
+        ("--exact", body.exact),
         ("--no-wait", not body.wait),
         ("--no-fence", not body.fence),
     )

@@ -188,6 +188,22 @@ class SeveralFamilies(RequestRejection, code="GP-2192", title="Several families 
     """`details` has the `families` with their whole names."""
 
 
+class UnknownAdvicePolicy(NotFound, code="GP-2280", title="Unknown advice policy"):
+    """Unknown advice policy."""
+
+
+class LooserAdvicePolicy(
+    RequestRejection, code="GP-2281", title="A tenant's advice policy is looser than the pool's"
+):
+    """`details` has the pool's `policy`, and in `looser` the parts that allow more."""
+
+
+class AdvicePolicyMissing(
+    RequestRejection, code="GP-2282", title="The pool has no advice policy to tighten"
+):
+    """A tenant's admin tightens what an admin of the pool allows; nothing is allowed yet."""
+
+
 class AuditChainBroken(RequestRejection, code="GP-2160", title="The audit log does not hold"):
     """`details` has `seq`, the first record that does not fit, and `records` that do."""
 

@@ -7,6 +7,7 @@ import sys
 
 from gpupool.base.units import format_gpu, format_mib
 from gpupool.cli.accounts.price import format_micro
+from gpupool.cli.rightsizing import advice_policy
 from gpupool.cli.rightsizing.advice_changes import add_apply, add_since, apply_advice
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.output import Row, TableColumn, print_data, print_list
@@ -19,7 +20,8 @@ def register(parser: CommandParser) -> None:
     Compute: the 95th percentile of what the runs used of their busiest card, and 15 %. Memory: the highest of all
     runs, and 10 %. Newer runs count more; their weight halves each week. A family that is at its limit for more than
     5 % of its time is advised half more. Fewer than 5 measured runs give no advice. It changes nothing: `apply`
-    resizes running jobs, after a plan and a question. SAVES is on average of the time.
+    resizes running jobs, after a plan and a question; `policy set` lets the pool do it by itself within bounds. SAVES
+    is on average of the time. Speeds of models are not compared.
     """
     parser.examples = [
         "gpupool advise",
@@ -27,6 +29,9 @@ def register(parser: CommandParser) -> None:
         "gpupool advise --job train-17 -o json",
         "gpupool advise apply train",
         "gpupool advise backtest --since 90d",
+        "gpupool advise tenants",
+        "gpupool advise layout --since 7d",
+        "gpupool advise policy set nlp --mode apply --max-cut 50% --dry-run",
     ]
     one = parser.add_mutually_exclusive_group()
     one.add_argument(
@@ -47,13 +52,22 @@ def register(parser: CommandParser) -> None:
     )
     add_since(backtest, default=unset)
     add_output(backtest)
+    tenants = parser.add_verb("tenants", "the advice for each tenant's families together")
+    add_since(tenants, default=unset)
+    add_output(tenants)
+    layout = parser.add_verb("layout", "how cards with MIG would be cut for what families need")
+    layout.add_argument(
+        "--tenant", default=unset, metavar="TENANT", help="only this tenant's families"
+    )
+    add_since(layout, default=unset)
+    add_output(layout)
+    advice_policy.register_policies(parser)
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
-    if options.verb == "apply":
-        return apply_advice(options, context)
-    if options.verb == "backtest":
-        return _show_backtest(options, context)
+    verb = (_VERBS | advice_policy.VERBS).get(options.verb)
+    if verb is not None:
+        return verb(options, context)
     query = {
         "since": options.since,
         "family": options.family,
@@ -62,6 +76,20 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     }
     rows = context.api.request("GET", "advice", query=query)
     print_list(rows, COLUMNS, options.output, empty="no job with a card ran in this time")
+    return 0
+
+
+def _show_tenants(options: argparse.Namespace, context: CommandContext) -> int:
+    rows = context.api.request("GET", "advice/tenants", query={"since": options.since})
+    print_list(rows, TENANT_COLUMNS, options.output, empty="no job with a card ran in this time")
+    return 0
+
+
+def _show_layouts(options: argparse.Namespace, context: CommandContext) -> int:
+    query = {"since": options.since, "tenant": options.tenant}
+    rows = context.api.request("GET", "advice/layouts", query=query)
+    empty = "no card of the pool can be cut into what a family with advice needs"
+    print_list(rows, LAYOUT_COLUMNS, options.output, empty=empty)
     return 0
 
 
@@ -116,13 +144,25 @@ def _describe_saving(row: Row) -> str | None:
 def _describe_money(row: Row) -> str | None:
     if row["saved_micro_per_month"] is None:
         return None
+    return f"{_format_month(row['saved_micro_per_month'])} {row['currency']}"
+
+
+def _format_month(micro: int) -> str:
     # Whole cents: an estimate is not more exact.
-    return f"{format_micro(row['saved_micro_per_month'] // 10_000 * 10_000)} {row['currency']}"
+    return format_micro(micro // 10_000 * 10_000)
 
 
 def _describe_partition(row: Row) -> str | None:
     found = row["partition"]
     return None if found is None else f"{found['profile']} ({found['per_card']} a card)"
+
+
+def _describe_cheaper(row: Row) -> str | None:
+    # A server from before the field has none.
+    found = row.get("cheaper")
+    if found is None:
+        return None
+    return f"{found['model']} (-{_format_month(found['saved_micro_per_month'])} {row['currency']})"
 
 
 def _describe_percent(number: float | None) -> str | None:
@@ -150,9 +190,18 @@ COLUMNS = (
     TableColumn("REASON", _describe_reason),
     TableColumn("PARTITION", _describe_partition, wide=True),
     TableColumn("MODELS", lambda row: ", ".join(row["models"]) or None, wide=True),
+    TableColumn("CHEAPER MODEL", _describe_cheaper, wide=True),
     TableColumn("LIVE", lambda row: len(row["live"]), right=True, wide=True),
     TableColumn("PROJECT", lambda row: row["project"], wide=True),
 )
+
+
+def _format_counts(counts: dict[str, int]) -> str | None:
+    return ", ".join(f"{count} x {name}" for name, count in counts.items()) or None
+
+
+def _format_mixes(mixes: list[Row]) -> str | None:
+    return "; ".join(f"{one['cards']} x ({one['mix']})" for one in mixes) or None
 
 
 def _format_bytes(size: int | None) -> str | None:
@@ -167,3 +216,27 @@ METHOD_COLUMNS = (
     TableColumn("GPU-HOURS", lambda row: f"{row['given_hours']:.2f}", right=True),
     TableColumn("SAVED", lambda row: _describe_percent(row["saved_percent"]), right=True),
 )
+TENANT_COLUMNS = (
+    TableColumn("TENANT", lambda row: row["tenant"]),
+    TableColumn("FAMILIES", lambda row: row["families"], right=True),
+    TableColumn("ADVISED", lambda row: row["advised_families"], right=True),
+    TableColumn("TOO SMALL", lambda row: row["grow_families"], right=True),
+    TableColumn("RUNS", lambda row: f"{row['measured_runs']}/{row['runs']}", right=True),
+    TableColumn("SAVES", _describe_saving, right=True),
+    TableColumn("MONTH", _describe_money, right=True),
+)
+LAYOUT_COLUMNS = (
+    TableColumn("MODEL", lambda row: row["model"]),
+    TableColumn("FAMILIES", lambda row: row["families"], right=True),
+    TableColumn("NO PARTITION", lambda row: row["unfit_families"], right=True),
+    TableColumn("DEMAND", lambda row: _format_counts(row["demand"])),
+    TableColumn("CARDS", lambda row: f"{row['cards_needed']}/{row['cards']}", right=True),
+    TableColumn("LAYOUT", lambda row: _format_mixes(row["mixes"])),
+    TableColumn("NO CARD FOR", lambda row: _format_counts(row["missing"])),
+)
+_VERBS = {
+    "apply": apply_advice,
+    "backtest": _show_backtest,
+    "tenants": _show_tenants,
+    "layout": _show_layouts,
+}

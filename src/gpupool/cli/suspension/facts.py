@@ -1,4 +1,4 @@
-"""What `show JOB` prints of a job that was suspended."""
+"""What `show JOB` prints of a job that was suspended, or got another share than it asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from typing import Any
 
 from gpupool.base.units import format_duration
 from gpupool.terminal.listing import describe_instant, describe_memory
+
+
+def describe_changes(job: dict[str, Any]) -> list[tuple[str, object]]:
+    """Describe what policies and suspends did with a job."""
+    # A server from before the field has none.
+    advice = job.get("advice")
+    rows = [] if advice is None else [("advice", advice["text"])]
+    return [*describe_suspension(job), *rows]
 
 
 def describe_suspension(job: dict[str, Any]) -> list[tuple[str, object]]:

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import Any
 
-from gpupool.base.units import format_duration
+from gpupool.base.units import format_duration, format_gpu
 from gpupool.terminal.chain_lines import describe_attempt
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.listing import add_limit, describe_instant, describe_memory, show_list
@@ -130,6 +130,15 @@ def describe_place(job: Row) -> str | None:
     return f"{job['device']} +{more}" if more > 0 else str(job["device"])
 
 
+def describe_request(job: Row) -> str | None:
+    """Format what a job asked for, where an advice policy gave it less."""
+    # A server from before the field has none.
+    advice = job.get("advice")
+    if advice is None or advice["state"] not in ("applied", "waits"):
+        return None
+    return f"{format_gpu(advice['asked_milli'])} + {describe_memory(advice['asked_bytes']) or '--'}"
+
+
 def describe_ending(job: Row) -> str | None:
     """Format exit code or signal of an ended job."""
     if job["signal"] is not None:
@@ -163,6 +172,7 @@ COLUMNS = (
     TableColumn("ID", lambda job: job["id"], wide=True),
     TableColumn("STATE", describe_state, color=lambda job: _COLORS.get(describe_state(job))),
     TableColumn("SHARE", lambda job: job["share"]),
+    TableColumn("ASKED", describe_request, wide=True),
     TableColumn("CARD", describe_place, spare=2),
     TableColumn(
         "USE", lambda job: describe_use(job, "share_percent", "{:.0f} %"), right=True, spare=4

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpupool.base.errors import NotFound, NotOneJob
 from gpupool.base.units import format_duration
-from gpupool.cli.suspension.facts import describe_suspension
+from gpupool.cli.suspension.facts import describe_changes
 from gpupool.cli.work.gpus import (
     describe_fits,
     describe_health,
@@ -92,7 +92,7 @@ def job_facts(job: dict[str, Any]) -> list[tuple[str, object]]:
     return [
         ("job", f"{job['name']}  {job['id']}"),
         ("state", describe_state(job) + (f": {job['reason']}" if job["reason"] else "")),
-        *describe_suspension(job),
+        *describe_changes(job),
         ("share", job["share"] + ("   SIMULATED" if job["simulated"] else "")),
         ("sharing", job["sharing"]),
         ("cards", cards),

@@ -29,6 +29,14 @@ class PartitionAdviceOut(WireModel):
     memory_bytes: int
 
 
+class ModelAdviceOut(WireModel):
+    """A cheaper model with enough memory for the advice. Its speed is not compared."""
+
+    model: str
+    memory_bytes: int = Field(description="of its cards")
+    saved_micro_per_month: int = Field(description="beside the advice on the family's model")
+
+
 class AdviceOut(WireModel):
     """What the jobs of a family should ask for, per card. Null is unknown."""
 
@@ -56,6 +64,9 @@ class AdviceOut(WireModel):
     partition: PartitionAdviceOut | None = Field(description="null: the model has none for it")
     models: list[str] = Field(
         description="of the pool, with enough memory, the smallest first; speed is not compared"
+    )
+    cheaper: ModelAdviceOut | None = Field(
+        None, description="the cheapest of these by the price list; null: none, or no price"
     )
     confidence: Literal["high", "medium", "low"] | None
     reason: str = Field(description="why nothing is advised; empty: something is")
@@ -89,3 +100,38 @@ class BacktestOut(WireModel):
     unjudged_runs: int = Field(description="measured, with too few runs before them")
     requested_hours: float = Field(description="card-hours of the judged runs")
     methods: list[MethodOut]
+
+
+class TenantAdviceOut(WireModel):
+    """The advice for all families of a tenant together. Null is unknown."""
+
+    tenant: str
+    families: int
+    advised_families: int = Field(description="of which something is known")
+    grow_families: int = Field(description="of them those that ask for too little")
+    runs: int
+    measured_runs: int
+    saved_milli: int | None = Field(description="cards on average of the time; negative: more")
+    saved_micro_per_month: int | None = Field(description="of the families with a price")
+    currency: str
+
+
+class CardMixOut(WireModel):
+    """A number of cards that are cut alike."""
+
+    mix: str
+    cards: int
+
+
+class LayoutAdviceOut(WireModel):
+    """How the cards of a model with MIG would be cut for what its families need."""
+
+    model: str
+    cards: int = Field(description="of the pool that can be cut")
+    families: int = Field(description="whose advice a partition holds")
+    unfit_families: int = Field(description="with advice that no partition of the model holds")
+    demand: dict[str, int] = Field(description="the most at one time, by profile")
+    mixes: list[CardMixOut]
+    cards_needed: int
+    missing: dict[str, int] = Field(description="what no card is left for, by profile")
+    exact: bool = Field(description="false: a better plan may exist")

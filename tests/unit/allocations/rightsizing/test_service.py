@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,21 +16,13 @@ from gpupool.fleet.tables import devices
 from gpupool.model.partition import PartitionProfile, write_profiles
 from gpupool.model.tenant import Principal
 from gpupool.wire.billing.prices import PriceListIn
-from gpupool.wire.fleet import ReportsIn
 from gpupool.wire.rightsizing.advice import AdviceOut
-from gpupool.wire.samples import CardUse, JobSample
+from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
 from tests.support.idle_house import IdleHouse
+from tests.support.measured_runs import measure, run_family
 from tests.support.resizing import resize, running
 
 DAY_NS = 86400 * NANOS_PER_SECOND
-GPU = "GPU-node-1-0"
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[IdleHouse]:
-    made = IdleHouse(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +44,10 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdleHouse]:
             public_id = write.execute(sa.select(jobs.c.public_id).where(mine)).scalar_one()
             write.execute(jobs.update().where(mine).values(name=f"python-{public_id[-4:]}"))
     running(made, "dark-0", 300)
-    rates = [{"model": "H200", "price_micro": 10_000_000}]
+    rates = [
+        {"model": "H200", "price_micro": 10_000_000},
+        {"model": "L4", "price_micro": 2_000_000},
+    ]
     prices = PriceListIn.model_validate({"from_ns": 0, "currency": "EUR", "rates": rates})
     made.allocations.billing.prices.put("now", prices)
     small = PartitionProfile("1g.18gb", 1, 17 * GIB, (0, 1, 2, 3, 4, 5, 6), 7, 142)
@@ -61,31 +55,10 @@ def families(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdleHouse]:
     mode = {"mode": "mig", "profiles": write_profiles([small, large])}
     with made.store.write() as write:
         write.execute(devices.update().values(facts={"modes": [mode]}))
+        second = devices.c.idx == 1
+        write.execute(devices.update().where(second).values(model="L4", facts={}))
     yield made
     made.close()
-
-
-def measure(house: IdleHouse, name: str, part: float, samples: int = 6, gib: int = 1) -> None:
-    """Report that a running job uses a part of its card, every half minute."""
-    job = house.job(name).id
-    for number in range(samples):
-        use = CardUse(
-            uuid=GPU,
-            gpu_nanoseconds=int(number * 30 * part * NANOS_PER_SECOND),
-            reserved_bytes=gib * GIB,
-        )
-        sample = JobSample(job=job, gpu_milliseconds=use.gpu_nanoseconds // 10**6, cards=[use])
-        house.allocations.agents.apply_reports("node-1", ReportsIn(jobs=[sample]))
-        house.time.forward(30)
-
-
-def run_family(
-    house: IdleHouse, name: str, uses: list[float], milli: int = 500, **options: Any
-) -> None:
-    for number, part in enumerate(uses):
-        running(house, f"{name}-{number}", milli, 16, **options)
-        measure(house, f"{name}-{number}", part)
-        house.finish(f"{name}-{number}")
 
 
 def advise(house: IdleHouse, who: Principal | None = None, **options: Any) -> list[AdviceOut]:
@@ -106,12 +79,35 @@ def test_a_family_that_uses_a_fifth_of_its_share_is_advised_less(families: IdleH
     assert [(one.name, one.gpu_milli, one.fixed) for one in found.live] == [("train-6", 500, "")]
     # 5 runs of 150 s, 0.35 of a card each, of a day.
     assert found.saved_milli == round(350 * 5 * 150 / 86400)
-    assert found.models == ["H200"]
+    assert found.models == ["H200", "L4"]
 
 
 def test_jobs_that_the_pool_named_are_a_family_by_their_program(families: IdleHouse) -> None:
     (found,) = advise(families, family="python")
     assert (found.runs, found.measured_runs) == (2, 2)
+
+
+def test_an_array_that_nobody_named_is_of_the_family_of_its_program(house: IdleHouse) -> None:
+    for _ in range(2):
+        house.allocations.jobs.submit_job(
+            JobIn(
+                shape=ShapeIn(gpu_milli=100, memory_bytes=GIB),
+                launch=LaunchIn(argv=["/opt/sweep"]),
+                array=3,
+            ),
+            house.admin,
+            None,
+        )
+    for _ in range(6):
+        item = next(one for one in house.work() if not one.started)
+        house.report(item, "running", started_ns=5)
+        measure(house, item.job, 0.02)
+        assert house.report(item, "ended", exit_code=0) == []
+
+    (found,) = advise(house, family="sweep")
+    assert found.measured_runs == 6
+    member = advise(house, job=item.job)
+    assert [one.family for one in member] == [found.family]
 
 
 def test_the_saving_is_priced_by_the_list_in_force(families: IdleHouse) -> None:
@@ -130,6 +126,45 @@ def test_the_smallest_partition_is_named_also_of_cards_that_are_not_cut(
     # 0.15 of a card is more than the 0.142 of the smallest.
     assert found.partition is not None
     assert (found.partition.profile, found.partition.per_card) == ("2g.35gb", 3)
+
+
+def test_a_cheaper_model_with_enough_memory_is_named(families: IdleHouse) -> None:
+    (found,) = advise(families, family="train")
+
+    assert found.cheaper is not None
+    assert found.cheaper.model == "L4"
+    # 0.15 of 8 EUR for 30 times the 750 s of a day.
+    saved = found.cheaper.saved_micro_per_month
+    assert saved == pytest.approx(1.2e6 * 750 / 3600 * 30, rel=1e-3)
+    assert advise(families, family="dark")[0].cheaper is None
+
+
+def test_tenants_are_summed_and_another_one_is_not_seen(families: IdleHouse) -> None:
+    since_ns = families.store.clock.now_ns() - DAY_NS
+    rightsizing = families.allocations.rightsizing
+
+    default, theirs = rightsizing.list_tenants(families.admin, since_ns)
+
+    assert (default.tenant, default.families, default.advised_families) == ("default", 5, 3)
+    assert (default.grow_families, default.runs) == (1, 21)
+    rows = [one for one in advise(families) if one.tenant == "default"]
+    assert default.saved_milli == sum(one.saved_milli or 0 for one in rows)
+    assert (theirs.tenant, theirs.saved_milli, theirs.saved_micro_per_month) == ("nlp", None, None)
+    assert [one.tenant for one in rightsizing.list_tenants(families.ann, since_ns)] == ["nlp"]
+
+
+def test_the_layout_holds_the_most_partitions_at_one_time(families: IdleHouse) -> None:
+    since_ns = families.store.clock.now_ns() - DAY_NS
+    rightsizing = families.allocations.rightsizing
+
+    (found,) = rightsizing.list_layouts(families.admin, since_ns)
+
+    # train fits into two sevenths; another family needs more than any partition has.
+    assert (found.model, found.cards, found.families, found.unfit_families) == ("H200", 1, 1, 1)
+    assert found.demand == {"2g.35gb": 1}
+    assert [(one.mix, one.cards) for one in found.mixes] == [("2g.35gb", 1)]
+    assert (found.cards_needed, found.missing) == (1, {})
+    assert rightsizing.list_layouts(families.ann, since_ns) == []
 
 
 def test_a_family_at_its_limit_is_advised_half_more(families: IdleHouse) -> None:

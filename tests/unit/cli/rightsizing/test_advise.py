@@ -49,6 +49,7 @@ ADVICE: dict[str, Any] = {
     "memory_bytes": 2 * GIB,
     "partition": {"profile": "1g.18gb", "per_card": 7, "gpu_milli": 142, "memory_bytes": 17 * GIB},
     "models": ["T4", "H200"],
+    "cheaper": {"model": "T4", "memory_bytes": 15 * GIB, "saved_micro_per_month": 4_567_890},
     "confidence": "low",
     "reason": "",
     "saved_milli": 870,
@@ -120,7 +121,7 @@ def test_the_table_shows_use_advice_and_saving_and_dashes_for_what_is_unknown(
     assert head.split()[:3] == ["FAMILY", "USER", "RUNS"]
     for words in ("6/7", "0.50 + 16384 MiB", "0.06/0.10/0.40", "0.15 + 2048 MiB", "0.87"):
         assert words in known
-    for words in ("12.34 EUR", "low", "1g.18gb (7 a card)", "T4, H200"):
+    for words in ("12.34 EUR", "low", "1g.18gb (7 a card)", "T4, H200", "T4 (-4.56 EUR)"):
         assert words in known
     assert unknown.split()[:5] == ["dark", "nlp/ada", "0/7", "--", "--"]
     assert "at least 5 are needed" in unknown
@@ -213,3 +214,42 @@ def test_the_backtest_compares_three_methods(
     assert lines[1].split() == ["advised", "2.5", "%", "3", "1", "5.00", "50", "%"]
     assert lines[2].split()[:2] == ["as-requested", "--"]
     assert lines[3] == "30 runs of 4 families judged, 20 not: too few runs before them"
+
+
+def test_tenants_and_layouts_are_tables_with_dashes_for_what_is_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tenant = {
+        "tenant": "nlp",
+        "families": 3,
+        "advised_families": 2,
+        "grow_families": 1,
+        "runs": 12,
+        "measured_runs": 10,
+        "saved_milli": 1200,
+        "saved_micro_per_month": None,
+        "currency": "",
+    }
+    layout = {
+        "model": "H200",
+        "cards": 8,
+        "families": 2,
+        "unfit_families": 1,
+        "demand": {"1g.18gb": 9},
+        "mixes": [{"mix": "7 x 1g.18gb", "cards": 1}, {"mix": "2 x 1g.18gb", "cards": 1}],
+        "cards_needed": 2,
+        "missing": {},
+        "exact": True,
+    }
+
+    (asked,) = type_words(tmp_path, "tenants", "--since", "7d", advice=[tenant])
+    assert asked.target == "/api/v1/advice/tenants?since=7d"
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split() == ["nlp", "3", "2", "1", "10/12", "1.20", "--"]
+
+    (asked,) = type_words(tmp_path, "layout", "--tenant", "nlp", advice=[layout])
+    assert asked.target == "/api/v1/advice/layouts?since=30d&tenant=nlp"
+    _, line = capsys.readouterr().out.splitlines()
+    assert "9 x 1g.18gb" in line
+    assert "1 x (7 x 1g.18gb); 1 x (2 x 1g.18gb)" in line
+    assert line.split()[-1] == "--"
