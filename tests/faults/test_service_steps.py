@@ -47,6 +47,7 @@ def test_a_service_has_its_number_whenever_the_server_is_killed(
 
 def ask(pool: FaultPool, method: str, path: str, body: object = None) -> None:
     """Ask under one key until it is answered: the server may die of it."""
+
     def try_once() -> bool:
         revive(pool)
         with pool.api() as api:

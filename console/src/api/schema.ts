@@ -1208,6 +1208,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/energy/factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Energy Factors
+         * @description The site's PUE and grid factors, the earliest first. Each holds until the next begins.
+         */
+        get: operations["list_energy_factors_api_v1_energy_factors_get"];
+        put?: never;
+        /**
+         * Set Energy Factor
+         * @description Set PUE and grid factor from an hour on. Refused where hours that are over would change.
+         */
+        post: operations["set_energy_factor_api_v1_energy_factors_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/energy/factors/{begin}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Energy Factor
+         * @description Delete factors that have not begun: the ones before hold on.
+         */
+        delete: operations["delete_energy_factor_api_v1_energy_factors__begin__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/networks": {
         parameters: {
             query?: never;
@@ -2544,6 +2588,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/deliveries/{delivery}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry Delivery
+         * @description Try a delivery that was given up once more, now.
+         */
+        post: operations["retry_delivery_api_v1_deliveries__delivery__retry_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/notification-settings": {
         parameters: {
             query?: never;
@@ -2563,6 +2627,46 @@ export interface paths {
          */
         put: operations["set_notification_settings_api_v1_notification_settings_put"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Secrets
+         * @description The key that encrypts stored secrets, and whether it is there; never a secret or a key.
+         */
+        get: operations["get_secrets_api_v1_secrets_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate Secrets
+         * @description Encrypt every stored secret by a new key.
+         */
+        post: operations["rotate_secrets_api_v1_secrets_rotate_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3598,6 +3702,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/services": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Services
+         * @description The services of the caller's tenant, or of all tenants for an admin; by name.
+         */
+        get: operations["list_services_api_v1_services_get"];
+        put?: never;
+        /**
+         * Add Service
+         * @description Start replicas of a job behind one address, as the caller. Refused where the pool would refuse
+         *     the job.
+         */
+        post: operations["add_service_api_v1_services_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/services/{service}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Service
+         * @description One service with its replicas, by name or id.
+         */
+        get: operations["get_service_api_v1_services__service__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove Service
+         * @description End its replicas, each once it has no requests, and the service with the last one. For its
+         *     owner and tenant admins.
+         */
+        delete: operations["remove_service_api_v1_services__service__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change Service
+         * @description Change bounds, checks and times: for its owner and tenant admins. What is left out stays.
+         */
+        patch: operations["change_service_api_v1_services__service__patch"];
+        trace?: never;
+    };
     "/api/v1/idle/jobs": {
         parameters: {
             query?: never;
@@ -3728,6 +3886,76 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/{user}/handover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hand Over
+         * @description Hand the jobs, schedules and reservations of a user over to another user of its tenant.
+         *
+         *     Processes go on as the Unix accounts that they have. What stays says why.
+         */
+        post: operations["hand_over_api_v1_users__user__handover_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sso/leavers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Pool Leavers
+         * @description Users that a sync or SCIM disabled and whose jobs are not settled; the latest first.
+         */
+        get: operations["list_pool_leavers_api_v1_sso_leavers_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sso/leaver-policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Leaver Policies
+         * @description What becomes of the jobs of leavers, by tenant and provider. Without a policy they are kept.
+         */
+        get: operations["list_leaver_policies_api_v1_sso_leaver_policies_get"];
+        /**
+         * Put Leaver Policy
+         * @description Set the policy of a tenant, of a provider, of both, or of the pool.
+         */
+        put: operations["put_leaver_policy_api_v1_sso_leaver_policies_put"];
+        post?: never;
+        /**
+         * Delete Leaver Policy
+         * @description Delete a policy; leavers of before keep what it said.
+         */
+        delete: operations["delete_leaver_policy_api_v1_sso_leaver_policies_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/faults": {
         parameters: {
             query?: never;
@@ -3843,6 +4071,114 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/tenants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tenant Advice
+         * @description The advice for all families of each tenant together, the greatest saving first.
+         */
+        get: operations["list_tenant_advice_api_v1_advice_tenants_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/layouts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Layout Advice
+         * @description How cards with MIG would be cut for what the families on them need.
+         */
+        get: operations["list_layout_advice_api_v1_advice_layouts_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Advice Policies
+         * @description Advice policies of the pool and of the caller's tenant, of all tenants for an admin.
+         */
+        get: operations["list_advice_policies_api_v1_advice_policies_get"];
+        /**
+         * Put Advice Policy
+         * @description Set an advice policy of the pool, a tenant, project or kind of family. Tenants may tighten.
+         */
+        put: operations["put_advice_policy_api_v1_advice_policies_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/policies/trial": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try Advice Policy
+         * @description What an advice policy would have done with the measured jobs of a time. Changes nothing.
+         */
+        post: operations["try_advice_policy_api_v1_advice_policies_trial_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/policies/{policy}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Advice Policy
+         * @description One advice policy.
+         */
+        get: operations["get_advice_policy_api_v1_advice_policies__policy__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Advice Policy
+         * @description Delete an advice policy: later jobs get what they ask for, changed ones keep what they have.
+         */
+        delete: operations["delete_advice_policy_api_v1_advice_policies__policy__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -4070,6 +4406,8 @@ export interface components {
              * @description of the pool, with enough memory, the smallest first; speed is not compared
              */
             models: string[];
+            /** @description the cheapest of these by the price list; null: none, or no price */
+            cheaper?: components["schemas"]["ModelAdviceOut"] | null;
             /** Confidence */
             confidence: ("high" | "medium" | "low") | null;
             /**
@@ -4091,6 +4429,196 @@ export interface components {
             currency: string;
             /** Live */
             live: components["schemas"]["LiveRunOut"][];
+        };
+        /**
+         * AdvicePolicyIn
+         * @description What may be done with advice: for the pool, or one tenant, project or kind of family.
+         */
+        AdvicePolicyIn: {
+            /**
+             * Tenant
+             * @description null: all, and for a tenant's admin the own one
+             */
+            tenant?: string | null;
+            /** Project */
+            project?: string | null;
+            /**
+             * Families
+             * @description only families with such a name: train, eval-*; null: all
+             */
+            families?: string | null;
+            /**
+             * Mode
+             * @description propose: jobs keep what they ask for and say what they would get
+             * @default propose
+             * @enum {string}
+             */
+            mode: "off" | "propose" | "apply";
+            /**
+             * Target
+             * @description new jobs, running ones, or both
+             * @default new
+             * @enum {string}
+             */
+            target: "new" | "running" | "both";
+            /**
+             * Least Milli
+             * @description compute of a card below which nothing is cut
+             * @default 50
+             */
+            least_milli: number;
+            /**
+             * Most Cut Percent
+             * @description of the request that is cut at most, of compute and memory
+             * @default 50
+             */
+            most_cut_percent: number;
+            /**
+             * Least Bytes
+             * @description memory of a card below which nothing is cut
+             * @default 1073741824
+             */
+            least_bytes: number;
+            /**
+             * Confidence
+             * @description advice that is trusted less is left
+             * @default high
+             * @enum {string}
+             */
+            confidence: "low" | "medium" | "high";
+        };
+        /**
+         * AdvicePolicyOut
+         * @description One advice policy.
+         */
+        AdvicePolicyOut: {
+            /** Id */
+            id: string;
+            /** Tenant */
+            tenant: string | null;
+            /** Project */
+            project: string | null;
+            /** Families */
+            families: string | null;
+            /**
+             * By Tenant
+             * @description set by an admin of the tenant: it only tightens
+             */
+            by_tenant: boolean;
+            /**
+             * Mode
+             * @enum {string}
+             */
+            mode: "off" | "propose" | "apply";
+            /**
+             * Target
+             * @enum {string}
+             */
+            target: "new" | "running" | "both";
+            /** Least Milli */
+            least_milli: number;
+            /** Most Cut Percent */
+            most_cut_percent: number;
+            /** Least Bytes */
+            least_bytes: number;
+            /**
+             * Confidence
+             * @enum {string}
+             */
+            confidence: "low" | "medium" | "high";
+            /**
+             * Scope
+             * @description which families it is about, for people
+             */
+            scope: string;
+        };
+        /**
+         * AdvicePolicyTrialOut
+         * @description What a policy would have done with the measured jobs of a time.
+         */
+        AdvicePolicyTrialOut: {
+            /** Since Ns */
+            since_ns: number;
+            /** Until Ns */
+            until_ns: number;
+            /** Scope */
+            scope: string;
+            /** Families */
+            families: number;
+            /**
+             * Jobs
+             * @description measured jobs of these families with a share of compute
+             */
+            jobs: number;
+            /**
+             * Known Jobs
+             * @description of them those for which an advice was known
+             */
+            known_jobs: number;
+            /** Changed Jobs */
+            changed_jobs: number;
+            /**
+             * Returned Jobs
+             * @description changed ones that got back what they asked for
+             */
+            returned_jobs: number;
+            /**
+             * Paused Families
+             * @description times that a family was left alone for a week
+             */
+            paused_families: number;
+            /**
+             * Short Of Memory
+             * @description changed jobs that would have met their limit
+             */
+            short_of_memory: number;
+            /**
+             * Starved Percent
+             * @description of the time of changed jobs; null: none was changed
+             */
+            starved_percent: number | null;
+            /**
+             * Requested Hours
+             * @description card-hours of the jobs with known advice
+             */
+            requested_hours: number;
+            /** Saved Hours */
+            saved_hours: number;
+            /** Saved Percent */
+            saved_percent: number | null;
+        };
+        /**
+         * AdvisedShareOut
+         * @description What an advice policy did with a job's request.
+         */
+        AdvisedShareOut: {
+            /**
+             * State
+             * @description waits: the share was too small, and there is no room for the requested one yet
+             * @enum {string}
+             */
+            state: "applied" | "proposed" | "exact" | "waits" | "returned";
+            /** Policy */
+            policy: string | null;
+            /** Asked Milli */
+            asked_milli: number;
+            /**
+             * Asked Bytes
+             * @description null: in proportion
+             */
+            asked_bytes: number | null;
+            /**
+             * Gpu Milli
+             * @description given, or proposed
+             */
+            gpu_milli: number;
+            /** Memory Bytes */
+            memory_bytes: number | null;
+            /**
+             * Text
+             * @description for people
+             */
+            text: string;
         };
         /**
          * AllowedHost
@@ -4683,6 +5211,16 @@ export interface components {
              * @description what the driver recommended after it; null: unknown
              */
             recovery?: ("none" | "gpu-reset" | "node-reboot" | "drain-p2p" | "drain-and-reset" | "recover-imex" | "bus-reset" | "system-reboot") | null;
+        };
+        /**
+         * CardMixOut
+         * @description A number of cards that are cut alike.
+         */
+        CardMixOut: {
+            /** Mix */
+            mix: string;
+            /** Cards */
+            cards: number;
         };
         /**
          * CardShareOut
@@ -5409,7 +5947,7 @@ export interface components {
              * Topic
              * @enum {string}
              */
-            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
+            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins";
             /** Subject */
             subject: string;
             /** Data */
@@ -5768,6 +6306,48 @@ export interface components {
              * @description its name, or its DNS name in the network
              */
             job: string;
+        };
+        /**
+         * EnergyFactorIn
+         * @description PUE and grid factor from an instant on, until the next ones begin.
+         */
+        EnergyFactorIn: {
+            /**
+             * From Ns
+             * @description a whole hour; null: the hour that runs
+             */
+            from_ns?: number | null;
+            /**
+             * Pue Milli
+             * @description thousandths: energy of the site by that of its computers
+             */
+            pue_milli: number;
+            /**
+             * Grid Milligrams
+             * @description CO2e of one kWh of the grid, in milligrams
+             */
+            grid_milligrams: number;
+        };
+        /**
+         * EnergyFactorOut
+         * @description PUE and grid factor with the time in which they hold.
+         */
+        EnergyFactorOut: {
+            /** From Ns */
+            from_ns: number;
+            /**
+             * Until Ns
+             * @description where the next ones begin; null: none do
+             */
+            until_ns: number | null;
+            /** Pue Milli */
+            pue_milli: number;
+            /** Grid Milligrams */
+            grid_milligrams: number;
+            /** Set By */
+            set_by: string;
+            /** Set Ns */
+            set_ns: number;
         };
         /**
          * EngineCertificate
@@ -6898,6 +7478,82 @@ export interface components {
             parts: (components["schemas"]["RoleIn"] | components["schemas"]["GroupIn"])[];
         };
         /**
+         * HandoverIn
+         * @description The new owner, and what it gets.
+         */
+        HandoverIn: {
+            /** To */
+            to: string;
+            /**
+             * Only
+             * @description ids or names; null: all that can be given
+             */
+            only?: string[] | null;
+            /**
+             * Dry Run
+             * @description only say what would be handed over
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        /** HandoverOut */
+        HandoverOut: {
+            /** User */
+            user: string;
+            /** To */
+            to: string;
+            /** Dry Run */
+            dry_run: boolean;
+            /** Units */
+            units: components["schemas"]["HandoverUnitOut"][];
+            /**
+             * Handed
+             * @description units that belong to the new owner now, or would
+             */
+            handed: number;
+            /**
+             * Jobs
+             * @description jobs in them
+             */
+            jobs: number;
+        };
+        /**
+         * HandoverUnitOut
+         * @description A job, a whole array or gang, a schedule or a reservation.
+         */
+        HandoverUnitOut: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "job" | "array" | "gang" | "schedule" | "reservation";
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /** Project */
+            project: string | null;
+            /** State */
+            state: string;
+            /**
+             * Jobs
+             * @description live ones, with members of arrays that have no row yet
+             */
+            jobs: number;
+            /**
+             * Account
+             * @description Unix account that it runs as, before and after; null: the agent's own
+             */
+            account: string | null;
+            /**
+             * Refusal
+             * @description why it stays; null: it is handed over
+             */
+            refusal: string | null;
+        };
+        /**
          * HealthOut
          * @description `ready` once every node has told what became of its jobs; `well` while no check fails.
          */
@@ -7575,6 +8231,12 @@ export interface components {
              */
             fence: boolean;
             /**
+             * Exact
+             * @description no advice policy may give it a smaller share
+             * @default false
+             */
+            exact: boolean;
+            /**
              * Preemptible
              * @description may be sent back to wait for claims of higher priority
              * @default false
@@ -7828,6 +8490,8 @@ export interface components {
              * @description idle time after which it may be suspended
              */
             idle_seconds?: number | null;
+            /** @description null: no advice policy was about it */
+            advice?: components["schemas"]["AdvisedShareOut"] | null;
             /** @description null: it was not suspended */
             suspension?: components["schemas"]["SuspensionOut"] | null;
             /**
@@ -8060,6 +8724,18 @@ export interface components {
             memory_bytes: (number | null)[];
         };
         /**
+         * KeyProblem
+         * @description Why secrets cannot be used now.
+         */
+        KeyProblem: {
+            /** Code */
+            code: string;
+            /** Text */
+            text: string;
+            /** Next */
+            next: string;
+        };
+        /**
          * LaunchIn
          * @description The command and its surroundings, exactly as the caller has them.
          */
@@ -8096,6 +8772,52 @@ export interface components {
             vm?: components["schemas"]["VmIn"] | null;
             /** @description null: the command sees the network of its node */
             network?: components["schemas"]["NetworkJoinIn"] | null;
+        };
+        /**
+         * LayoutAdviceOut
+         * @description How the cards of a model with MIG would be cut for what its families need.
+         */
+        LayoutAdviceOut: {
+            /** Model */
+            model: string;
+            /**
+             * Cards
+             * @description of the pool that can be cut
+             */
+            cards: number;
+            /**
+             * Families
+             * @description whose advice a partition holds
+             */
+            families: number;
+            /**
+             * Unfit Families
+             * @description with advice that no partition of the model holds
+             */
+            unfit_families: number;
+            /**
+             * Demand
+             * @description the most at one time, by profile
+             */
+            demand: {
+                [key: string]: number;
+            };
+            /** Mixes */
+            mixes: components["schemas"]["CardMixOut"][];
+            /** Cards Needed */
+            cards_needed: number;
+            /**
+             * Missing
+             * @description what no card is left for, by profile
+             */
+            missing: {
+                [key: string]: number;
+            };
+            /**
+             * Exact
+             * @description false: a better plan may exist
+             */
+            exact: boolean;
         };
         /**
          * LdapSettings
@@ -8194,6 +8916,141 @@ export interface components {
              * @description live ones
              */
             jobs: number;
+            /**
+             * Act
+             * @description what becomes of them
+             * @enum {string}
+             */
+            act: "stop" | "keep" | "hand-over";
+            /**
+             * Until Ns
+             * @description kept until then; null: no end
+             */
+            until_ns?: number | null;
+            /** Heir */
+            heir?: string | null;
+        };
+        /**
+         * LeaverPolicyIn
+         * @description Of a tenant's leavers, or of a provider's. The tenant's policy counts before a provider's.
+         */
+        LeaverPolicyIn: {
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "stop" | "keep" | "hand-over";
+            /**
+             * Keep Seconds
+             * @description kept for so long, then stopped
+             */
+            keep_seconds?: number | null;
+            /**
+             * Until Ns
+             * @description kept until then, then stopped
+             */
+            until_ns?: number | null;
+            /**
+             * Heir
+             * @description the user that gets them
+             */
+            heir?: string | null;
+            /**
+             * Provider
+             * @description null: any
+             */
+            provider?: string | null;
+            /**
+             * Tenant
+             * @description null: any
+             */
+            tenant?: string | null;
+        };
+        /** LeaverPolicyOut */
+        LeaverPolicyOut: {
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "stop" | "keep" | "hand-over";
+            /**
+             * Keep Seconds
+             * @description kept for so long, then stopped
+             */
+            keep_seconds?: number | null;
+            /**
+             * Until Ns
+             * @description kept until then, then stopped
+             */
+            until_ns?: number | null;
+            /**
+             * Heir
+             * @description the user that gets them
+             */
+            heir?: string | null;
+            /**
+             * Provider
+             * @description null: any
+             */
+            provider?: string | null;
+            /**
+             * Tenant
+             * @description null: any
+             */
+            tenant?: string | null;
+            /** Changed By */
+            changed_by: string;
+            /** Changed Ns */
+            changed_ns: number;
+        };
+        /**
+         * LeaverRowOut
+         * @description A user that a sync or SCIM disabled, and what became of its jobs.
+         */
+        LeaverRowOut: {
+            /** User */
+            user: string;
+            /** Tenant */
+            tenant: string;
+            /** Provider */
+            provider: string | null;
+            /** Reason */
+            reason: string;
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "stop" | "keep" | "hand-over";
+            /** Until Ns */
+            until_ns: number | null;
+            /** Heir */
+            heir: string | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "open" | "done";
+            /**
+             * Note
+             * @description what is left, or why it is over
+             */
+            note: string;
+            /**
+             * Stopped
+             * @description jobs whose end was requested
+             */
+            stopped: number;
+            /**
+             * Handed
+             * @description units that went to the heir
+             */
+            handed: number;
+            /** Made By */
+            made_by: string;
+            /** Made Ns */
+            made_ns: number;
+            /** Ended Ns */
+            ended_ns: number | null;
         };
         /**
          * LimitIn
@@ -8833,7 +9690,7 @@ export interface components {
              */
             rule: number | null;
             /** Role */
-            role: ("admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter") | null;
+            role: ("admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim") | null;
             /** Tenant */
             tenant: string | null;
             /** Project */
@@ -8860,7 +9717,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Expires Ns */
             expires_ns: number;
         };
@@ -9365,6 +10222,24 @@ export interface components {
              * @enum {string}
              */
             mode: "plain" | "mig" | "mps" | "passthrough" | "sriov" | "vgpu" | "dpx" | "tpx" | "qpx" | "cpx" | "nps2" | "nps4" | "nps8";
+        };
+        /**
+         * ModelAdviceOut
+         * @description A cheaper model with enough memory for the advice. Its speed is not compared.
+         */
+        ModelAdviceOut: {
+            /** Model */
+            model: string;
+            /**
+             * Memory Bytes
+             * @description of its cards
+             */
+            memory_bytes: number;
+            /**
+             * Saved Micro Per Month
+             * @description beside the advice on the family's model
+             */
+            saved_micro_per_month: number;
         };
         /** ModelRoom */
         ModelRoom: {
@@ -10597,6 +11472,13 @@ export interface components {
             /** Next */
             next?: string | null;
         };
+        /** Page[LeaverRowOut] */
+        Page_LeaverRowOut_: {
+            /** Items */
+            items: components["schemas"]["LeaverRowOut"][];
+            /** Next */
+            next?: string | null;
+        };
         /** Page[NetworkOut] */
         Page_NetworkOut_: {
             /** Items */
@@ -10636,6 +11518,13 @@ export interface components {
         Page_ScheduleRunOut_: {
             /** Items */
             items: components["schemas"]["ScheduleRunOut"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[ServiceOut] */
+        Page_ServiceOut_: {
+            /** Items */
+            items: components["schemas"]["ServiceOut"][];
             /** Next */
             next?: string | null;
         };
@@ -12308,6 +13197,47 @@ export interface components {
             /** Programs */
             programs?: string[];
         };
+        /** ReplicaOut */
+        ReplicaOut: {
+            /** Number */
+            number: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "wanted" | "starting" | "ready" | "draining" | "ended";
+            /**
+             * Job
+             * @description null: it was not submitted
+             */
+            job: string | null;
+            /**
+             * Job State
+             * @description null: there is no job
+             */
+            job_state: string | null;
+            /** Port */
+            port: number;
+            /**
+             * Requests
+             * @description under way in it
+             */
+            requests: number;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+            /** Created Ns */
+            created_ns: number;
+            /**
+             * Ready Ns
+             * @description when it was first healthy; null: never
+             */
+            ready_ns: number | null;
+            /** Ended Ns */
+            ended_ns?: number | null;
+        };
         /**
          * ReportIn
          * @description What became of an allocation. `ended` says that nothing of it is left on the node.
@@ -12448,6 +13378,21 @@ export interface components {
             resolution_seconds: number;
             /** @description of the whole pool, since it exists; whatever the range is */
             starts?: components["schemas"]["StartsOut"] | null;
+            /**
+             * Energy Milliwatt Hours
+             * @description measured: what the rows add up to; null: no card was measured
+             */
+            energy_milliwatt_hours?: number | null;
+            /**
+             * Measured Card Milliseconds
+             * @description of the card time, what was measured; null: nothing was
+             */
+            measured_card_milliseconds?: number | null;
+            /**
+             * Co2E Milligrams
+             * @description energy times PUE and grid factor; null: one of them is unknown
+             */
+            co2e_milligrams?: number | null;
         };
         /**
          * ReportRow
@@ -12522,6 +13467,21 @@ export interface components {
              * @description main memory held, where it or processors have a price
              */
             host_memory_mib_seconds?: number | null;
+            /**
+             * Energy Milliwatt Hours
+             * @description measured; null: no card was, or the rows are by job or card
+             */
+            energy_milliwatt_hours?: number | null;
+            /**
+             * Measured Card Milliseconds
+             * @description of the card time, what was measured; null: nothing was
+             */
+            measured_card_milliseconds?: number | null;
+            /**
+             * Co2E Milligrams
+             * @description energy times PUE and grid factor; null: one of them is unknown
+             */
+            co2e_milligrams?: number | null;
         };
         /** ReportsIn */
         ReportsIn: {
@@ -12713,6 +13673,24 @@ export interface components {
             shape?: components["schemas"]["ShapeIn"] | null;
             /** Argv */
             argv?: string[] | null;
+        };
+        /**
+         * RotationIn
+         * @description How the key is changed.
+         */
+        RotationIn: {
+            /**
+             * Drop Old
+             * @description forget older keys: secrets of older backups cannot be opened any more
+             * @default false
+             */
+            drop_old: boolean;
+            /**
+             * Lost
+             * @description give up secrets that no key opens: they must be set again
+             * @default false
+             */
+            lost: boolean;
         };
         /**
          * RouteIn
@@ -13078,6 +14056,34 @@ export interface components {
             start?: number | null;
         };
         /**
+         * SecretsOut
+         * @description What is known of the stored secrets and of their key.
+         */
+        SecretsOut: {
+            /**
+             * Key Id
+             * @description encrypts them; null: no secret was ever stored
+             */
+            key_id: string | null;
+            /**
+             * Key File
+             * @description on the server's machine
+             */
+            key_file: string;
+            /**
+             * Secrets
+             * @description values that are stored encrypted
+             */
+            secrets: number;
+            /**
+             * Older Keys
+             * @description other keys in the file, which open older backups
+             */
+            older_keys: number;
+            /** @description null: secrets can be used */
+            problem: components["schemas"]["KeyProblem"] | null;
+        };
+        /**
          * SecurityGroupIn
          * @description A group of jobs of a network: they reach each other, and others reach them by rules.
          */
@@ -13146,6 +14152,195 @@ export interface components {
             source?: string | null;
         };
         /**
+         * ServiceAdd
+         * @description A service of a job, or of a template's values. `{port}` in the command and its environment is
+         *     the replica's port, which it has in `PORT` too.
+         */
+        ServiceAdd: {
+            /** Name */
+            name: string;
+            /** @description one job; null: `template` says what */
+            job?: components["schemas"]["JobIn"] | null;
+            /** Template */
+            template?: string | null;
+            /** @description values of the template */
+            use?: components["schemas"]["TemplateUse"] | null;
+            /**
+             * Port
+             * @description of the first replica, the next ones have the next; null: the template's, or 8000
+             */
+            port?: number | null;
+            rule?: components["schemas"]["ServiceRule"];
+        };
+        /**
+         * ServiceChange
+         * @description What is left out stays.
+         */
+        ServiceChange: {
+            /**
+             * Rule
+             * @description fields of ServiceRule
+             */
+            rule: {
+                [key: string]: string | number | null;
+            };
+        };
+        /** ServiceOut */
+        ServiceOut: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /**
+             * User
+             * @description its jobs are of
+             */
+            user: string;
+            /**
+             * Template
+             * @description name and version
+             */
+            template?: string | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "active" | "deleting";
+            /**
+             * Explain
+             * @description how many replicas are healthy, and why others are not
+             */
+            explain: string;
+            /**
+             * Path
+             * @description below the server's address; answers with a token of the tenant
+             */
+            path: string;
+            rule: components["schemas"]["ServiceRule"];
+            /** Port */
+            port: number;
+            /**
+             * Desired
+             * @description replicas that it should have
+             */
+            desired: number;
+            /**
+             * Ready
+             * @description replicas that are healthy
+             */
+            ready: number;
+            /**
+             * Live
+             * @description replicas that are there, and do not end
+             */
+            live: number;
+            /**
+             * Load
+             * @description of the measure, over all replicas; null: it is not known
+             */
+            load: number | null;
+            /**
+             * Waiting
+             * @description requests that wait for a healthy replica
+             */
+            waiting: number;
+            /**
+             * Command
+             * @description empty where it is not for this caller
+             */
+            command?: string[];
+            /**
+             * Replicas
+             * @description where one service is asked for; the newest first
+             */
+            replicas?: components["schemas"]["ReplicaOut"][];
+            /**
+             * Scaled Ns
+             * @description the latest change of desired
+             */
+            scaled_ns: number | null;
+            /** Created Ns */
+            created_ns: number;
+        };
+        /**
+         * ServiceRule
+         * @description When replicas start, when they are healthy and when they end.
+         */
+        ServiceRule: {
+            /**
+             * Min Replicas
+             * @description 0: none without requests
+             * @default 1
+             */
+            min_replicas: number;
+            /**
+             * Max Replicas
+             * @default 1
+             */
+            max_replicas: number;
+            /**
+             * Measure
+             * @description requests: those under way and waiting, of each replica; gpu: percent of its own share that a replica uses
+             * @default requests
+             * @enum {string}
+             */
+            measure: "requests" | "gpu";
+            /**
+             * Target
+             * @description of one replica; null: 10 requests or 70 percent
+             */
+            target?: number | null;
+            /**
+             * Up Seconds
+             * @description more replicas start once they were needed for so long
+             * @default 0
+             */
+            up_seconds: number;
+            /**
+             * Down Seconds
+             * @description replicas end once they were not needed for so long
+             * @default 300
+             */
+            down_seconds: number;
+            /**
+             * Check Path
+             * @description answered with 200 to 399 by a healthy replica; null: it accepts connections
+             */
+            check_path?: string | null;
+            /**
+             * Check Seconds
+             * @description between two checks of a replica
+             * @default 10
+             */
+            check_seconds: number;
+            /**
+             * Check Failures
+             * @description failed checks in a row after which a replica is replaced
+             * @default 3
+             */
+            check_failures: number;
+            /**
+             * Start Seconds
+             * @description a running replica that is not healthy then is replaced
+             * @default 600
+             */
+            start_seconds: number;
+            /**
+             * Drain Seconds
+             * @description for the requests under way when a replica ends
+             * @default 120
+             */
+            drain_seconds: number;
+            /**
+             * Wait Seconds
+             * @description a request waits so long for a healthy replica
+             * @default 60
+             */
+            wait_seconds: number;
+        };
+        /**
          * SessionOut
          * @description The caller as the console shows it.
          */
@@ -13158,7 +14353,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Permissions */
             permissions: string[];
             /**
@@ -13293,7 +14488,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Expires Ns */
             expires_ns: number;
         };
@@ -13619,7 +14814,7 @@ export interface components {
              */
             secret: string;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins")[];
             /**
              * Scope
              * @description of one's own jobs; `tenant` is for its admins, `pool` for the pool's
@@ -13678,7 +14873,7 @@ export interface components {
             /** Signed */
             signed: boolean;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins")[];
             /**
              * Scope
              * @enum {string}
@@ -13764,10 +14959,19 @@ export interface components {
             provider: string;
             /**
              * Jobs
-             * @default keep
-             * @enum {string}
+             * @description null: by the policy of the tenant or provider, else kept
              */
-            jobs: "stop" | "keep";
+            jobs?: ("stop" | "keep" | "hand-over") | null;
+            /**
+             * To
+             * @description with `hand-over`: the new owner
+             */
+            to?: string | null;
+            /**
+             * Keep Seconds
+             * @description with `keep`: then they are stopped
+             */
+            keep_seconds?: number | null;
             /**
              * Unseen Days
              * @description OIDC has no directory: no login for so long
@@ -13799,6 +15003,12 @@ export interface components {
              * @description jobs whose end was requested
              */
             stopped: number;
+            /**
+             * Handed
+             * @description jobs, arrays, schedules that went to the new owner
+             * @default 0
+             */
+            handed: number;
         };
         /** TemplateAdd */
         TemplateAdd: {
@@ -14218,6 +15428,42 @@ export interface components {
             user?: string | null;
         };
         /**
+         * TenantAdviceOut
+         * @description The advice for all families of a tenant together. Null is unknown.
+         */
+        TenantAdviceOut: {
+            /** Tenant */
+            tenant: string;
+            /** Families */
+            families: number;
+            /**
+             * Advised Families
+             * @description of which something is known
+             */
+            advised_families: number;
+            /**
+             * Grow Families
+             * @description of them those that ask for too little
+             */
+            grow_families: number;
+            /** Runs */
+            runs: number;
+            /** Measured Runs */
+            measured_runs: number;
+            /**
+             * Saved Milli
+             * @description cards on average of the time; negative: more
+             */
+            saved_milli: number | null;
+            /**
+             * Saved Micro Per Month
+             * @description of the families with a price
+             */
+            saved_micro_per_month: number | null;
+            /** Currency */
+            currency: string;
+        };
+        /**
          * TenantHolding
          * @description What a tenant holds now.
          */
@@ -14365,7 +15611,7 @@ export interface components {
              * Scopes
              * @description of what the role may; null: all of it
              */
-            scopes?: ("read" | "run" | "manage-tenant" | "manage-cards" | "manage-pool" | "serve-node" | "scrape" | "tell-cluster")[] | null;
+            scopes?: ("read" | "run" | "manage-tenant" | "manage-cards" | "manage-pool" | "serve-node" | "scrape" | "tell-cluster" | "scim")[] | null;
         };
         /**
          * TokenOut
@@ -14401,7 +15647,7 @@ export interface components {
              * Scopes
              * @description null: all that the role may
              */
-            scopes?: ("read" | "run" | "manage-tenant" | "manage-cards" | "manage-pool" | "serve-node" | "scrape" | "tell-cluster")[] | null;
+            scopes?: ("read" | "run" | "manage-tenant" | "manage-cards" | "manage-pool" | "serve-node" | "scrape" | "tell-cluster" | "scim")[] | null;
             /** Token */
             token?: string | null;
         };
@@ -14434,6 +15680,11 @@ export interface components {
             memory_used_bytes?: number | null;
             /** Power Watts */
             power_watts?: number | null;
+            /**
+             * Energy Millijoules
+             * @description the card's own counter, which only grows
+             */
+            energy_millijoules?: number | null;
             /** Temperature Celsius */
             temperature_celsius?: number | null;
             /** At Ns */
@@ -14450,7 +15701,7 @@ export interface components {
              * @default user
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /**
              * Unix User
              * @description known by this Unix account on the socket
@@ -14479,7 +15730,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Unix User */
             unix_user: string | null;
             /** Run As */
@@ -14500,7 +15751,7 @@ export interface components {
             /** Tenant */
             tenant?: string | null;
             /** Role */
-            role?: ("admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter") | null;
+            role?: ("admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim") | null;
             /** Unix User */
             unix_user?: string | null;
             /** Run As */
@@ -14646,7 +15897,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Permissions */
             permissions: string[];
             /** Unix User */
@@ -24032,6 +25283,401 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["LiveOut"];
                 };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_energy_factors_api_v1_energy_factors_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyFactorOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_energy_factor_api_v1_energy_factors_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnergyFactorIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyFactorOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_energy_factor_api_v1_energy_factors__begin__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description where they begin, as the list has it, or an ISO time */
+                begin: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description What was asked makes no sense. */
             400: {
@@ -36811,6 +38457,139 @@ export interface operations {
             };
         };
     };
+    retry_delivery_api_v1_deliveries__delivery__retry_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                delivery: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_notification_settings_api_v1_notification_settings_get: {
         parameters: {
             query?: never;
@@ -36964,6 +38743,269 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NotificationSettingsOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_secrets_api_v1_secrets_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretsOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rotate_secrets_api_v1_secrets_rotate_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotationIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretsOut"];
                 };
             };
             /** @description What was asked makes no sense. */
@@ -45577,6 +47619,669 @@ export interface operations {
             };
         };
     };
+    list_services_api_v1_services_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ServiceOut_"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    add_service_api_v1_services_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ServiceAdd"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_service_api_v1_services__service__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                service: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    remove_service_api_v1_services__service__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                service: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_service_api_v1_services__service__patch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                service: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ServiceChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_idle_jobs_api_v1_idle_jobs_get: {
         parameters: {
             query?: {
@@ -46637,6 +49342,669 @@ export interface operations {
             };
         };
     };
+    hand_over_api_v1_users__user__handover_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HandoverIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HandoverOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_pool_leavers_api_v1_sso_leavers_get: {
+        parameters: {
+            query?: {
+                /** @description also those that are over */
+                all?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_LeaverRowOut_"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_leaver_policies_api_v1_sso_leaver_policies_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeaverPolicyOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_leaver_policy_api_v1_sso_leaver_policies_put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LeaverPolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeaverPolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_leaver_policy_api_v1_sso_leaver_policies_delete: {
+        parameters: {
+            query?: {
+                provider?: string | null;
+                tenant?: string | null;
+            };
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_faults_api_v1_faults_get: {
         parameters: {
             query?: {
@@ -47330,6 +50698,932 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["BacktestOut"];
                 };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_tenant_advice_api_v1_advice_tenants_get: {
+        parameters: {
+            query?: {
+                /** @description 30d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantAdviceOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_layout_advice_api_v1_advice_layouts_get: {
+        parameters: {
+            query?: {
+                /** @description 30d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+                /** @description only this tenant's families */
+                tenant?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LayoutAdviceOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_advice_policies_api_v1_advice_policies_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdvicePolicyOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_advice_policy_api_v1_advice_policies_put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AdvicePolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdvicePolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    try_advice_policy_api_v1_advice_policies_trial_post: {
+        parameters: {
+            query?: {
+                /** @description 30d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+            };
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AdvicePolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdvicePolicyTrialOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_advice_policy_api_v1_advice_policies__policy__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdvicePolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_advice_policy_api_v1_advice_policies__policy__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description What was asked makes no sense. */
             400: {

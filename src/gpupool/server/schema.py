@@ -44,8 +44,8 @@ from gpupool.network.zones import tables as _zones
 from gpupool.notifications import tables as _notifications
 from gpupool.serving import tables as _serving
 from gpupool.signon import tables as _signon
-from gpupool.store.secrets import tables as _secrets
 from gpupool.signon.scim import tables as _scim
+from gpupool.store.secrets import tables as _secrets
 from gpupool.store.tables import metadata
 from gpupool.templates import tables as _templates
 from gpupool.tenancy import tables as _tenancy

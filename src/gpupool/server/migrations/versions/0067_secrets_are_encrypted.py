@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0067"
-down_revision = "0063"
+down_revision = "0066"
 branch_labels = None
 depends_on = None
 
