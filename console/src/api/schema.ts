@@ -1183,6 +1183,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/energy/factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Energy Factors
+         * @description The site's PUE and grid factors, the earliest first. Each holds until the next begins.
+         */
+        get: operations["list_energy_factors_api_v1_energy_factors_get"];
+        put?: never;
+        /**
+         * Set Energy Factor
+         * @description Set PUE and grid factor from an hour on. Refused where hours that are over would change.
+         */
+        post: operations["set_energy_factor_api_v1_energy_factors_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/energy/factors/{begin}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Energy Factor
+         * @description Delete factors that have not begun: the ones before hold on.
+         */
+        delete: operations["delete_energy_factor_api_v1_energy_factors__begin__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/networks": {
         parameters: {
             query?: never;
@@ -4849,6 +4893,16 @@ export interface components {
             capacity_card_milliseconds: number;
             /** Closes */
             closes: boolean;
+            /**
+             * Unheld Energy Milliwatt Hours
+             * @description measured of cards, and held by no tenant; null: no card reports power
+             */
+            unheld_energy_milliwatt_hours?: number | null;
+            /**
+             * Unheld Co2E Milligrams
+             * @description of that; null: unknown, or without PUE and grid factor
+             */
+            unheld_co2e_milligrams?: number | null;
         };
         /** ClusterCard */
         ClusterCard: {
@@ -5738,6 +5792,48 @@ export interface components {
              * @description its name, or its DNS name in the network
              */
             job: string;
+        };
+        /**
+         * EnergyFactorIn
+         * @description PUE and grid factor from an instant on, until the next ones begin.
+         */
+        EnergyFactorIn: {
+            /**
+             * From Ns
+             * @description a whole hour; null: the hour that runs
+             */
+            from_ns?: number | null;
+            /**
+             * Pue Milli
+             * @description thousandths: energy of the site by that of its computers
+             */
+            pue_milli: number;
+            /**
+             * Grid Milligrams
+             * @description CO2e of one kWh of the grid, in milligrams
+             */
+            grid_milligrams: number;
+        };
+        /**
+         * EnergyFactorOut
+         * @description PUE and grid factor with the time in which they hold.
+         */
+        EnergyFactorOut: {
+            /** From Ns */
+            from_ns: number;
+            /**
+             * Until Ns
+             * @description where the next ones begin; null: none do
+             */
+            until_ns: number | null;
+            /** Pue Milli */
+            pue_milli: number;
+            /** Grid Milligrams */
+            grid_milligrams: number;
+            /** Set By */
+            set_by: string;
+            /** Set Ns */
+            set_ns: number;
         };
         /**
          * EngineCertificate
@@ -12411,6 +12507,21 @@ export interface components {
             resolution_seconds: number;
             /** @description of the whole pool, since it exists; whatever the range is */
             starts?: components["schemas"]["StartsOut"] | null;
+            /**
+             * Energy Milliwatt Hours
+             * @description measured: what the rows add up to; null: no card was measured
+             */
+            energy_milliwatt_hours?: number | null;
+            /**
+             * Measured Card Milliseconds
+             * @description of the card time, what was measured; null: nothing was
+             */
+            measured_card_milliseconds?: number | null;
+            /**
+             * Co2E Milligrams
+             * @description energy times PUE and grid factor; null: one of them is unknown
+             */
+            co2e_milligrams?: number | null;
         };
         /**
          * ReportRow
@@ -12485,6 +12596,21 @@ export interface components {
              * @description main memory held, where it or processors have a price
              */
             host_memory_mib_seconds?: number | null;
+            /**
+             * Energy Milliwatt Hours
+             * @description measured; null: no card was, or the rows are by job or card
+             */
+            energy_milliwatt_hours?: number | null;
+            /**
+             * Measured Card Milliseconds
+             * @description of the card time, what was measured; null: nothing was
+             */
+            measured_card_milliseconds?: number | null;
+            /**
+             * Co2E Milligrams
+             * @description energy times PUE and grid factor; null: one of them is unknown
+             */
+            co2e_milligrams?: number | null;
         };
         /** ReportsIn */
         ReportsIn: {
@@ -13367,6 +13493,21 @@ export interface components {
              * @description models that were held and have no price
              */
             unpriced: string[];
+            /**
+             * Energy Milliwatt Hours
+             * @description null: no card reports power
+             */
+            energy_milliwatt_hours?: number | null;
+            /**
+             * Measured Card Milliseconds
+             * @description card time in which the power was measured
+             */
+            measured_card_milliseconds?: number | null;
+            /**
+             * Co2E Milligrams
+             * @description energy times PUE and grid factor; null: one of them is unknown
+             */
+            co2e_milligrams?: number | null;
         };
         /** StopIn */
         StopIn: {
@@ -14205,6 +14346,16 @@ export interface components {
              * @description null: no card reports power
              */
             energy_milliwatt_hours?: number | null;
+            /**
+             * Measured Card Milliseconds
+             * @description card time in which the power was measured
+             */
+            measured_card_milliseconds?: number | null;
+            /**
+             * Co2E Milligrams
+             * @description energy times PUE and grid factor; null: one of them is unknown
+             */
+            co2e_milligrams?: number | null;
         };
         /**
          * TerminalSize
@@ -14357,6 +14508,11 @@ export interface components {
             memory_used_bytes?: number | null;
             /** Power Watts */
             power_watts?: number | null;
+            /**
+             * Energy Millijoules
+             * @description the card's own counter, which only grows
+             */
+            energy_millijoules?: number | null;
             /** Temperature Celsius */
             temperature_celsius?: number | null;
             /** At Ns */
@@ -23683,6 +23839,401 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["LiveOut"];
                 };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_energy_factors_api_v1_energy_factors_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyFactorOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_energy_factor_api_v1_energy_factors_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnergyFactorIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnergyFactorOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_energy_factor_api_v1_energy_factors__begin__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description where they begin, as the list has it, or an ISO time */
+                begin: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description What was asked makes no sense. */
             400: {

@@ -172,22 +172,23 @@ def test_co2e_is_of_the_factors_in_force_and_the_past_keeps_its_own(pool: Pool) 
 
 def test_hours_that_are_over_keep_their_factors(pool: Pool) -> None:
     now_s = START_S
-    factor(pool, 1200, 1, now_s - DAY)  # before, nothing was known
+    factor(pool, 1200, 1, now_s - HOUR)
+    factor(pool, 1200, 1, now_s - DAY)  # before the first, nothing was known
     with pytest.raises(PastEnergyFactor) as refusal:
-        factor(pool, 1300, 1, now_s - 2 * DAY)
+        factor(pool, 1300, 1, now_s - 2 * HOUR)
     assert refusal.value.code == "GP-2231"
     factor(pool, 1300, 1)
     factor(pool, 1400, 1)  # the hour that runs may be corrected
     factor(pool, 1500, 1, now_s + DAY)
     shown = pool.metering.factors.list_all()
-    assert [one.pue_milli for one in shown] == [1200, 1400, 1500]
-    assert [one.until_ns for one in shown] == [now_s * S, (now_s + DAY) * S, None]
+    assert [one.pue_milli for one in shown] == [1200, 1200, 1400, 1500]
+    assert [one.until_ns for one in shown][1:] == [now_s * S, (now_s + DAY) * S, None]
     with pytest.raises(PastEnergyFactor):
         pool.metering.factors.delete((now_s - DAY) * S)
     with pytest.raises(UnknownEnergyFactor):
         pool.metering.factors.delete((now_s + 2 * DAY) * S)
     pool.metering.factors.delete((now_s + DAY) * S)
-    assert [one.pue_milli for one in pool.metering.factors.list_all()] == [1200, 1400]
+    assert [one.pue_milli for one in pool.metering.factors.list_all()] == [1200, 1200, 1400]
 
 
 def test_metrics_count_what_each_owner_drew(pool: Pool) -> None:
