@@ -5417,6 +5417,16 @@ export interface components {
             capacity_card_milliseconds: number;
             /** Closes */
             closes: boolean;
+            /**
+             * Unheld Energy Milliwatt Hours
+             * @description measured of cards, and held by no tenant; null: no card reports power
+             */
+            unheld_energy_milliwatt_hours?: number | null;
+            /**
+             * Unheld Co2E Milligrams
+             * @description of that; null: unknown, or without PUE and grid factor
+             */
+            unheld_co2e_milligrams?: number | null;
         };
         /** ClusterCard */
         ClusterCard: {
@@ -14639,6 +14649,21 @@ export interface components {
              * @description models that were held and have no price
              */
             unpriced: string[];
+            /**
+             * Energy Milliwatt Hours
+             * @description null: no card reports power
+             */
+            energy_milliwatt_hours?: number | null;
+            /**
+             * Measured Card Milliseconds
+             * @description card time in which the power was measured
+             */
+            measured_card_milliseconds?: number | null;
+            /**
+             * Co2E Milligrams
+             * @description energy times PUE and grid factor; null: one of them is unknown
+             */
+            co2e_milligrams?: number | null;
         };
         /** StopIn */
         StopIn: {
@@ -15528,6 +15553,16 @@ export interface components {
              * @description null: no card reports power
              */
             energy_milliwatt_hours?: number | null;
+            /**
+             * Measured Card Milliseconds
+             * @description card time in which the power was measured
+             */
+            measured_card_milliseconds?: number | null;
+            /**
+             * Co2E Milligrams
+             * @description energy times PUE and grid factor; null: one of them is unknown
+             */
+            co2e_milligrams?: number | null;
         };
         /**
          * TerminalSize

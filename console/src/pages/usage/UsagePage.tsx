@@ -11,6 +11,7 @@ import { Empty, Page, Panel } from '../../ui/Page'
 import { Scroll } from '../../ui/Scroll'
 import { type Piece, ShareBar, Tenant } from '../../ui/ShareBar'
 import {
+  findMeasured,
   groupByModel,
   KINDS,
   listMonths,
@@ -20,6 +21,7 @@ import {
   sortRows,
   sumKinds,
   toCardHours,
+  toThousands,
   writeCsv,
 } from './books'
 import { Documents } from './Documents'
@@ -193,9 +195,20 @@ function Rows({ report, group }: { report: Report; group: Group }) {
   return (
     <Panel title={t('rows', { by: t(`by.${group}`) })}>
       {rows.length === 0 ? <Empty>{t('noRows')}</Empty> : <UsageTable report={report} rows={rows} group={group} />}
+      <EnergyLine report={report} />
       {report.total_cost == null && <p className="small dim">{t('noPrice')}</p>}
     </Panel>
   )
+}
+
+/** What all cards drew, also those that no tenant held, and how much of the time is known. */
+function EnergyLine({ report }: { report: Report }) {
+  const { t } = useTranslation('usage')
+  const measured = findMeasured(report)
+  if (measured === null) return <p className="small dim">{t('noEnergy')}</p>
+  const energy = formatNumber(toThousands(report.energy_milliwatt_hours), 2)
+  const carbon = formatNumber(toThousands(report.co2e_milligrams), 2)
+  return <p className="small dim">{t('energyOf', { energy, carbon, measured: formatPercent(measured) })}</p>
 }
 
 function Days({ month, now }: { month: string; now: number }) {

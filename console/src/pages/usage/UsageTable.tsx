@@ -3,7 +3,7 @@ import { useTranslation } from 'react-i18next'
 import { formatMoney, formatNumber, formatPercent, UNKNOWN } from '../../ui/format'
 import { Scroll } from '../../ui/Scroll'
 import { Tenant } from '../../ui/ShareBar'
-import { findKept, findUnused, type Report, type ReportRow, toCardHours } from './books'
+import { findKept, findUnused, type Report, type ReportRow, sumKnown, toCardHours, toThousands } from './books'
 import type { Group } from './UsagePage'
 
 /** Rows on the page; the CSV has all. */
@@ -20,6 +20,8 @@ export function UsageTable({ report, rows, group }: UsageTableProps) {
   const capacity = report.capacity_card_milliseconds
   const total = rows.reduce((sum, row) => sum + row.card_milliseconds, 0)
   const hasCost = report.total_cost != null && group !== 'model'
+  // Energy is kept by owner, not by card.
+  const hasEnergy = group !== 'model'
   return (
     <>
       <Scroll label={t('rows', { by: t(`by.${group}`) })}>
@@ -31,6 +33,8 @@ export function UsageTable({ report, rows, group }: UsageTableProps) {
               <th className="right">{t('hours')}</th>
               <th className="right only-l">{t('ofCapacity')}</th>
               {hasCost && <th className="right">{t('cost')}</th>}
+              {hasEnergy && <th className="right">{t('energy')}</th>}
+              {hasEnergy && <th className="right only-l">{t('carbon')}</th>}
               <th className="right only-l">{t('kept')}</th>
               <th className="right only-l">{t('unused')}</th>
             </tr>
@@ -47,6 +51,7 @@ export function UsageTable({ report, rows, group }: UsageTableProps) {
                 <td className="right num">{formatNumber(toCardHours(row.card_milliseconds), 1)}</td>
                 <td className="right num sub only-l">{formatPercent(row.card_milliseconds / capacity, 1)}</td>
                 {hasCost && <td className="right num strong">{writeCost(row.cost, report.currency)}</td>}
+                {hasEnergy && <EnergyCells energy={row.energy_milliwatt_hours} carbon={row.co2e_milligrams} />}
                 <td className="right num only-l">{formatPercent(findKept(row), 1)}</td>
                 <td className="right num only-l">{formatPercent(findUnused(row))}</td>
               </tr>
@@ -58,6 +63,12 @@ export function UsageTable({ report, rows, group }: UsageTableProps) {
               <td className="right num">{formatNumber(toCardHours(total), 1)}</td>
               <td className="right num only-l">{formatPercent(total / capacity, 1)}</td>
               {hasCost && <td className="right num">{writeCost(report.total_cost, report.currency)}</td>}
+              {hasEnergy && (
+                <EnergyCells
+                  energy={sumKnown(rows, 'energy_milliwatt_hours')}
+                  carbon={sumKnown(rows, 'co2e_milligrams')}
+                />
+              )}
               <td className="only-l" />
               <td className="only-l" />
             </tr>
@@ -65,6 +76,20 @@ export function UsageTable({ report, rows, group }: UsageTableProps) {
         </table>
       </Scroll>
       {rows.length > MOST_ROWS && <p className="small sub">{t('more', { count: rows.length - MOST_ROWS })}</p>}
+    </>
+  )
+}
+
+interface EnergyCellsProps {
+  readonly energy: number | null | undefined
+  readonly carbon: number | null | undefined
+}
+
+function EnergyCells({ energy, carbon }: EnergyCellsProps) {
+  return (
+    <>
+      <td className="right num">{formatNumber(toThousands(energy), 2)}</td>
+      <td className="right num only-l">{formatNumber(toThousands(carbon), 2)}</td>
     </>
   )
 }

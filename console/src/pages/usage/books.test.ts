@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import {
   findKept,
+  findMeasured,
   findUnused,
   groupByModel,
   listMonths,
@@ -10,6 +11,8 @@ import {
   shiftMonth,
   sortRows,
   sumKinds,
+  sumKnown,
+  toThousands,
   writeCsv,
 } from './books'
 
@@ -48,6 +51,19 @@ describe('roundParts', () => {
   })
 })
 
+test('unknown energy stays unknown, and the known adds up', () => {
+  const known = makeRow('tenant', 100, { energy_milliwatt_hours: 1_500_000, co2e_milligrams: 0 })
+  expect(toThousands(null)).toBeNull()
+  expect(toThousands(known.energy_milliwatt_hours)).toBe(1.5)
+  expect(sumKnown([known, makeRow('tenant', 1), known], 'energy_milliwatt_hours')).toBe(3_000_000)
+  expect(sumKnown([known], 'co2e_milligrams')).toBe(0)
+  expect(sumKnown([makeRow('tenant', 1)], 'energy_milliwatt_hours')).toBeNull()
+  const report = { capacity_card_milliseconds: 200, measured_card_milliseconds: 50 } as Report
+  expect(findMeasured(report)).toBe(0.25)
+  expect(findMeasured({ ...report, measured_card_milliseconds: 300 })).toBe(1)
+  expect(findMeasured({ ...report, measured_card_milliseconds: null })).toBeNull()
+})
+
 test('unknown time stays unknown', () => {
   expect(findKept(makeRow('tenant', 100))).toBeNull()
   expect(findUnused(makeRow('tenant', 100))).toBeNull()
@@ -64,7 +80,7 @@ test('writeCsv makes formulas text and quotes what must be quoted', () => {
   } as unknown as Report
   const [header, line] = writeCsv(report).split('\r\n')
   expect(header).toMatch(/^\uFEFFkind,tenant,/)
-  expect(line).toBe(`tenant,'=cmd(),"a ""b"", c",'@x,,,,,5,0,,,,-1.50,true`)
+  expect(line).toBe(`tenant,'=cmd(),"a ""b"", c",'@x,,,,,5,0,,,,-1.50,,,,true`)
 })
 
 test('months begin in UTC and go over the turn of a year', () => {

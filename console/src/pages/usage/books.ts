@@ -18,6 +18,9 @@ export interface ReportRow {
   kept_gpu_milliseconds?: number | null
   denied_gpu_milliseconds?: number | null
   cost?: string | null
+  energy_milliwatt_hours?: number | null
+  measured_card_milliseconds?: number | null
+  co2e_milligrams?: number | null
 }
 
 export interface Report {
@@ -31,6 +34,9 @@ export interface Report {
   simulated: boolean | null
   currency?: string | null
   total_cost?: string | null
+  energy_milliwatt_hours?: number | null
+  measured_card_milliseconds?: number | null
+  co2e_milligrams?: number | null
   rule: string
 }
 
@@ -84,6 +90,27 @@ export function findUnused(row: ReportRow): number | null {
   return Math.max(0, 1 - delivered / row.card_milliseconds)
 }
 
+/** Milliwatt-hours as kWh, or milligrams as kg; null is unknown. */
+export function toThousands(millionths: number | null | undefined): number | null {
+  return millionths == null ? null : millionths / 1_000_000
+}
+
+/** The sum of what is known of a field; null where it is unknown of every row. */
+export function sumKnown(
+  rows: readonly ReportRow[],
+  field: 'energy_milliwatt_hours' | 'co2e_milligrams',
+): number | null {
+  const known = rows.map((row) => row[field]).filter((value) => value != null)
+  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0)
+}
+
+/** Part of the card time in which cards reported their power, 0 to 1; null where none did. */
+export function findMeasured(report: Report): number | null {
+  const measured = report.measured_card_milliseconds
+  if (measured == null || report.capacity_card_milliseconds === 0) return null
+  return Math.min(1, measured / report.capacity_card_milliseconds)
+}
+
 /** Sort rows: tenants by their time, then the rest in the order of the closing line. */
 export function sortRows(rows: readonly ReportRow[]): ReportRow[] {
   return [...rows].sort(
@@ -133,6 +160,9 @@ const CSV_COLUMNS = [
   'kept_gpu_milliseconds',
   'denied_gpu_milliseconds',
   'cost',
+  'energy_milliwatt_hours',
+  'measured_card_milliseconds',
+  'co2e_milligrams',
 ] as const
 
 /** A program for tables runs a cell that begins with one of these. */

@@ -7,6 +7,8 @@ from gpupool.metering.books import HOUR_S, MICRO
 #: Card-milliseconds of one GPU-hour, and millionths of a card times seconds.
 HOUR_MS = HOUR_S * 1000
 HOUR_MICRO = HOUR_S * MICRO
+#: Milliwatt-hours of one kWh, and milligrams of one kg.
+KWH_MILLI = 10**6
 #: Signs with which a spreadsheet begins a formula.
 _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -27,6 +29,26 @@ def format_hours(milliseconds: int | None) -> str | None:
     '1.5000'
     """
     return None if milliseconds is None else _divide(milliseconds, HOUR_MS, 4)
+
+
+def format_energy(number: int | None) -> str | None:
+    """Format milliwatt-hours as kWh, or milligrams as kg, with four decimals; None is unknown.
+
+    >>> format_energy(1_500_000)
+    '1.5000'
+    """
+    return None if number is None else _divide(number, KWH_MILLI, 4)
+
+
+def format_part(measured: int | None, whole: int) -> str | None:
+    """Format a part of card time in percent, 100 at most; None is unknown.
+
+    >>> format_part(1, 3), format_part(None, 3)
+    ('33.3 %', None)
+    """
+    if measured is None or not whole:
+        return None
+    return f"{_divide(min(measured, whole) * 100, whole, 1)} %"
 
 
 def format_charged(charged_micro_seconds: int) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from io import StringIO
 from typing import Any
@@ -19,7 +19,8 @@ import sqlalchemy as sa
 
 from gpupool.base.units import NANOS_PER_SECOND, format_instant
 from gpupool.billing.charging.tables import charges
-from gpupool.billing.documents.cells import HOUR_MICRO, HOUR_MS, guard_cell
+from gpupool.billing.documents.cells import HOUR_MICRO, HOUR_MS, KWH_MILLI, guard_cell
+from gpupool.billing.documents.energy import EnergyKey, divide_energy, read_hours
 from gpupool.billing.documents.lines import BillLine
 from gpupool.billing.documents.month import AdjustmentEntry, MonthBill
 from gpupool.billing.documents.statement import select_lines
@@ -97,6 +98,7 @@ class FocusRow:
     charged_micro_seconds: int
     list_micro: int
     amount_micro: int
+    energy_milliwatt_hours: int | None = None
 
 
 def write_focus(rows: Iterable[FocusRow], bill: MonthBill, tenant: str | None, pool: str) -> bytes:
@@ -119,13 +121,30 @@ def read_focus_rows(
     """Read the hours of a month's lines; a line whose hours are deleted is one row."""
     lines = {_build_key(line): line for line in select_lines(bill, tenant)}
     parts = {key: _LineParts(line) for key, line in lines.items()}
+    hours = read_hours(connection, bill.start_s, bill.end_s)
+    yield from _add_energy(_take_hours(connection, bill, tenant, parts), hours)
+    deleted = [part.take_whole(bill) for part in parts.values() if not part.has_hours]
+    whole = {(bill.start_s, line.key): line.milliwatt_hours for line in bill.energy}
+    yield from _add_energy(deleted, whole)
+
+
+def _take_hours(
+    connection: sa.Connection,
+    bill: MonthBill,
+    tenant: str | None,
+    parts: Mapping[tuple[Any, ...], _LineParts],
+) -> Iterator[FocusRow]:
     for row in connection.execute(_select_hours(bill, tenant)):
         part = parts.get(_build_key(row))
         if part is not None:
             yield part.take_hour(row)
-    for part in parts.values():
-        if not part.has_hours:
-            yield part.take_whole(bill)
+
+
+def _add_energy(
+    rows: Iterable[FocusRow], energy: Mapping[tuple[int, EnergyKey], int]
+) -> Iterator[FocusRow]:
+    for row, milliwatt_hours in divide_energy(rows, energy):
+        yield replace(row, energy_milliwatt_hours=milliwatt_hours)
 
 
 class _LineParts:
@@ -277,6 +296,10 @@ def _build_usage(row: FocusRow) -> dict[str, str]:
         "x_GpuMilliHours": _format_ratio(row.card_milliseconds, HOUR_S),
         "x_MemoryGiBHours": _format_ratio(row.memory_mib_seconds, 1024 * HOUR_S),
         "x_Model": guard_cell(line.model),
+        # Empty: unknown.
+        "x_EnergyKwh": ""
+        if row.energy_milliwatt_hours is None
+        else _format_ratio(row.energy_milliwatt_hours, KWH_MILLI),
     }
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from gpupool.base.errors import BadOption
 from gpupool.billing.charging.marks import read_charge_marks
 from gpupool.billing.charging.tables import adjustments
+from gpupool.billing.documents.energy import EnergyLine, read_energy_lines
 from gpupool.billing.documents.lines import BillLine, read_line, read_lines
 from gpupool.billing.periods import Period, find_month, parse_zone
 from gpupool.billing.prices.price_list import DatedPriceList
@@ -63,6 +64,7 @@ class MonthBill:
     lines: list[BillLine]
     use: Mapping[str, MeasuredUse] = field(default_factory=dict)
     adjustments: list[AdjustmentEntry] = field(default_factory=list)
+    energy: list[EnergyLine] = field(default_factory=list)
     #: Of the seal; None: the month is not sealed.
     sha256: str | None = None
 
@@ -107,6 +109,8 @@ def read_month(connection: sa.Connection, name: str) -> MonthBill:
         lines=lines,
         use={tenant: MeasuredUse(**use) for tenant, use in facts["use"].items()},
         adjustments=[AdjustmentEntry(**entry) for entry in facts["adjustments"]],
+        # Months that an earlier version sealed say nothing of energy.
+        energy=[EnergyLine(**line) for line in facts.get("energy", ())],
         sha256=seal.sha256,
     )
 
@@ -142,6 +146,7 @@ def read_open_month(connection: sa.Connection, name: str) -> MonthBill:
         lines=read_lines(connection, start_s, end_s),
         use=_read_use(connection, ReportQuery(start_s, end_s, ("tenant",), books)),
         adjustments=read_entries(connection, name),
+        energy=read_energy_lines(connection, start_s, end_s),
     )
 
 
@@ -179,6 +184,7 @@ def write_facts(bill: MonthBill) -> dict[str, Any]:
         "capacity_card_milliseconds": bill.capacity_card_milliseconds,
         "use": {tenant: asdict(use) for tenant, use in sorted(bill.use.items())},
         "adjustments": [asdict(entry) for entry in bill.adjustments],
+        "energy": [asdict(line) for line in bill.energy],
     }
 
 

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import DocumentUnavailable
-from gpupool.billing.documents.cells import format_charged, format_factor, format_hours
+from gpupool.billing.documents.cells import (
+    format_charged,
+    format_energy,
+    format_factor,
+    format_hours,
+    format_part,
+)
 from gpupool.billing.documents.words import get_words
 from gpupool.billing.money import format_cents, format_money
 from gpupool.wire.billing.statements import StatementOut, TenantTotal
@@ -110,6 +116,9 @@ def _describe(statement: StatementOut) -> dict[str, Any]:
         ],
         "totals": [_describe_total(total) for total in statement.totals],
         "total": format_cents(statement.total_micro),
+        "energy": format_energy(statement.energy_milliwatt_hours),
+        "carbon": format_energy(statement.co2e_milligrams),
+        "measured": format_part(statement.measured_card_milliseconds, _sum_card_time(statement)),
         "closing": closing
         and {
             "tenants_list": format_money(closing.tenants_micro),
@@ -119,8 +128,17 @@ def _describe(statement: StatementOut) -> dict[str, Any]:
             "capacity": format_money(closing.capacity_micro),
             "discounts": format_money(closing.discounts_micro),
             "closes": closing.closes,
+            "energy": format_energy(closing.unheld_energy_milliwatt_hours),
+            "carbon": format_energy(closing.unheld_co2e_milligrams),
         },
     }
+
+
+def _sum_card_time(statement: StatementOut) -> int:
+    closing = statement.closing
+    if closing is not None:
+        return closing.capacity_card_milliseconds
+    return sum(total.card_milliseconds for total in statement.totals)
 
 
 def _describe_line(line: Any) -> dict[str, Any]:
@@ -151,4 +169,6 @@ def _describe_total(total: TenantTotal) -> dict[str, Any]:
         "entries": format_cents(total.adjustments_micro),
         "tax": format_cents(total.tax_micro),
         "total": format_cents(total.total_micro),
+        "energy": format_energy(total.energy_milliwatt_hours),
+        "carbon": format_energy(total.co2e_milligrams),
     }

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from fractions import Fraction
 
 from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.billing.documents.energy import EnergyLine, sum_energy
 from gpupool.billing.documents.lines import BillLine, compute_line_cost
 from gpupool.billing.documents.month import MeasuredUse, MonthBill
 from gpupool.billing.money import CENT_MICRO, apportion
@@ -61,7 +62,23 @@ def build_statement(bill: MonthBill, tenant: str | None) -> StatementOut:
         total_micro=sum(total.total_micro for total in totals),
         closing=None if tenant is not None else build_closing(bill),
         unpriced=_list_unpriced(lines),
+        **_describe_energy(_select_energy(bill, tenant)),
     )
+
+
+def _select_energy(bill: MonthBill, tenant: str | None) -> list[EnergyLine]:
+    if tenant is None:
+        return bill.energy
+    return [line for line in bill.energy if line.kind == "tenant" and line.tenant == tenant]
+
+
+def _describe_energy(lines: Sequence[EnergyLine]) -> dict[str, int | None]:
+    energy = sum_energy(lines)
+    return {
+        "energy_milliwatt_hours": None if energy is None else energy.milliwatt_hours,
+        "measured_card_milliseconds": None if energy is None else energy.measured_milliseconds,
+        "co2e_milligrams": None if energy is None else energy.co2e_milligrams,
+    }
 
 
 def select_lines(bill: MonthBill, tenant: str | None) -> list[BillLine]:
@@ -103,6 +120,7 @@ def _build_total(
         adjustments_micro=credit,
         tax_micro=tax,
         total_micro=net + tax,
+        **_describe_energy(_select_energy(bill, tenant)),
     )
 
 
@@ -122,6 +140,7 @@ def build_closing(bill: MonthBill) -> ClosingOut:
     for line in bill.lines:
         at_list[line.kind] += line.list_micro
         paid += line.amount_micro
+    unheld = sum_energy(line for line in bill.energy if line.kind != "tenant")
     return ClosingOut(
         tenants_micro=at_list["tenant"],
         idle_micro=at_list["idle"],
@@ -131,6 +150,8 @@ def build_closing(bill: MonthBill) -> ClosingOut:
         discounts_micro=at_list["tenant"] - paid,
         capacity_card_milliseconds=bill.capacity_card_milliseconds,
         closes=bill.closes,
+        unheld_energy_milliwatt_hours=None if unheld is None else unheld.milliwatt_hours,
+        unheld_co2e_milligrams=None if unheld is None else unheld.co2e_milligrams,
     )
 
 

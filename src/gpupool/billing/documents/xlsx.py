@@ -7,7 +7,13 @@ from io import BytesIO
 from typing import Any
 
 from gpupool.base.errors import DocumentUnavailable
-from gpupool.billing.documents.cells import HOUR_MICRO, HOUR_MS, format_factor, guard_cell
+from gpupool.billing.documents.cells import (
+    HOUR_MICRO,
+    HOUR_MS,
+    KWH_MILLI,
+    format_factor,
+    guard_cell,
+)
 from gpupool.billing.documents.words import get_words
 from gpupool.billing.money import UNIT_MICRO
 from gpupool.wire.billing.statements import StatementOut, TenantTotal
@@ -112,9 +118,19 @@ class _Sheets:
         for total in self._statement.totals:
             row += 1
             self._write_total(sheet, row, total)
+        statement = self._statement
+        closing = statement.closing
+        if closing is not None:
+            # What no tenant held: with it the energy of the rows is that of the pool.
+            row += 1
+            sheet.write_string(row, 0, words["unheld"])
+            self._write_energy(
+                sheet, row, closing.unheld_energy_milliwatt_hours, closing.unheld_co2e_milligrams
+            )
         row += 1
         sheet.write_string(row, 0, words["total"], self._bold)
-        sheet.write_number(row, 7, self._statement.total_micro / UNIT_MICRO, self._money)
+        sheet.write_number(row, 7, statement.total_micro / UNIT_MICRO, self._money)
+        self._write_energy(sheet, row, statement.energy_milliwatt_hours, statement.co2e_milligrams)
         return row + 1
 
     def _write_total(self, sheet: Any, row: int, total: TenantTotal) -> None:
@@ -130,9 +146,17 @@ class _Sheets:
         )
         for column, amount in enumerate(amounts, 4):
             sheet.write_number(row, column, amount / UNIT_MICRO, self._money)
-        # Unknown is never 0.
-        for column in (8, 9):
-            sheet.write_string(row, column, self._words["unknown"])
+        self._write_energy(sheet, row, total.energy_milliwatt_hours, total.co2e_milligrams)
+
+    def _write_energy(
+        self, sheet: Any, row: int, milliwatt_hours: int | None, co2e_milligrams: int | None
+    ) -> None:
+        for column, number in ((8, milliwatt_hours), (9, co2e_milligrams)):
+            if number is None:
+                # Unknown is never 0.
+                sheet.write_string(row, column, self._words["unknown"])
+            else:
+                sheet.write_number(row, column, number / KWH_MILLI, self._hours)
 
     def _write_hours(self, sheet: Any, row: int, column: int, milliseconds: int | None) -> None:
         if milliseconds is None:

@@ -162,18 +162,17 @@ def list_energy_columns(report: dict[str, Any]) -> list[TableColumn]:
     ]
 
 
-def describe_energy(report: dict[str, Any]) -> str:
-    """Say how much of the time was measured, and how much energy that is.
+def describe_energy(report: dict[str, Any], card_milliseconds: int) -> str:
+    """Say how much of the card time was measured, and how much energy that is.
 
-    >>> describe_energy({"capacity_card_milliseconds": 1})
+    >>> describe_energy({}, 1)
     'energy: no card reported its power in this range'
     """
     energy, measured, co2e = (report.get(name) for name in ENERGY_FIELDS)
-    capacity = report["capacity_card_milliseconds"]
     if energy is None or measured is None:
         return "energy: no card reported its power in this range"
     # The slot of five minutes in which a range begins is counted whole.
-    part = f"measured {describe_part(measured, capacity)} of the time"
+    part = f"measured {describe_part(measured, card_milliseconds)} of the time"
     shown = f"energy: {format_millionths(energy)} kWh, {part}"
     if co2e is None:
         return f"{shown}; CO2e --: gpupool energy set --pue RATIO --grid GRAMS"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupool.base.errors import BadOption
+from gpupool.cli.accounts.energy import describe_energy, format_millionths
 from gpupool.cli.accounts.price import format_micro
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.language import is_chinese
@@ -125,9 +126,18 @@ def format_statement(statement: dict[str, Any], *, color: bool = False) -> str:
         parts.append(format_table(statement["adjustments"], ENTRY_COLUMNS, color=color))
     parts.append(format_table(statement["totals"], TOTAL_COLUMNS, color=color))
     parts.append(f"total {format_micro(statement['total_micro'])} {currency}".rstrip())
+    parts.append(describe_energy(statement, _sum_card_time(statement)))
     if statement["closing"] is not None:
         parts.append(describe_closing(statement["closing"], currency))
     return "\n\n".join(parts)
+
+
+def _sum_card_time(statement: dict[str, Any]) -> int:
+    """Sum up the card time of a statement: the capacity, or what a tenant held."""
+    closing = statement["closing"]
+    if closing is not None:
+        return int(closing["capacity_card_milliseconds"])
+    return sum(total["card_milliseconds"] for total in statement["totals"])
 
 
 def describe_closing(closing: dict[str, Any], currency: str) -> str:
@@ -254,6 +264,10 @@ TOTAL_COLUMNS = (
     TableColumn("ENTRIES", lambda row: format_micro(row["adjustments_micro"]), right=True),
     TableColumn("TAX", lambda row: format_micro(row["tax_micro"]), right=True),
     TableColumn("TOTAL", lambda row: format_micro(row["total_micro"]), right=True),
+    TableColumn(
+        "ENERGY kWh", lambda row: format_millionths(row.get("energy_milliwatt_hours")), right=True
+    ),
+    TableColumn("CO2e kg", lambda row: format_millionths(row.get("co2e_milligrams")), right=True),
 )
 ENTRY_COLUMNS = (
     TableColumn("ENTRY", lambda row: row["id"]),

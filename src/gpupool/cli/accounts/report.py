@@ -195,7 +195,7 @@ def format_report(report: dict[str, Any], *, wide: bool = False, color: bool = F
         format_table([*report["rows"], total], shown, color=color),
         "",
         describe_closing(report),
-        describe_energy(report),
+        describe_energy(report, report["capacity_card_milliseconds"]),
     ]
     if report["rule"]:
         lines.append(clean_text(f"counted: {report['rule']}"))

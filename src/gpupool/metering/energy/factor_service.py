@@ -104,8 +104,11 @@ def _find_hour(write: WriteTransaction) -> int:
 
 
 def _check_past(rows: Sequence[Any], from_s: int, hour_s: int) -> None:
-    """Refuse what would change hours that are over; before the first factors nothing is known."""
-    begun = [row.from_s for row in rows if row.from_s < hour_s]
+    """Refuse what would change hours that are over and have factors.
+
+    Before the first factors CO2e is unknown: others that begin earlier change no figure.
+    """
+    begun = [row.from_s for row in rows if row.from_s <= from_s]
     if from_s < hour_s and begun:
         raise PastEnergyFactor(
             f"the pool has energy factors since {format_instant(begun[0] * NANOS_PER_SECOND)}; "

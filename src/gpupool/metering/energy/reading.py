@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.metering.books import RowKind
+from gpupool.metering.books import HOUR_S, RowKind
 from gpupool.metering.energy.factors import SiteFactor
 from gpupool.metering.energy.tables import energy_factors, energy_slots
 from gpupool.metering.reading import sum_bigint
@@ -42,6 +42,8 @@ class GroupEnergy:
     ids: Mapping[str, int | None]
     model: str
     energy: EnergySum
+    #: Start of the hour, where groups are by hour.
+    hour_s: int = 0
 
 
 def read_factors(connection: sa.Connection) -> list[SiteFactor]:
@@ -59,6 +61,7 @@ def read_energy(
     *,
     tenant_id: int | None = None,
     by_model: bool = False,
+    by_hour: bool = False,
 ) -> Iterator[GroupEnergy]:
     """Read energy by group, to the slot: five minutes, an hour, or a day. Nothing: unknown.
 
@@ -66,9 +69,10 @@ def read_energy(
         keys: Of tenant_id, project_id and user_id.
         tenant_id: Only this tenant's; None: the whole pool's, with what was left of the cards.
         by_model: Whether groups are by model too.
+        by_hour: Whether groups are by hour too.
     """
     factors = [one for one in read_factors(connection) if one.from_s < until_s]
-    query = _select_energy(since_s, until_s, keys, factors, by_model)
+    query = _select_energy(since_s, until_s, keys, factors, by_model, by_hour)
     if tenant_id is not None:
         query = query.where(energy_slots.c.tenant_id == tenant_id)
     for row in connection.execute(query):
@@ -80,6 +84,7 @@ def read_energy(
             {key: row._mapping[key] or None for key in keys},
             row.model if by_model else "",
             EnergySum(energy, row.measured_milliseconds, co2e),
+            row.hour_s if by_hour else 0,
         )
 
 
@@ -89,6 +94,7 @@ def _select_energy(
     keys: Sequence[str],
     factors: Sequence[SiteFactor],
     by_model: bool,
+    by_hour: bool,
 ) -> sa.Select[Any]:
     e = energy_slots.c
     columns: list[Any] = [e.kind, *(e[key] for key in keys)]
@@ -112,4 +118,9 @@ def _select_energy(
         sum_bigint(e.milliwatt_hours).label("milliwatt_hours"),
         sum_bigint(e.measured_milliseconds).label("measured_milliseconds"),
     ).where(widths, e.slot_s < until_s)
-    return query.group_by(*columns, sa.text("factor"))
+    groups = [*columns, sa.text("factor")]
+    if by_hour:
+        hour = e.slot_s - e.slot_s % sa.literal_column(str(HOUR_S))
+        query = query.add_columns(hour.label("hour_s"))
+        groups.append(sa.text("hour_s"))
+    return query.group_by(*groups)

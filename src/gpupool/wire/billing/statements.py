@@ -85,6 +85,12 @@ class TenantTotal(WireModel):
     tax_micro: int
     total_micro: int
     energy_milliwatt_hours: int | None = Field(None, description="null: no card reports power")
+    measured_card_milliseconds: int | None = Field(
+        None, description="card time in which the power was measured"
+    )
+    co2e_milligrams: int | None = Field(
+        None, description="energy times PUE and grid factor; null: one of them is unknown"
+    )
 
 
 class ClosingOut(WireModel):
@@ -100,6 +106,12 @@ class ClosingOut(WireModel):
     )
     capacity_card_milliseconds: int
     closes: bool
+    unheld_energy_milliwatt_hours: int | None = Field(
+        None, description="measured of cards, and held by no tenant; null: no card reports power"
+    )
+    unheld_co2e_milligrams: int | None = Field(
+        None, description="of that; null: unknown, or without PUE and grid factor"
+    )
 
 
 class StatementOut(WireModel):
@@ -121,3 +133,10 @@ class StatementOut(WireModel):
     total_micro: int
     closing: ClosingOut | None = Field(description="null for a tenant: it does not see the rest")
     unpriced: list[str] = Field(description="models that were held and have no price")
+    energy_milliwatt_hours: int | None = Field(None, description="null: no card reports power")
+    measured_card_milliseconds: int | None = Field(
+        None, description="card time in which the power was measured"
+    )
+    co2e_milligrams: int | None = Field(
+        None, description="energy times PUE and grid factor; null: one of them is unknown"
+    )

@@ -13,8 +13,11 @@ from gpupool.billing.documents.statement import build_statement
 from gpupool.billing.sealing.service import NO_SEAL
 from gpupool.billing.sealing.tables import month_lines
 from gpupool.billing.service import Billing
+from gpupool.metering.energy.tables import energy_slots
+from gpupool.wire.billing.energy import EnergyFactorIn
 from gpupool.wire.billing.statements import AdjustmentIn, StatementOut
 from tests.support.billing_books import ADMIN, bill, make_prices, settle
+from tests.support.energy_books import draw_for
 from tests.support.metering_books import DAY, START_S, Pool, S
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
@@ -27,7 +30,9 @@ def run_month(pool: Pool) -> Billing:
     """A month in which ada holds a third of a card for a day, and a bit of the next month."""
     billing = bill(pool, tax_basis_points=1900)
     held = pool.grant(0, 0, 333, 8192)
-    pool.time.forward(DAY)
+    pool.metering.factors.set(ADMIN, EnergyFactorIn(pue_milli=1300, grid_milligrams=500_000))
+    draw_for(pool, 60, [360, 36])
+    pool.time.forward(DAY - 120)
     assert held is not None
     pool.release(held)
     pool.time.forward(END_S - START_S - DAY)
@@ -48,6 +53,12 @@ def test_a_sealed_month_stays_and_a_changed_line_is_seen(any_pool: Pool) -> None
     dear = make_prices(from_ns=END_S * S, rates=[{"model": "*", "price_micro": 99_000_000}])
     billing.prices.put("dear", dear)
     billing.charging.catch_up()
+    # The energy is the seal's: neither its slots nor later factors change it.
+    assert before.energy_milliwatt_hours == 3_996 + 9_204
+    assert before.co2e_milligrams == 2_597 + 5_982
+    any_pool.metering.factors.set(ADMIN, EnergyFactorIn(pue_milli=9000, grid_milligrams=1))
+    with any_pool.store.write() as write:
+        write.execute(energy_slots.delete())
     after = read_statement(any_pool)
     assert after.sha256 == seal.sha256
     assert after.model_copy(update={"sealed": False, "sha256": None}) == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,28 +14,9 @@ from gpupool.metering.energy.writing import EnergyOwner, SlotKey, make_rows
 from gpupool.metering.rollup import roll_up
 from gpupool.wire.billing.energy import EnergyFactorIn
 from gpupool.wire.report import ReportOut, ReportRow
-from gpupool.wire.samples import CardUse, DeviceSample, JobSample, UsageOut
+from gpupool.wire.samples import CardUse, JobSample
+from tests.support.energy_books import draw, draw_for
 from tests.support.metering_books import ADMIN, DAY, HOUR, START_S, Pool, S, granted
-
-
-def draw(pool: Pool, watts: Sequence[float | None], jobs: Sequence[JobSample] = ()) -> None:
-    """What an agent reports of the cards, and the heartbeat that writes it."""
-    samples = []
-    for index, power in enumerate(watts):
-        usage = UsageOut(power_watts=power, at_ns=pool.time.wall_ns)
-        samples.append(DeviceSample(uuid=f"GPU-{index}", usage=usage))
-    cards = pool.fleet.record_observations("node-1", samples)
-    pool.metering.note_power(cards, samples, jobs)
-    pool.metering.write_and_fold()
-
-
-def draw_for(pool: Pool, seconds: int, watts: Sequence[float | None]) -> None:
-    draw(pool, watts)
-    for _ in range(seconds // 10):
-        pool.time.forward(10)
-        draw(pool, watts)
-    pool.time.forward(60)  # what is left is due
-    draw(pool, watts)
 
 
 def report(pool: Pool, *by: str, since_s: int = START_S) -> ReportOut:
@@ -60,6 +40,7 @@ def test_a_report_divides_what_cards_drew_among_tenants_and_idle(any_pool: Pool)
     pool = any_pool
     granted(pool)  # 0.3 of the first card
     draw_for(pool, 600, [360, 36])
+    factor(pool, 1300, 500_000)
     made = report(pool, "tenant")
     found = rows(made)
     # 660 s at 360 W: 66 Wh, of which 0.3 are held; and 6.6 Wh of the other card.
@@ -69,7 +50,7 @@ def test_a_report_divides_what_cards_drew_among_tenants_and_idle(any_pool: Pool)
     assert made.energy_milliwatt_hours == 72_600
     assert found["vision"].measured_card_milliseconds == 300 * 660
     assert made.measured_card_milliseconds == 2 * 660_000
-    assert made.co2e_milligrams is None
+    assert made.co2e_milligrams == 12_870 + 30_030 + 4_290
     by_user = report(pool, "project", "user")
     assert sum(row.energy_milliwatt_hours or 0 for row in by_user.rows) == 72_600
     by_job = report(pool, "job")
@@ -101,6 +82,7 @@ def test_a_gap_and_a_card_without_power_are_unknown_and_never_zero(pool: Pool) -
     draw(pool, [100, None])
     made = report(pool)
     assert made.energy_milliwatt_hours is None
+    assert made.co2e_milligrams is None
     assert {row.energy_milliwatt_hours for row in made.rows} == {None}
 
 
@@ -125,12 +107,12 @@ def test_a_batch_whose_answer_is_lost_counts_once(
 
 def test_a_restart_loses_what_was_not_written_and_doubles_nothing(pool: Pool) -> None:
     granted(pool)
-    draw_for(pool, 100, [360])
+    draw_for(pool, 120, [360])
     before = total(pool)[0]
     pool.start()
     pool.time.forward(10)
-    draw_for(pool, 10, [360])
-    assert before < total(pool)[0] <= before + 1000 + 6000 + 1
+    draw_for(pool, 30, [360])
+    assert before < total(pool)[0] <= before + 3000 + 6000 + 1
     made = report(pool)
     assert made.measured_card_milliseconds is not None
     assert made.measured_card_milliseconds < made.capacity_card_milliseconds
@@ -170,17 +152,17 @@ def factor(pool: Pool, pue: int, grid: int, from_s: int | None = None) -> None:
     pool.metering.factors.set(ADMIN, body)
 
 
-def test_co2e_is_of_the_factors_in_force_and_the_past_keeps_its_own(any_pool: Pool) -> None:
-    pool = any_pool
+def test_co2e_is_of_the_factors_in_force_and_the_past_keeps_its_own(pool: Pool) -> None:
     granted(pool)
     draw_for(pool, 600, [360, 36])
+    assert report(pool).co2e_milligrams is None
     factor(pool, 1300, 500_000)
     first = report(pool)
     assert first.co2e_milligrams == 30_030 + 17_160
     assert rows(first)["vision"].co2e_milligrams == 19_800 * 1300 * 500_000 // 10**9
     pool.time.forward(HOUR)
     factor(pool, 2000, 1_000_000)
-    draw_for(pool, 100, [360, 36])
+    draw_for(pool, 120, [360, 36])
     both = report(pool)
     assert both.energy_milliwatt_hours is not None
     # The new factors emit 2 mg for each mWh.
@@ -190,22 +172,23 @@ def test_co2e_is_of_the_factors_in_force_and_the_past_keeps_its_own(any_pool: Po
 
 def test_hours_that_are_over_keep_their_factors(pool: Pool) -> None:
     now_s = START_S
-    factor(pool, 1200, 1, now_s - DAY)  # before, nothing was known
+    factor(pool, 1200, 1, now_s - HOUR)
+    factor(pool, 1200, 1, now_s - DAY)  # before the first, nothing was known
     with pytest.raises(PastEnergyFactor) as refusal:
-        factor(pool, 1300, 1, now_s - 2 * DAY)
+        factor(pool, 1300, 1, now_s - 2 * HOUR)
     assert refusal.value.code == "GP-2231"
     factor(pool, 1300, 1)
     factor(pool, 1400, 1)  # the hour that runs may be corrected
     factor(pool, 1500, 1, now_s + DAY)
     shown = pool.metering.factors.list_all()
-    assert [one.pue_milli for one in shown] == [1200, 1400, 1500]
-    assert [one.until_ns for one in shown] == [now_s * S, (now_s + DAY) * S, None]
+    assert [one.pue_milli for one in shown] == [1200, 1200, 1400, 1500]
+    assert [one.until_ns for one in shown][1:] == [now_s * S, (now_s + DAY) * S, None]
     with pytest.raises(PastEnergyFactor):
         pool.metering.factors.delete((now_s - DAY) * S)
     with pytest.raises(UnknownEnergyFactor):
         pool.metering.factors.delete((now_s + 2 * DAY) * S)
     pool.metering.factors.delete((now_s + DAY) * S)
-    assert [one.pue_milli for one in pool.metering.factors.list_all()] == [1200, 1400]
+    assert [one.pue_milli for one in pool.metering.factors.list_all()] == [1200, 1200, 1400]
 
 
 def test_metrics_count_what_each_owner_drew(pool: Pool) -> None:
