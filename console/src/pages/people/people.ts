@@ -20,6 +20,7 @@ export const ROLES: readonly Role[] = [
   'agent',
   'scrape',
   'meter',
+  'scim',
 ]
 /** Roles inside a tenant: those that its admin may give. */
 const TENANT_ROLES: readonly Role[] = ['tenant-admin', 'user', 'viewer']

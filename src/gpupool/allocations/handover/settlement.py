@@ -184,15 +184,17 @@ class LeaverSettlement:
         while not self._closing:
             self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
-            if self._closing:
-                return
-            with mark_busy():
-                try:
-                    self.settle()
-                except GpupoolError as error:
-                    # As a store that takes no changes now: the next look repeats it.
-                    logger.warning("leavers wait: %s", error.message)
-            self._thread.mark_well()
+            if not self._closing:
+                with mark_busy():
+                    self._look()
+                self._thread.mark_well()
+
+    def _look(self) -> None:
+        try:
+            self.settle()
+        except GpupoolError as error:
+            # As a store that takes no changes now: the next look repeats it.
+            logger.warning("leavers wait: %s", error.message)
 
 
 def _select_latest(user_ids: Collection[int]) -> sa.Select[tuple[int]]:

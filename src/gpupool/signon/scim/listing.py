@@ -14,26 +14,34 @@ Row = Any
 #: Resources of one page at most, and of a pool that a filter without an index reads.
 MOST_RESULTS: Final = 200
 MOST_READ: Final = 20_000
+_PARAMETERS: Final = (
+    "filter",
+    "sortBy",
+    "sortOrder",
+    "startIndex",
+    "count",
+    "attributes",
+    "excludedAttributes",
+)
 #: What identity providers look a resource up by: Entra ID, Okta and Keycloak send nothing else.
 _LOOKUP: Final = re.compile(
     r'^\s*(userName|externalId|displayName|id)\s+eq\s+"((?:[^"\\]|\\.)*)"\s*$', re.IGNORECASE
 )
 
 
-def parse_query(model: Any, parameters: Mapping[str, str]) -> Any:
-    """Parse the query of a list. Raises pydantic's ValidationError."""
+def parse_query(model: Any, parameters: Mapping[str, Any]) -> Any:
+    """Parse the query of a list, or the body of a search. Raises pydantic's ValidationError."""
     request: Any = load_scim().SearchRequest.__class_getitem__(model)
-    given: dict[str, Any] = {}
-    for name in ("filter", "sortBy", "sortOrder"):
-        if name in parameters:
-            given[name] = parameters[name]
-    for name in ("startIndex", "count"):
-        if name in parameters:
-            given[name] = parameters[name]
-    for name in ("attributes", "excludedAttributes"):
-        if name in parameters:
-            given[name] = [one.strip() for one in parameters[name].split(",") if one.strip()]
+    # Others, as a cache breaker of a proxy, are none of SCIM's.
+    given = {name: parameters[name] for name in _PARAMETERS if name in parameters}
     return request.model_validate(given)
+
+
+def parse_attributes(model: Any, parameters: Mapping[str, Any]) -> Any:
+    """Parse which attributes an answer has. Raises pydantic's ValidationError."""
+    wanted: Any = load_scim().ResponseParameters.__class_getitem__(model)
+    names = ("attributes", "excludedAttributes")
+    return wanted.model_validate({name: parameters[name] for name in names if name in parameters})
 
 
 def find_lookup(request: Any, columns: Mapping[str, Any]) -> sa.ColumnElement[bool] | None:

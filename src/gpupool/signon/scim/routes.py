@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
@@ -15,6 +15,7 @@ from gpupool.api.late_routes import Router
 from gpupool.model.tenant import Permission, Principal
 from gpupool.signon.scim import discovery
 from gpupool.signon.scim.library import load_scim
+from gpupool.signon.scim.listing import parse_attributes
 from gpupool.signon.scim.resources import dump_resource
 from gpupool.signon.scim.service import ScimService
 from gpupool.tenancy.access import require_caller
@@ -92,7 +93,11 @@ async def create_user(request: Request, scim: Service, caller: Account) -> Respo
 def get_user(user: str, request: Request, scim: Service, caller: Account) -> Response:
     """One person."""
     return _answer(
-        scim, caller, lambda: _show(scim.users.get_user(caller, user, _base(request)), "QUERY")
+        scim,
+        caller,
+        lambda: _show(
+            scim.users.get_user(caller, user, _base(request)), "QUERY", asked=request.query_params
+        ),
     )
 
 
@@ -134,7 +139,13 @@ async def create_group(request: Request, scim: Service, caller: Account) -> Resp
 def get_group(group: str, request: Request, scim: Service, caller: Account) -> Response:
     """One group."""
     return _answer(
-        scim, caller, lambda: _show(scim.groups.get_group(caller, group, _base(request)), "QUERY")
+        scim,
+        caller,
+        lambda: _show(
+            scim.groups.get_group(caller, group, _base(request)),
+            "QUERY",
+            asked=request.query_params,
+        ),
     )
 
 
@@ -156,6 +167,45 @@ def delete_group(group: str, scim: Service, caller: Account) -> Response:
     return _answer(scim, caller, lambda: _delete(scim.groups.delete_group, caller, group))
 
 
+@router.post("/Users/.search")
+async def search_users(request: Request, scim: Service, caller: Account) -> Response:
+    """As GET /Users, with the query in the body."""
+    return await _search(request, scim, caller, scim.users.list_users)
+
+
+@router.post("/Groups/.search")
+async def search_groups(request: Request, scim: Service, caller: Account) -> Response:
+    """As GET /Groups, with the query in the body."""
+    return await _search(request, scim, caller, scim.groups.list_groups)
+
+
+@router.post("/.search")
+def search_all(scim: Service, caller: Account) -> Response:
+    """Not implemented: a search of persons and groups at once."""
+    return _answer(scim, caller, _refuse_search)
+
+
+@router.get("/{path:path}")
+def refuse_path(path: str, scim: Service, caller: Account) -> Response:
+    """Answer an unknown path in the words of RFC 7644."""
+    return _answer(scim, caller, lambda: _find((), path))
+
+
+async def _search(
+    request: Request, scim: ScimService, caller: Principal, act: Callable[..., Any]
+) -> Response:
+    content = await request.body()
+    base = _base(request)
+    return await run_in_threadpool(
+        _answer, scim, caller, lambda: _list(act(caller, _parse(content), base))
+    )
+
+
+def _refuse_search() -> Response:
+    detail = "search below /Users or /Groups"
+    raise load_scim().NotImplementedException(detail=detail)
+
+
 async def _write(
     request: Request,
     scim: ScimService,
@@ -170,7 +220,8 @@ async def _write(
     base = _base(request)
 
     def run() -> Response:
-        return _show(act(caller, *named, _parse(content), base), kind, status)
+        built = act(caller, *named, _parse(content), base)
+        return _show(built, kind, status, asked=request.query_params)
 
     return await run_in_threadpool(_answer, scim, caller, run)
 
@@ -189,7 +240,7 @@ def _answer(scim: ScimService, caller: Principal, run: Callable[[], Response]) -
     except library.SCIMException as error:
         refusal = error.to_error()
     except ValidationError as error:
-        refusal = library.Error.from_validation_error(error)
+        refusal = library.Error.from_validation_errors(error)[0]
     status = int(refusal.status or 400)
     return ScimAnswer(refusal.model_dump(mode="json"), status_code=status)
 
@@ -204,9 +255,9 @@ def _parse(content: bytes) -> Any:
     return found
 
 
-def _show(resource: Any, kind: str, status: int = 200) -> Response:
+def _show(resource: Any, kind: str, status: int = 200, *, asked: Mapping[str, str]) -> Response:
     context = load_scim().Context[f"RESOURCE_{kind}_RESPONSE"]
-    content = dump_resource(resource, context)
+    content = dump_resource(resource, context, parse_attributes(type(resource), asked))
     return ScimAnswer(content, status_code=status, headers={"Location": resource.meta.location})
 
 

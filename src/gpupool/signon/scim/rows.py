@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from gpupool.signon.scim.library import load_scim
 from gpupool.signon.scim.tables import scim_groups, scim_members, scim_users
 
-Row = sa.Row[Any]
+Row = Any
 #: Ids in one `IN (...)`: SQLite takes 32,766 variables in a statement.
 _IDS_AT_ONCE: Final = 5000
 
