@@ -460,6 +460,7 @@ def test_every_route_has_its_lines_and_every_line_its_route(world: World) -> Non
     } == set()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize(
     "credential", ["socket", "token", "session", "cookie", "token over somebody's socket"]
@@ -486,6 +487,7 @@ def test_a_role_may_what_the_table_says_whatever_it_comes_with(
     assert found == {}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "credential",
     [
@@ -524,6 +526,7 @@ def ended(world: World, how: str) -> str | None:
     return {"child of a revoked one": child, "session of a revoked one": session}.get(how, text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("role", PEOPLE)
 def test_whose_thing_it_is_decides_as_the_table_says(world: World, role: str) -> None:
     name = "root" if role == "admin" else f"{role}-b"

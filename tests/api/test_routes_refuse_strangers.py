@@ -74,6 +74,7 @@ def test_a_refusal_says_what_to_do_and_in_what_way(pool: RunningApp) -> None:
     assert answer.json()["hint"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", ["malformed", "unknown", "of another secret", "revoked", "expired", "one-time"]
 )
@@ -107,6 +108,7 @@ def bad_tokens(pool: RunningApp) -> dict[str, str]:
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("role", list(UserRole))
 def test_a_role_is_refused_exactly_where_it_lacks_the_permission(
     pool: RunningApp, callers: dict[UserRole, Client], role: UserRole

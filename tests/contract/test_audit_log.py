@@ -22,7 +22,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     url = (
         sqlite_url(tmp_path / "gpupool.db")
         if request.param == "sqlite"
-        else request.getfixturevalue("postgres_url")
+        else request.getfixturevalue("postgres_pool_url")
     )
     engine = connect(url)
     prepare_copy(engine, 1, "p-test")

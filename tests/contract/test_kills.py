@@ -58,7 +58,7 @@ def find_stride(name: str) -> int:
     return OTHER_STRIDE if ":" in name else STRIDES.get(name, 1)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rig", "stride"),
     [(name, find_stride(name)) for name in RIGS],

@@ -28,7 +28,7 @@ Rows = list[tuple[int, str, str]]
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return sqlite_url(tmp_path / "gpupool.db")
-    found: str = request.getfixturevalue("postgres_url")
+    found: str = request.getfixturevalue("postgres_pool_url")
     return found
 
 

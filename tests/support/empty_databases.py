@@ -29,7 +29,10 @@ _statements = sa.util.LRUCache[Any, Any](4000)
 
 
 def make_tables(engine: sa.Engine) -> None:
-    """Give an empty database the tables of a pool, which has no row yet; again is nothing."""
+    """Give a database the tables of a pool, which has no row yet; again is nothing.
+
+    On PostgreSQL it should have them: the fixture `postgres_pool_url` copies them there.
+    """
     path = Path(engine.url.database or "")
     is_file = engine.dialect.name == "sqlite"
     if is_file and not path.exists():
@@ -56,16 +59,22 @@ def _share_statements(engine: sa.Engine) -> None:
     engine.update_execution_options(compiled_cache=_statements)
 
 
+def fill_template(url: str) -> None:
+    """Make the tables and the revision of this version in a database, and leave it."""
+    engine = connect(url)
+    prepare_database(engine, 1, "p-template")
+    with engine.connect() as connection:
+        connection.execute(pool.delete())
+        connection.commit()
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("VACUUM")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    engine.dispose()
+
+
 @cache
 def _read_template() -> bytes:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "gpupool.db")
-        engine = connect(sqlite_url(path))
-        prepare_database(engine, 1, "p-template")
-        with engine.connect() as connection:
-            connection.execute(pool.delete())
-            connection.commit()
-            connection.exec_driver_sql("VACUUM")
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        engine.dispose()
+        fill_template(sqlite_url(path))
         return path.read_bytes()

@@ -132,13 +132,15 @@ def running_postgres(
 
 
 @contextmanager
-def fresh_database(server_url: str) -> Iterator[str]:
-    """Create an empty database on the server, yield its URL, and drop it with whatever is still
-    connected."""
+def fresh_database(server_url: str, template: str = "template0") -> Iterator[str]:
+    """Create a database on the server, yield its URL, and drop it with whatever is still connected.
+
+    Args:
+        template: The database that it is a copy of; no one may be connected to that.
+    """
     name = f"test_{os.getpid()}_{next(_numbers)}"
-    _execute(
-        server_url, sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name))
-    )
+    command = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+    _execute(server_url, command.format(sql.Identifier(name), sql.Identifier(template)))
     try:
         yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
     finally:
@@ -293,6 +295,10 @@ def _spawn_server(
         "synchronous_commit": "off",
         "full_page_writes": "off",
         "shared_buffers": "32MB",
+        # Of hundreds of databases that live a second.
+        "autovacuum": "off",
+        "wal_level": "minimal",
+        "max_wal_senders": "0",
     }
     if tcp_port is not None:
         settings["port"] = str(tcp_port)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from tests.support.postgres import (
     fresh_database,
@@ -29,4 +30,22 @@ def postgres_server() -> Iterator[str]:
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """The SQLAlchemy URL of an empty PostgreSQL database of this test alone."""
     with fresh_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_tables(postgres_server: str) -> Iterator[str]:
+    """The name of a database with the tables of a pool, which those of tests are copied from."""
+    # Imported with the first test that needs it: most processes of a run have none.
+    from tests.support.empty_databases import fill_template
+
+    with fresh_database(postgres_server) as url:
+        fill_template(url)
+        yield make_url(url).database or ""
+
+
+@pytest.fixture
+def postgres_pool_url(postgres_server: str, postgres_tables: str) -> Iterator[str]:
+    """The SQLAlchemy URL of a database of this test alone, with the tables of a pool."""
+    with fresh_database(postgres_server, postgres_tables) as url:
         yield url

@@ -31,7 +31,7 @@ def server(tmp_path: Path) -> Iterator[PoolServer]:
 
 
 @pytest.mark.root
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_any_step_the_job_still_runs_exactly_once_and_nothing_leaks(
     server: PoolServer, step: str
@@ -66,7 +66,7 @@ def test_killed_at_any_step_the_job_still_runs_exactly_once_and_nothing_leaks(
 
 
 @pytest.mark.root
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("step", STEPS[: STEPS.index("start-reported") + 1])
 def test_a_stop_while_the_killed_agent_is_away_leaves_nothing_behind(
     server: PoolServer, step: str
@@ -87,7 +87,7 @@ def test_a_stop_while_the_killed_agent_is_away_leaves_nothing_behind(
 
 
 @pytest.mark.root
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("step", RESIZE_STEPS)
 @pytest.mark.parametrize("ends", [False, True])
 def test_killed_in_the_middle_of_a_resize_the_next_agent_puts_it_in_force(

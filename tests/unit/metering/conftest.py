@@ -23,7 +23,9 @@ def any_pool(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pool]:
     """The same suite on both databases."""
     sqlite = request.param == "sqlite"
     made = Pool(
-        sqlite_url(tmp_path / "gpupool.db") if sqlite else request.getfixturevalue("postgres_url")
+        sqlite_url(tmp_path / "gpupool.db")
+        if sqlite
+        else request.getfixturevalue("postgres_pool_url")
     )
     yield made
     made.engine.dispose()

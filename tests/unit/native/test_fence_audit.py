@@ -60,7 +60,7 @@ def random_mix(chance: random.Random, sharings: Sequence[str] = SHARINGS) -> lis
     return tenants
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("work", [*WORK.values(), *LONG_WORK.values(), "k2000ms", "v,k2000ms"])
 def test_a_program_beside_one_that_always_wants_the_card_is_not_found(
     simulation: Path, work: str
@@ -76,8 +76,11 @@ def test_a_program_beside_one_that_always_wants_the_card_is_not_found(
     assert_none_found(simulation, mixes)
 
 
-def test_random_mixes_of_honest_programs_are_not_found(simulation: Path) -> None:
-    assert_none_found(simulation, [random_mix(random.Random(seed)) for seed in range(FEW)])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("part", range(3))
+def test_random_mixes_of_honest_programs_are_not_found(simulation: Path, part: int) -> None:
+    seeds = range(part, FEW, 3)
+    assert_none_found(simulation, [random_mix(random.Random(seed)) for seed in seeds])
 
 
 def test_random_mixes_with_offline_shares_are_not_found(simulation: Path) -> None:
@@ -126,7 +129,7 @@ TRUTHFUL = {
 """Sharing, share, and what runs beside it."""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("where", TRUTHFUL)
 @pytest.mark.parametrize("work", ["k500us*20,s", "g3ms", "v,s"])
 def test_truthful_work_without_a_grant_is_found_and_its_neighbour_is_not(

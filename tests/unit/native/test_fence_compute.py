@@ -36,7 +36,7 @@ def assert_entitled(outcome: Outcome, name: str, share: float) -> None:
     assert outcome.share(name, SETTLED_MS, SETTLED_MS + 10_000) >= 0.97 * share
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("work", ALL_WORK.values(), ids=ALL_WORK.keys())
 @pytest.mark.parametrize("share", FEW)
 def test_a_fixed_share_alone_on_the_card_is_its_share_and_no_more(
@@ -46,7 +46,7 @@ def test_a_fixed_share_alone_on_the_card_is_its_share_and_no_more(
     assert_entitled(outcome, "a", share)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("work", ALL_WORK.values(), ids=ALL_WORK.keys())
 @pytest.mark.parametrize("share", SHARES)
 def test_a_fixed_share_beside_a_neighbour_that_wants_all_the_rest(
@@ -58,7 +58,7 @@ def test_a_fixed_share_beside_a_neighbour_that_wants_all_the_rest(
     assert_entitled(outcome, "b", 1 - share)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("own", "other"), [(SMALL, LONG), (LONG, SMALL), (SPREAD, "k20us*500,s,h3ms")]
 )
@@ -71,7 +71,7 @@ def test_a_neighbour_of_another_kind_changes_nothing(
     assert_entitled(outcome, "a", 0.4)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("work", ALL_WORK.values(), ids=ALL_WORK.keys())
 @pytest.mark.parametrize(("one", "other"), [(0.25, 0.75), (0.3, 0.6)])
 def test_two_tenants_stand_in_the_ratio_of_their_shares(
@@ -84,7 +84,7 @@ def test_two_tenants_stand_in_the_ratio_of_their_shares(
     assert ratio == pytest.approx(other / one, rel=0.05)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("sharing", ["fixed", "burst", "best-effort"])
 @pytest.mark.parametrize("work", [SMALL, SPREAD, LONG])
 def test_eight_equal_tenants_are_treated_equally(simulation: Path, sharing: str, work: str) -> None:
@@ -97,7 +97,7 @@ def test_eight_equal_tenants_are_treated_equally(simulation: Path, sharing: str,
     assert sum(shares) >= 0.97
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("work", ALL_WORK.values(), ids=ALL_WORK.keys())
 def test_a_lone_burst_tenant_gets_the_card(simulation: Path, work: str) -> None:
     outcome = simulate(simulation, [Tenant("a", 0.2, "burst", work)], 4)
@@ -105,7 +105,7 @@ def test_a_lone_burst_tenant_gets_the_card(simulation: Path, work: str) -> None:
     assert outcome.share("a", SETTLED_MS) >= 0.97 * alone.share("a", SETTLED_MS)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("borrowed", "wait_ms"), [(SMALL, 200), (SPREAD, 200), (LONG, 200), ("k600ms", 620)]
 )
@@ -196,7 +196,7 @@ def test_streams_side_by_side_are_charged_once(simulation: Path) -> None:
 
 
 # Of the shortest kernels 1.5 s are as many launches as 6 s of the others are of theirs together.
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("work", "seconds"), [("k50us,h150us", 6), ("k4us,h10us", 1.5), ("k2ms,s,h20ms", 6)]
 )
@@ -269,7 +269,7 @@ def test_an_arbiter_that_comes_back_goes_on_where_the_other_ended(simulation: Pa
     assert outcome.worst_error("b", 0.6, 1000, 3300) <= 3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("before", "after"), [(0.3, 0.6), (0.9, 0.1), (0.1, 0.9), (0.5, 0.4)])
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_resize_holds_within_200_ms(
@@ -282,7 +282,7 @@ def test_a_resize_holds_within_200_ms(
     assert abs(outcome.share("a", 2200, 2400) - after) <= 0.11  # a quantum more or less in 200 ms
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(12))
 def test_any_mixture_of_tenants_keeps_every_promise_and_every_cap(
     simulation: Path, seed: int
@@ -310,7 +310,7 @@ def test_any_mixture_of_tenants_keeps_every_promise_and_every_cap(
         assert sum(outcome.share(tenant.name, 1000) for tenant in tenants) >= 0.97, tenants
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("work", [SMALL, SPREAD, LONG], ids=["small", "spread", "long"])
 @pytest.mark.parametrize("sharing", ["fixed", "burst"])
 @pytest.mark.parametrize("lie", [1, 2, 3], ids=["anything", "stands-still", "grows"])

@@ -364,6 +364,7 @@ def test_waiting_is_told_in_the_same_words_and_once(programs: Programs, how: str
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("code", [*list_error_classes(), "GP-9999"])
 @pytest.mark.parametrize("command", ["run", "submit"])
 def test_every_problem_reads_the_same_and_ends_with_the_same_code(

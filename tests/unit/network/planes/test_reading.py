@@ -22,7 +22,11 @@ from tests.unit.network.planes.conftest import NO_NUMBERS
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     is_file = request.param == "sqlite"
-    url = sqlite_url(tmp_path / "pool.db") if is_file else request.getfixturevalue("postgres_url")
+    url = (
+        sqlite_url(tmp_path / "pool.db")
+        if is_file
+        else request.getfixturevalue("postgres_pool_url")
+    )
     engine = connect(url)
     prepare_copy(engine, time.time_ns(), "p-test")
     made = open_store(engine, "here")
