@@ -127,7 +127,7 @@ export function PolicyDialog({ policy, ownTenant, onDone, onClose }: PolicyDialo
               <TextInput
                 key={act}
                 className="third"
-                label={t('after', { step: t(`acts.${act}`) })}
+                label={t(`afterStep.${act}`)}
                 placeholder={t('never')}
                 inputMode="decimal"
                 required={act === 'warn'}
