@@ -232,43 +232,8 @@ def test_schedule_shows_its_instants_and_keeps_what_is_typed(
 
 
 @pytest.mark.nightly
-def test_prices_are_compared_and_begin_in_the_future(
-    pool: RealPool, page: Any, login: dict[str, Any]
-) -> None:
-    page.goto(f"{login['address']}/budgets?part=prices")
-    page.get_by_role("button", name="New prices").click()
-    begin = page.get_by_label("Valid from, your clock")
-    future = begin.input_value()
-    begin.fill("2026-02-01T00:00")
-    page.wait_for_selector("text=That hour is already counted: begin in the future")
-    assert page.get_by_role("button", name="Save the prices").is_disabled()
-    begin.fill(future)
-    page.get_by_label("Name of the list").fill("now")
-    page.get_by_label("Per card and hour").fill("2.5")
-    page.get_by_label("Preemptible jobs pay less, %").fill("20")
-    row = page.get_by_role("dialog").get_by_role("row", name="L40S")
-    row.wait_for()
-    assert row.locator("td").all_inner_texts()[2] == "EUR\u00a02.00"
-    assert "preemptible EUR\u00a02.00" in row.inner_text()
-    assert "+25.0" in row.inner_text()
-    assert find_violations(page) == []
-    page.get_by_role("button", name="Save the prices").click()
-    page.wait_for_selector("text=there is a price list now already (GP-2006)")
-    page.get_by_label("Name of the list").fill("next")
-    page.get_by_role("button", name="Save the prices").click()
-    page.get_by_role("button", name="Change… next").click()
-    page.get_by_label("Per card and hour").fill("3")
-    lists = {each["name"]: each for each in pool.json("price", "list")}
-    assert lists["next"]["rates"][0]["price_micro"] == 2_500_000
-    page.get_by_role("button", name="Save the prices").click()
-    page.wait_for_selector("[role=dialog]", state="detached")
-    page.get_by_role("button", name="Delete… next").click()
-    page.wait_for_selector("text=the prices of now hold.")
-    page.get_by_role("button", name="Delete 1 price list").click()
-    page.get_by_role("button", name="Delete… next").wait_for(state="detached")
-    assert [each["name"] for each in pool.json("price", "list")] == ["now"]
-
-
+@pytest.mark.nightly
+@pytest.mark.nightly
 @pytest.mark.nightly
 def test_month_is_downloaded_or_refused_with_its_code(page: Any, login: dict[str, Any]) -> None:
     page.goto(f"{login['address']}/usage")

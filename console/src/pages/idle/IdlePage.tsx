@@ -20,6 +20,7 @@ import {
   listPolicies,
   sumHeld,
 } from './idle'
+import { PolicyDialog } from './PolicyDialog'
 
 /** Activity comes without an event: samples say nothing to a page. */
 const REFRESH_MS = 10_000
@@ -81,12 +82,30 @@ export function IdlePage() {
 function PoliciesPanel() {
   const { t } = useTranslation('idle')
   const client = useQueryClient()
-  const permissions = useSession().data?.permissions ?? []
+  const session = useSession().data
+  const permissions = session?.permissions ?? []
+  const isPoolAdmin = permissions.includes('manage-pool')
+  const mayManage = isPoolAdmin || permissions.includes('manage-tenant')
+  const [edited, setEdited] = useState<{ policy: IdlePolicy | null } | null>(null)
   const [removed, setRemoved] = useState<IdlePolicy | null>(null)
   const found = useQuery({ queryKey: ['idle', 'policies'], queryFn: listPolicies })
   const policies = found.data ?? []
-  const mayDelete = (policy: IdlePolicy) =>
-    permissions.includes('manage-pool') || (policy.by_tenant && permissions.includes('manage-tenant'))
+  const mayChange = (policy: IdlePolicy) => isPoolAdmin || (policy.by_tenant && mayManage)
+  const edit = (policy: IdlePolicy, words: string) => (
+    <Button
+      size="compact-xs"
+      variant="default"
+      aria-label={`${words} ${policy.scope}`}
+      onClick={() => setEdited({ policy })}
+    >
+      {words}
+    </Button>
+  )
+  const create = mayManage && (
+    <Button size="xs" onClick={() => setEdited({ policy: null })}>
+      {t(isPoolAdmin ? 'newPolicy' : 'tighten')}
+    </Button>
+  )
   const columns: Column<IdlePolicy>[] = [
     {
       title: t('about'),
@@ -121,23 +140,29 @@ function PoliciesPanel() {
     {
       title: '',
       cell: (policy) =>
-        mayDelete(policy) && (
-          <Button
-            size="compact-xs"
-            variant="default"
-            aria-label={`${t('delete')} ${policy.scope}`}
-            onClick={() => setRemoved(policy)}
-          >
-            {t('delete')}
-          </Button>
+        mayChange(policy) ? (
+          <span className="row wrap">
+            {/* A pool admin's change of a tenant's own policy would be another policy, of the pool. */}
+            {policy.by_tenant === !isPoolAdmin && edit(policy, t('change'))}
+            <Button
+              size="compact-xs"
+              variant="default"
+              aria-label={`${t('delete')} ${policy.scope}`}
+              onClick={() => setRemoved(policy)}
+            >
+              {t('delete')}
+            </Button>
+          </span>
+        ) : (
+          mayManage && edit(policy, t('tightenIt'))
         ),
     },
   ]
   return (
-    <Panel title={t('policies')} hint={t('policiesHint')}>
+    <Panel title={t('policies')} hint={t('policiesHint')} right={policies.length > 0 && create}>
       <Answer query={found}>
         {found.isSuccess && policies.length === 0 && (
-          <Empty>
+          <Empty action={create}>
             {t('noPolicies')} <code className="mono">gpupool idle policy set --warn 50m --suspend 2h --dry-run</code>
           </Empty>
         )}
@@ -145,6 +170,17 @@ function PoliciesPanel() {
           <Table label={t('policies')} columns={columns} rows={policies} rowKey={(policy) => policy.id} />
         )}
       </Answer>
+      {edited && session && (
+        <PolicyDialog
+          policy={edited.policy}
+          ownTenant={isPoolAdmin ? null : session.tenant}
+          onDone={() => {
+            setEdited(null)
+            void client.invalidateQueries({ queryKey: ['idle'] })
+          }}
+          onClose={() => setEdited(null)}
+        />
+      )}
       {removed && (
         <FormDialog
           title={t('deleteTitle')}
