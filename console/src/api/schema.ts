@@ -2519,6 +2519,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/deliveries/{delivery}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry Delivery
+         * @description Try a delivery that was given up once more, now.
+         */
+        post: operations["retry_delivery_api_v1_deliveries__delivery__retry_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/notification-settings": {
         parameters: {
             query?: never;
@@ -2537,6 +2557,46 @@ export interface paths {
          */
         put: operations["set_notification_settings_api_v1_notification_settings_put"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Secrets
+         * @description The key that encrypts stored secrets, and whether it is there; never a secret or a key.
+         */
+        get: operations["get_secrets_api_v1_secrets_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate Secrets
+         * @description Encrypt every stored secret by a new key.
+         */
+        post: operations["rotate_secrets_api_v1_secrets_rotate_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5379,7 +5439,7 @@ export interface components {
              * Topic
              * @enum {string}
              */
-            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
+            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "job-handed-over" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins";
             /** Subject */
             subject: string;
             /** Data */
@@ -8023,6 +8083,18 @@ export interface components {
              * @description at that instant
              */
             memory_bytes: (number | null)[];
+        };
+        /**
+         * KeyProblem
+         * @description Why secrets cannot be used now.
+         */
+        KeyProblem: {
+            /** Code */
+            code: string;
+            /** Text */
+            text: string;
+            /** Next */
+            next: string;
         };
         /**
          * LaunchIn
@@ -12678,6 +12750,24 @@ export interface components {
             argv?: string[] | null;
         };
         /**
+         * RotationIn
+         * @description How the key is changed.
+         */
+        RotationIn: {
+            /**
+             * Drop Old
+             * @description forget older keys: secrets of older backups cannot be opened any more
+             * @default false
+             */
+            drop_old: boolean;
+            /**
+             * Lost
+             * @description give up secrets that no key opens: they must be set again
+             * @default false
+             */
+            lost: boolean;
+        };
+        /**
          * RouteIn
          * @description A static route: a next hop, or packets are discarded.
          */
@@ -12999,6 +13089,34 @@ export interface components {
              * @description of a partition: the first of its units on the card
              */
             start?: number | null;
+        };
+        /**
+         * SecretsOut
+         * @description What is known of the stored secrets and of their key.
+         */
+        SecretsOut: {
+            /**
+             * Key Id
+             * @description encrypts them; null: no secret was ever stored
+             */
+            key_id: string | null;
+            /**
+             * Key File
+             * @description on the server's machine
+             */
+            key_file: string;
+            /**
+             * Secrets
+             * @description values that are stored encrypted
+             */
+            secrets: number;
+            /**
+             * Older Keys
+             * @description other keys in the file, which open older backups
+             */
+            older_keys: number;
+            /** @description null: secrets can be used */
+            problem: components["schemas"]["KeyProblem"] | null;
         };
         /**
          * SecurityGroupIn
@@ -13542,7 +13660,7 @@ export interface components {
              */
             secret: string;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "job-handed-over" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins")[];
             /**
              * Scope
              * @description of one's own jobs; `tenant` is for its admins, `pool` for the pool's
@@ -13601,7 +13719,7 @@ export interface components {
             /** Signed */
             signed: boolean;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "job-handed-over" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins")[];
             /**
              * Scope
              * @enum {string}
@@ -36462,6 +36580,139 @@ export interface operations {
             };
         };
     };
+    retry_delivery_api_v1_deliveries__delivery__retry_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                delivery: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_notification_settings_api_v1_notification_settings_get: {
         parameters: {
             query?: never;
@@ -36613,6 +36864,269 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NotificationSettingsOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_secrets_api_v1_secrets_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretsOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rotate_secrets_api_v1_secrets_rotate_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotationIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretsOut"];
                 };
             };
             /** @description What was asked makes no sense. */
