@@ -1,4 +1,5 @@
-"""What the SDK says of the pool as a whole: cards, map, overview, and previews of submissions."""
+"""What the SDK says of the pool as a whole: cards, map, overview, previews of submissions, and the
+doors to networks, messages and idle jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+    from gpupool.client.idleness.jobs import Idleness
+    from gpupool.client.networks.pool_networks import Networks
+    from gpupool.client.notifications.subscriptions import Notifications
     from gpupool.wire.fleet import DeviceOut
+    from gpupool.wire.people import WhoamiOut
     from gpupool.wire.views.job_pages import JobUseOut
     from gpupool.wire.views.overviews import OverviewOut
     from gpupool.wire.views.pool_map import CardShareOut, MapOut
@@ -23,6 +28,33 @@ class PoolViews:
     """Questions about the whole pool; `Pool` answers them."""
 
     api: Api
+
+    @property
+    def networks(self) -> Networks:
+        """The networks of tenants, and what belongs to them."""
+        from gpupool.client.networks.pool_networks import Networks
+
+        return Networks(self.api)
+
+    @property
+    def notifications(self) -> Notifications:
+        """Messages by mail and chat, and what became of them."""
+        from gpupool.client.notifications.subscriptions import Notifications
+
+        return Notifications(self.api)
+
+    @property
+    def idle(self) -> Idleness:
+        """Idle jobs, keeps, and the policies about them."""
+        from gpupool.client.idleness.jobs import Idleness
+
+        return Idleness(self.api)
+
+    def whoami(self) -> WhoamiOut:
+        """Return the caller as the pool authenticated it, with its tenant's quota."""
+        from gpupool.wire.people import WhoamiOut
+
+        return read_answer(WhoamiOut, self.api.request("GET", "whoami"))
 
     def overview(self) -> OverviewOut:
         """The pool at one look."""

@@ -17,6 +17,7 @@ import warnings
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from gpupool.base.client_settings import client_settings
@@ -32,10 +33,9 @@ from gpupool.wire.answers import read_answer
 
 if TYPE_CHECKING:
     from gpupool.base.errors import EventsReset
-    from gpupool.client.networks.pool_networks import Networks
+    from gpupool.client.chains.schedules import Schedules
     from gpupool.wire.common import Event
     from gpupool.wire.jobs import ExplainOut, JobOut, ResizedOut, SubmittedOut
-    from gpupool.wire.people import WhoamiOut
     from gpupool.wire.report import ReportOut
     from gpupool.wire.views.previews import PreviewOut
 
@@ -118,12 +118,6 @@ class Pool(PoolViews):
     def close(self) -> None:
         """Give the connection up; jobs are not touched."""
         self.api.close()
-
-    def whoami(self) -> WhoamiOut:
-        """Return the caller as the pool authenticated it, with its tenant's quota."""
-        from gpupool.wire.people import WhoamiOut
-
-        return read_answer(WhoamiOut, self.api.request("GET", "whoami"))
 
     def submit(
         self, command: str | Sequence[str], *, array: int | None = None, **asked: Unpack[JobOptions]
@@ -260,11 +254,11 @@ class Pool(PoolViews):
         )
 
     @property
-    def networks(self) -> Networks:
-        """The networks of tenants, and what belongs to them."""
-        from gpupool.client.networks.pool_networks import Networks
+    def schedules(self) -> Schedules:
+        """Jobs that are submitted again and again."""
+        from gpupool.client.chains.schedules import Schedules
 
-        return Networks(self.api)
+        return Schedules(self.api, partial(self._body, array=None, attached=False))
 
     def watch(
         self,
@@ -323,7 +317,12 @@ class Pool(PoolViews):
         return read_answer(ReportOut, self.api.request("GET", "report", query=query))
 
     def _body(
-        self, command: str | Sequence[str], asked: JobOptions, *, array: int | None, attached: bool
+        self,
+        command: str | Sequence[str],
+        asked: JobOptions | Mapping[str, Any],
+        *,
+        array: int | None,
+        attached: bool,
     ) -> dict[str, Any]:
         given: dict[str, Any] = dict(asked)
         for key in ("gpu", "priority", "cpus"):

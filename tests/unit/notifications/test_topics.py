@@ -79,9 +79,9 @@ def test_a_subscription_hears_of_what_is_in_its_scope(
 
 def test_the_wire_the_command_line_and_the_rules_have_the_same_topics() -> None:
     assert {str(topic) for topic in Topic} == {*get_args(TopicName)}
-    (options,) = [
-        one for one in build_parser("notify").children.choices["add"]._actions if one.dest == "on"
-    ]
+    verbs = build_parser("notify").children
+    assert verbs is not None
+    options = next(one for one in verbs.choices["add"]._actions if one.dest == "on")
     assert {*str(options.help).partition(";")[0].split(", ")} == {str(topic) for topic in Topic}
 
 

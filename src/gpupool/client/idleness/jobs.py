@@ -1,11 +1,11 @@
 """Idle jobs and their policies in the SDK.
 
 from gpupool.client import Pool
-from gpupool.client.idleness.jobs import Idleness
 
 with Pool() as pool:
-    for job in Idleness(pool.api).jobs():
+    for job in pool.idle.jobs():
         print(job.name, job.idle_seconds, job.next_act)
+    pool.idle.set_policy({"steps": [{"act": "warn", "after_seconds": 3600}]})
 """
 
 from __future__ import annotations

@@ -43,6 +43,6 @@ def test_every_route_of_idle_jobs_has_a_use(tmp_path: Path) -> None:
     with ScriptedPool(tmp_path, refuse) as server, Pool(tmp_path) as pool:
         for use in USES:
             with pytest.raises(WrongState):
-                use(Idleness(pool.api))
+                use(pool.idle)
         used = {(asked.method, asked.target.partition("?")[0]) for asked in server.requests}
     assert used == routes

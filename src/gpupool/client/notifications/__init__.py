@@ -1,0 +1,1 @@
+"""Messages by mail and chat in the SDK."""
