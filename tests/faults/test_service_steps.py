@@ -43,6 +43,8 @@ def test_a_service_has_its_number_whenever_the_server_is_killed(
     ask(pool, "DELETE", "services/web")
     until(lambda: revive(pool) and not pool.rows("SELECT id FROM services"), "its removal")
     await_jobs(pool, 0)
+    starts = pool.rows("SELECT seq FROM events WHERE kind = 'pool.started'")
+    assert len(starts) == 2, "the server was not killed once"
 
 
 def ask(pool: FaultPool, method: str, path: str, body: object = None) -> None:
@@ -52,7 +54,7 @@ def ask(pool: FaultPool, method: str, path: str, body: object = None) -> None:
         revive(pool)
         with pool.api() as api:
             try:
-                api.request(method, path, body, idempotency_key=f"{method} {path}")
+                api.request(method, path, body, idempotency_key=f"{method}-web")
             except (PoolLost, ServiceUnavailable):
                 return False
             except NotFound:

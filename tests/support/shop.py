@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import gpupool.serving.tables
 import gpupool.templates.tables
 from gpupool.model.tenant import Principal
 from gpupool.serving.replicas import ENDED
 from gpupool.serving.scaling import LoadMeasure
 from gpupool.serving.service import ServingService
 from gpupool.serving.sights import ReplicaHealth, ServiceFacts, ServiceSight
+from gpupool.serving.tables import services
 from gpupool.store.tables import metadata
 from gpupool.templates.service import TemplateService
 from gpupool.wire.serving.services import ServiceAdd, ServiceOut
+from gpupool.wire.submissions import JobIn
 from gpupool.workspaces.service import WorkspaceService
 from tests.support.house import House
 
-assert gpupool.serving.tables.services.metadata is metadata
+assert services.metadata is metadata
 assert gpupool.templates.tables.templates.metadata is metadata
 
 HEALTHY = ReplicaHealth("", 0)
@@ -100,6 +101,12 @@ class Shop:
         for _ in range(looks):
             self.look(load, **more)
             self.run_jobs()
+
+    def set_body(self, job: Mapping[str, Any]) -> None:
+        """Give the one service another job, as a pool that has changed under it would."""
+        body = JobIn.model_validate(job).model_dump(mode="json")
+        with self.house.store.write() as write:
+            write.execute(services.update().values(body=body))
 
     def clear(self) -> None:
         """Remove every service with its replicas."""

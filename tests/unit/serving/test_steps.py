@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.serving.replicas import DRAINING, READY, STARTING
+from gpupool.serving.replicas import DRAINING, READY, STARTING, WANTED
 from gpupool.serving.sights import ReplicaHealth
 from gpupool.wire.people import UserPatch
 from gpupool.wire.serving.services import ServiceChange
 from tests.support.killed import killed_at
-from tests.support.shop import Shop
+from tests.support.shop import JOB, Shop
 
 
 def test_a_service_starts_its_replicas_and_follows_the_load(shop: Shop) -> None:
@@ -81,7 +81,24 @@ def test_a_replica_that_never_gets_healthy_is_replaced(shop: Shop) -> None:
     assert shop.get().replicas[0].reason == "not healthy within 0:05: nothing listens"
 
 
-def test_a_refusal_of_the_pool_is_said_and_tried_again(shop: Shop) -> None:
+def test_a_refused_job_is_the_state_of_the_service_and_tried_again(shop: Shop) -> None:
+    shop.add()
+    body = {**JOB, "shape": {"gpu_milli": 300, "memory_bytes": 1 << 50}}
+    shop.set_body(body)
+    shop.settle()
+    assert shop.states() == [WANTED]
+    assert shop.live_jobs() == 0
+    explained = shop.get().explain
+    assert explained.startswith("0 of 1 healthy; replica 1 waits: GP-2001: ")
+    shop.set_body(JOB)
+    shop.settle()
+    assert shop.states() == [WANTED]
+    shop.ahead_ns += 10 * NANOS_PER_SECOND
+    shop.settle()
+    assert (shop.states(), shop.get().explain) == ([READY], "1 of 1 healthy")
+
+
+def test_a_replica_without_room_says_what_it_waits_for(shop: Shop) -> None:
     shop.add(min_replicas=2, max_replicas=2, job={"shape": {"gpu_milli": 1000}})
     shop.settle()
     assert shop.states() == [READY, READY]
