@@ -237,11 +237,9 @@ class MeteringService:
             self.samples.forget_jobs(over)
 
     def fold_old_rows(self) -> bool:
-        """Fold what is old, at most once an hour and a little at a time; True when nothing is left
-        for now.
+        """Fold what is old, at most once an hour and a little at a time; True: nothing is left now.
 
-        Called with every heartbeat, so that it needs no wake-ups of its own. May be called at any
-        time.
+        Called with every heartbeat, so that it needs no wake-ups of its own.
         """
         now_ns = self._store.clock.now_ns()
         if now_ns - self._rolled_ns < ROLL_UP_EVERY_NS or not self._upkeep.acquire(blocking=False):
@@ -260,18 +258,14 @@ class MeteringService:
     def compute_use(
         self, job: str, held_milli: int, held_bytes: int, *, processes: bool = False
     ) -> JobUse | None:
-        """What a job that holds so much uses, by its newest sample; None: nothing was heard of
-        it."""
+        """What a job that holds so much uses, by its newest sample; None: there is none."""
         seen = self.samples.find_latest(job)
-        return (
-            None
-            if seen is None
-            else compute_job_use(seen, held_milli, held_bytes, processes=processes)
-        )
+        if seen is None:
+            return None
+        return compute_job_use(seen, held_milli, held_bytes, processes=processes)
 
     def get_fence_sums(self) -> dict[tuple[str, str], Mapping[str, int]]:
-        """By (tenant, card's uuid): what the fences counted since this server began. It only
-        grows."""
+        """What the fences counted since this server began, by (tenant, card's uuid); it grows."""
         return self.samples.get_sums()
 
     # Reports -------------------------------------------------------------------------------

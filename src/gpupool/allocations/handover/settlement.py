@@ -181,7 +181,7 @@ class LeaverSettlement:
             self._wake.set()
 
     def _run(self) -> None:
-        while not self._closing:
+        while True:
             self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
             if not self._closing:

@@ -86,11 +86,11 @@ class CommandProbe(CardProbe):
             described = self._processes.describe_process(process.pid, process.memory_bytes)
             processes.append(described)
         return DeviceUsage(
-            card.utilization_percent,
-            card.used_bytes,
-            card.power_watts,
-            card.temperature_celsius,
-            None if card.processes is None else tuple(processes),
+            utilization_percent=card.utilization_percent,
+            memory_used_bytes=card.used_bytes,
+            power_watts=card.power_watts,
+            temperature_celsius=card.temperature_celsius,
+            processes=None if card.processes is None else tuple(processes),
         )
 
     def _read_numa_node(self, address: str | None) -> int | None:
