@@ -124,6 +124,7 @@ def test_a_full_disk_refuses_a_new_pool_with_numbers_and_keeps_nothing_of_it(dis
         assert pool.json("gpus")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["told to stop", "killed"])
 def test_a_pool_starts_again_on_a_full_disk_and_says_so_and_its_jobs_can_be_stopped(
     disk: Path, how: str

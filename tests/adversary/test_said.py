@@ -180,6 +180,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda one: one.name)
 def test_a_fault_is_said_with_what_to_do_and_no_longer_than_it_lasts(
     place: Place, fault: Fault
@@ -234,6 +235,7 @@ def test_a_stopped_server_is_said_within_ten_seconds_with_the_signal_that_wakes_
     assert place.health()["well"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["removed", "replaced"])
 def test_a_lost_database_is_said_and_what_is_said_brings_the_pool_back(
     tmp_path: Path, how: str

@@ -22,6 +22,7 @@ def server_log(pool: RealPool) -> str:
     return (pool.state_dir / "server.log").read_text()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["removed", "replaced"])
 def test_a_database_lost_under_a_pool_ends_the_server_and_is_saved(
     pool: RealPool, how: str, tmp_path: Path

@@ -146,6 +146,7 @@ def contested(pool: RealPool, programs: Path) -> Iterator[RealPool]:
         pool.until_state(name, "stopped")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sharing", ["burst", "best-effort"])
 def test_contested_time_taken_past_the_fence_is_found(
     contested: RealPool, programs: Path, sharing: str

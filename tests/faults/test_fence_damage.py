@@ -141,6 +141,7 @@ claimed is bounded."""
 USAGE, LIMITS, GRANTS = regions.USAGE_FILE, regions.LIMITS_FILE, regions.GRANTS_FILE
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "damage", "kind"),
     [

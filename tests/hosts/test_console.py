@@ -134,6 +134,7 @@ def press_until_focus(page: Any, condition: str) -> None:
     raise AssertionError(f"the tab key reaches no element with {condition}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("language", "scheme", "viewport"), [("en", "light", WIDE), ("zh", "dark", PHONE)]
 )

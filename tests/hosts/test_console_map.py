@@ -95,6 +95,7 @@ def read_live(page: Any) -> str:
     return text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", PAGES)
 @pytest.mark.parametrize(
     ("language", "scheme", "viewport"), [("en", "light", WIDE), ("zh", "dark", PHONE)]

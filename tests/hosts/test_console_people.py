@@ -99,6 +99,7 @@ def page(browser: Any, login: dict[str, Any]) -> Iterator[Any]:
     assert [text for text in messages if not text.startswith("Failed to load resource")] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("language", "scheme", "viewport"), [("en", "light", WIDE), ("zh", "dark", PHONE)]
 )

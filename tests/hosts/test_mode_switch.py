@@ -102,6 +102,7 @@ def is_switched(machine: ModeMachine, mode: CardMode) -> bool:
     return found == expected[mode]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", [CardMode.MIG, CardMode.PASSTHROUGH])
 def test_an_agent_closes_nvml_for_a_switch_and_opens_it_again(
     machine: ModeMachine, mode: CardMode
@@ -127,6 +128,7 @@ def test_an_agent_closes_nvml_for_a_switch_and_opens_it_again(
     assert not list((machine.server.paths.agent / "modes").iterdir())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", [CardMode.MIG, CardMode.PASSTHROUGH])
 def test_a_switch_outlives_the_agent(machine: ModeMachine, mode: CardMode) -> None:
     machine.start_agent()

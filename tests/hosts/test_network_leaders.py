@@ -68,6 +68,7 @@ def test_a_server_that_is_killed_while_a_cluster_forms_goes_on_with_it(
     assert [one["node"] for one in scene.machines.status()["databases"]] == list(NODES)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("database", ["northbound", "southbound"])
 def test_a_killed_leader_costs_traffic_nothing_and_changes_little(
     scene: LeaderScene, traffic: Traffic, database: str

@@ -201,6 +201,7 @@ def test_a_guest_that_ignores_its_button_is_ended_after_the_grace(
     assert (qemu_pids(pool), pool.held_milli()) == ([], 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("step", VM_STEPS)
 def test_killed_at_a_step_of_its_start_a_vm_starts_once_and_keeps_its_disk(
     tmp_path: Path, tiny: list[str], step: str
@@ -252,6 +253,7 @@ def test_a_vm_that_ended_starts_again_with_its_disk_and_its_addresses(
     assert (gone.returncode, "no" in gone.stderr) == (3, True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("step", ["vm-directory-made", "vm-recorded", "vm-disk-taken"])
 def test_killed_while_a_vm_starts_again_its_disk_is_never_lost(
     tmp_path: Path, tiny: list[str], step: str

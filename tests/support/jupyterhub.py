@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.jupyter import VERSION as LAB_VERSION
+from tests.support.jupyter import install_packages
 
 ROOT = Path(__file__).parents[2]
 #: As tried.
@@ -60,10 +61,8 @@ def find_jupyterhub() -> str:
     programs = _PLACE / "bin"
     try:
         if not (programs / "jupyterhub-singleuser").exists():
-            subprocess.run([sys.executable, "-m", "venv", str(_PLACE)], check=True)
-            wanted = [f"jupyterhub=={VERSION}", f"jupyterlab=={LAB_VERSION}"]
-            words = [str(programs / "python"), "-m", "pip", "install", "-q", *wanted]
-            subprocess.run(words, check=True, timeout=300)
+            wanted = (f"jupyterhub=={VERSION}", f"jupyterlab=={LAB_VERSION}")
+            install_packages(_PLACE, *wanted)
         if not _PROXY.exists():
             node = _find_node()
             npm = node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
