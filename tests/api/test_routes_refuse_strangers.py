@@ -55,6 +55,7 @@ def test_a_stranger_cannot_tell_which_routes_there_are(pool: RunningApp) -> None
         "/login/",
         "/healthz/",
         "//healthz",
+        "/services/web/",
     ):
         assert refused(stranger, "GET", address) == (401, "GP-3001"), address
 
@@ -147,3 +148,16 @@ def test_another_kind_of_login_is_refused_also_on_the_unix_socket(
     pool: RunningApp, header: str
 ) -> None:
     assert pool.client().get("whoami", headers={"Authorization": header}).code == "GP-3001"
+
+
+def test_a_service_is_called_by_those_who_may_run_jobs(
+    pool: RunningApp, callers: dict[UserRole, Client]
+) -> None:
+    book = pool.services.serving.controller.book
+    # In place of the controller, which sees a service that was just made.
+    book.ask_look = lambda: pool.loop.call_soon_threadsafe(book.publish, [])
+    for role, client in callers.items():
+        may_run = Permission.RUN in PERMISSIONS[role]
+        wanted = (404, "GP-2251") if may_run else (403, "GP-3002")
+        assert refused(client, "GET", "/services/web/v1") == wanted, role
+        assert refused(client, "POST", "/services/web/v1") == wanted, role

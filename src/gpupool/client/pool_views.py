@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpupool.client.idleness.jobs import Idleness
     from gpupool.client.networks.pool_networks import Networks
     from gpupool.client.notifications.subscriptions import Notifications
+    from gpupool.client.serving.pool_services import Services
     from gpupool.wire.fleet import DeviceOut
     from gpupool.wire.people import WhoamiOut
     from gpupool.wire.views.job_pages import JobUseOut
@@ -87,6 +88,13 @@ class PoolViews:
 
         shares = self.api.request("GET", f"devices/{path_segment(card)}/shares")
         return [read_answer(CardShareOut, share) for share in shares]
+
+    @property
+    def services(self) -> Services:
+        """Replicas of jobs behind one address."""
+        from gpupool.client.serving.pool_services import Services
+
+        return Services(self.api)
 
     def preview_body(self, body: Mapping[str, Any]) -> PreviewOut:
         """What would become of a body of POST /jobs. Submits nothing."""

@@ -1,0 +1,1 @@
+"""Services, for programs: replicas of one job behind one address."""
