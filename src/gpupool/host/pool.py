@@ -166,7 +166,7 @@ async def _await_leadership(
     warm = WarmPool(state, marker)
     try:
         while True:
-            await standby.stand_by(lookout, front, stop, waits, warm.keep_ready)
+            await standby.stand_by(lookout, front, stop, waits, warm.stay_ready)
             if stop.is_set():
                 return None
             try:

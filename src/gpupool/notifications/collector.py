@@ -20,7 +20,6 @@ from gpupool.notifications.outlook import read_beginning_reservations, read_expi
 from gpupool.notifications.tables import deliveries, notification_settings, subscriptions
 from gpupool.notifications.timing import NANOS, compute_due, parse_quiet_hours
 from gpupool.notifications.topics import (
-    EVENT_KINDS,
     HANDOVER_KINDS,
     JOB_KINDS,
     LOOKED_TOPICS,
@@ -29,6 +28,7 @@ from gpupool.notifications.topics import (
     Scope,
     Topic,
     is_within,
+    list_kinds,
     list_topics,
 )
 from gpupool.store.database import Store, WriteTransaction
@@ -65,7 +65,8 @@ class Collector:
             until = min(log.event_seq, since + EVENTS_AT_ONCE)
             is_same_log = position.event_epoch == log.event_epoch
             active = read_active(connection) if is_same_log else []
-            found = _read_occurrences(connection, since, until) if active else []
+            kinds = list_kinds(topic for one in active for topic in one.topics)
+            found = _read_occurrences(connection, since, until, kinds) if kinds else []
         if not is_same_log:
             self._begin_log(log)
             return False
@@ -136,10 +137,12 @@ def _may_hear(row: Any) -> bool:
     return Permission.READ in allowed
 
 
-def _read_occurrences(connection: sa.Connection, since: int, until: int) -> list[Occurrence]:
+def _read_occurrences(
+    connection: sa.Connection, since: int, until: int, kinds: Sequence[str]
+) -> list[Occurrence]:
     query = (
         sa.select(events)
-        .where(events.c.seq > since, events.c.seq <= until, events.c.kind.in_(EVENT_KINDS))
+        .where(events.c.seq > since, events.c.seq <= until, events.c.kind.in_(kinds))
         .order_by(events.c.seq)
     )
     rows = connection.execute(query).all()

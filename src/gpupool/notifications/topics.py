@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -96,8 +96,6 @@ _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
     "node.silent": (Topic.NODE_SILENT,),
     "reservation.ended": (Topic.RESERVATION_ENDED,),
 }
-#: Kinds of events that some topic is about.
-EVENT_KINDS: Final = frozenset(_BY_KIND)
 #: Those of single jobs, whose users hear of them.
 JOB_KINDS: Final = frozenset(
     kind for kind, topics in _BY_KIND.items() if kind.startswith("job.") and JOB_TOPICS & {*topics}
@@ -133,6 +131,12 @@ class Occurrence:
     at_ns: int
     tenant_id: int | None
     user_id: int | None = None
+
+
+def list_kinds(topics: Iterable[str]) -> list[str]:
+    """List the kinds of events that some of the topics are about."""
+    wanted = set(topics)
+    return sorted(kind for kind, about in _BY_KIND.items() if wanted.intersection(about))
 
 
 def list_topics(occurrence: Occurrence) -> list[Topic]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpupool.notifications.texts import write_sentence
-from gpupool.notifications.topics import EVENT_KINDS, JOB_KINDS, Topic
+from gpupool.notifications.topics import JOB_KINDS, Topic, list_kinds
 
 WARNING = {
     "name": "nb",
@@ -44,5 +44,5 @@ def test_names_of_tenants_are_no_format() -> None:
 
 
 def test_users_hear_of_their_own_idle_jobs() -> None:
-    assert {kind for kind in EVENT_KINDS if kind.startswith("job.")} == JOB_KINDS
+    assert {kind for kind in list_kinds(Topic) if kind.startswith("job.")} == JOB_KINDS
     assert "job.idle-stopped" in JOB_KINDS

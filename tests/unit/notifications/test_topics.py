@@ -13,6 +13,7 @@ from gpupool.notifications.topics import (
     Topic,
     allows_topic,
     is_within,
+    list_kinds,
     list_topics,
 )
 from gpupool.terminal.parser import build_parser
@@ -75,6 +76,12 @@ def test_a_subscription_hears_of_what_is_in_its_scope(
     scope: Scope, tenant: int, user: int, expected: bool
 ) -> None:
     assert is_within(scope, tenant, user, occur("job.ended")) is expected
+
+
+def test_only_events_of_the_wanted_topics_are_read() -> None:
+    assert list_kinds(["job-failed", "job-waiting"]) == ["job.ended"]
+    assert list_kinds(["schedule-failed", "card-failed"]) == ["device.health", "schedule.run"]
+    assert list_kinds([]) == []
 
 
 def test_the_wire_the_command_line_and_the_rules_have_the_same_topics() -> None:

@@ -36,11 +36,14 @@ from gpupool.host.state.directory import PoolMarker, StateDir
 from gpupool.server.app import create_app
 from gpupool.server.config import ServerConfig
 from gpupool.server.migrate import is_current
+from gpupool.store.database import Store
 
 logger = logging.getLogger("gpupool")
 
 #: Database connections that are open when this server begins to lead: all clients come at once.
 CONNECTIONS = 4
+#: Seconds between two looks at the key of secrets: the leader makes it with the first secret.
+KEY_SECONDS = 60.0
 #: Seconds until a standby tries again to prepare itself.
 AGAIN_SECONDS = 5.0
 _PASSING = (PoolHeldElsewhere, LostLeadership, StoreBusy, DiskFull)
@@ -84,6 +87,12 @@ class WarmPool:
         gc.collect()
         gc.freeze()
 
+    async def stay_ready(self) -> None:
+        """Get a pool ready, and watch its key until the takeover cancels this."""
+        await self.keep_ready()
+        if self._ready is not None:
+            await _watch_key(self._ready.services.store)
+
     def take_over(self) -> OpenedPool:
         """Take over the pool, with what is ready if it still fits the database. Blocks."""
         composed = self._pop_ready()
@@ -117,7 +126,6 @@ class WarmPool:
                     "the database is not prepared for this version", hint="gpupool doctor"
                 )
             _open_connections(composed)
-            _check_key(composed)
             composed.services.allocations.placer.load()
         except BaseException:
             composed.dispose()
@@ -129,16 +137,32 @@ class WarmPool:
         composed.dispose()
 
 
-def _check_key(composed: ComposedPool) -> None:
-    """Tell of a key that this server lacks before it leads: jobs go on without it, messages not."""
-    store = composed.services.store
-    try:
-        with store.read() as connection:
+async def _watch_key(store: Store) -> None:
+    """Log whether this standby has the key of the pool's secrets, whenever that changes."""
+    before = ""
+    while True:
+        try:
+            found = await asyncio.to_thread(find_key_problem, store)
+        except GpupoolError as error:
+            # The lookout tells of a database that does not answer.
+            logger.debug("the key of the secrets was not looked at: %s", error.message)
+        else:
+            if found and found != before:
+                logger.warning("this standby could not use the pool's secrets: %s", found)
+            elif before and not found:
+                logger.info("this standby has the key of the pool's secrets")
+            before = found
+        await asyncio.sleep(KEY_SECONDS)
+
+
+def find_key_problem(store: Store) -> str:
+    """Return why a standby could not use the pool's secrets; empty: it could."""
+    with store.read() as connection:
+        try:
             store.secrets.check_key(connection)
-    except (SecretKeyMissing, SecretKeyUnusable, SecretKeyWrong) as error:
-        logger.warning(
-            "this standby could not use the pool's secrets: %s; %s", error.message, error.hint
-        )
+        except (SecretKeyMissing, SecretKeyUnusable, SecretKeyWrong) as error:
+            return f"{error.code}: {error.message}; {error.hint}"
+    return ""
 
 
 def _open_connections(composed: ComposedPool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.base.errors import (
     BadOption,
@@ -10,11 +11,14 @@ from gpupool.base.errors import (
     NoPermission,
     NotFound,
     NotLoggedIn,
+    SecretKeyWrong,
     WrongPassword,
 )
 from gpupool.model.tenant import Principal
 from gpupool.signon.local import totp
 from gpupool.signon.local.locks import FREE_FAILURES, lock_seconds
+from gpupool.signon.tables import passwords
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.wire.people import LoginOut, TokenIn, UserPatch
 from gpupool.wire.signon import PasswordLoginIn
 from tests.unit.signon.conftest import Door
@@ -102,6 +106,31 @@ def test_an_authenticator_counts_once_confirmed_and_each_code_once(
     assert log_in(door, code=code).user == "carol"
     with pytest.raises(WrongPassword):
         log_in(door, code=code)
+
+
+def test_without_the_key_of_secrets_a_password_alone_still_logs_in(
+    door: Door, carol: Principal
+) -> None:
+    """A login with an authenticator fails alike for a right and a wrong password."""
+    secret = door.signon.local.begin_totp(carol, "carol").secret
+    door.signon.local.confirm_totp(carol, "carol", code_of(door, secret))
+    with door.store.read() as connection:
+        stored = connection.execute(sa.select(passwords.c.totp_secret)).scalar_one()
+    assert secret not in stored
+    door.user("dave", tenant="nlp")
+    door.signon.local.set_password(door.owner, "dave", PASSWORD, None)
+    door.sleep(30)
+    code = code_of(door, secret)
+    vault = door.store.secrets
+    door.store.secrets = SecretVault()
+    door.store.secrets.begin(door.store)
+    body = PasswordLoginIn(user="dave", password=PASSWORD)
+    assert door.signon.open_token(body).user == "dave"
+    for password in (PASSWORD, "a wrong sentence of words"):
+        with pytest.raises(SecretKeyWrong):
+            log_in(door, password=password, code=code)
+    door.store.secrets = vault
+    assert log_in(door, code=code).user == "carol"
 
 
 def test_a_lost_authenticator_is_removed_by_an_admin_alone(door: Door, carol: Principal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from gpupool.base.errors import SecretDamaged, SecretKeyMissing, SecretKeyUnusable, SecretKeyWrong
+from gpupool.host.leadership.takeover import find_key_problem
 from gpupool.server.migrate import prepare_database
 from gpupool.signon.tables import providers
 from gpupool.store.database import Store, connect, new_store, sqlite_url
@@ -244,6 +246,19 @@ def test_a_lost_key_is_given_up_on_request_and_its_secrets_stay_refused(pool: Po
 def test_a_rotation_without_secrets_changes_nothing(pool: Pool) -> None:
     assert pool.store.secrets.rotate(pool.store).key_id is None
     assert not pool.key.exists()
+
+
+def test_a_standby_says_which_key_it_lacks(pool: Pool, tmp_path: Path) -> None:
+    other = new_store(
+        connect(sqlite_url(pool.database), busy_seconds=1), keys=KeyFile(tmp_path / "other.key")
+    )
+    assert find_key_problem(other) == ""
+    pool.save("one", "secret-1")
+    assert find_key_problem(other).startswith("GP-2270")
+    KeyFile(tmp_path / "other.key").read_or_make()
+    assert str(pool.key_id()) in find_key_problem(other)
+    shutil.copy(pool.key, tmp_path / "other.key")
+    assert find_key_problem(other) == ""
 
 
 def test_the_state_names_a_key_and_never_holds_one(pool: Pool) -> None:
