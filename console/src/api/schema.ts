@@ -3698,6 +3698,76 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/{user}/handover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hand Over
+         * @description Hand the jobs, schedules and reservations of a user over to another user of its tenant.
+         *
+         *     Processes go on as the Unix accounts that they have. What stays says why.
+         */
+        post: operations["hand_over_api_v1_users__user__handover_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sso/leavers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Pool Leavers
+         * @description Users that a sync or SCIM disabled and whose jobs are not settled; the latest first.
+         */
+        get: operations["list_pool_leavers_api_v1_sso_leavers_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sso/leaver-policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Leaver Policies
+         * @description What becomes of the jobs of leavers, by tenant and provider. Without a policy they are kept.
+         */
+        get: operations["list_leaver_policies_api_v1_sso_leaver_policies_get"];
+        /**
+         * Put Leaver Policy
+         * @description Set the policy of a tenant, of a provider, of both, or of the pool.
+         */
+        put: operations["put_leaver_policy_api_v1_sso_leaver_policies_put"];
+        post?: never;
+        /**
+         * Delete Leaver Policy
+         * @description Delete a policy; leavers of before keep what it said.
+         */
+        delete: operations["delete_leaver_policy_api_v1_sso_leaver_policies_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/faults": {
         parameters: {
             query?: never;
@@ -5379,7 +5449,7 @@ export interface components {
              * Topic
              * @enum {string}
              */
-            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
+            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
             /** Subject */
             subject: string;
             /** Data */
@@ -6868,6 +6938,82 @@ export interface components {
             parts: (components["schemas"]["RoleIn"] | components["schemas"]["GroupIn"])[];
         };
         /**
+         * HandoverIn
+         * @description The new owner, and what it gets.
+         */
+        HandoverIn: {
+            /** To */
+            to: string;
+            /**
+             * Only
+             * @description ids or names; null: all that can be given
+             */
+            only?: string[] | null;
+            /**
+             * Dry Run
+             * @description only say what would be handed over
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        /** HandoverOut */
+        HandoverOut: {
+            /** User */
+            user: string;
+            /** To */
+            to: string;
+            /** Dry Run */
+            dry_run: boolean;
+            /** Units */
+            units: components["schemas"]["HandoverUnitOut"][];
+            /**
+             * Handed
+             * @description units that belong to the new owner now, or would
+             */
+            handed: number;
+            /**
+             * Jobs
+             * @description jobs in them
+             */
+            jobs: number;
+        };
+        /**
+         * HandoverUnitOut
+         * @description A job, a whole array or gang, a schedule or a reservation.
+         */
+        HandoverUnitOut: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "job" | "array" | "gang" | "schedule" | "reservation";
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Tenant */
+            tenant: string;
+            /** Project */
+            project: string | null;
+            /** State */
+            state: string;
+            /**
+             * Jobs
+             * @description live ones, with members of arrays that have no row yet
+             */
+            jobs: number;
+            /**
+             * Account
+             * @description Unix account that it runs as, before and after; null: the agent's own
+             */
+            account: string | null;
+            /**
+             * Refusal
+             * @description why it stays; null: it is handed over
+             */
+            refusal: string | null;
+        };
+        /**
          * HealthOut
          * @description `ready` once every node has told what became of its jobs; `well` while no check fails.
          */
@@ -8159,6 +8305,141 @@ export interface components {
              * @description live ones
              */
             jobs: number;
+            /**
+             * Act
+             * @description what becomes of them
+             * @enum {string}
+             */
+            act: "stop" | "keep" | "hand-over";
+            /**
+             * Until Ns
+             * @description kept until then; null: no end
+             */
+            until_ns?: number | null;
+            /** Heir */
+            heir?: string | null;
+        };
+        /**
+         * LeaverPolicyIn
+         * @description Of a tenant's leavers, or of a provider's. The tenant's policy counts before a provider's.
+         */
+        LeaverPolicyIn: {
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "stop" | "keep" | "hand-over";
+            /**
+             * Keep Seconds
+             * @description kept for so long, then stopped
+             */
+            keep_seconds?: number | null;
+            /**
+             * Until Ns
+             * @description kept until then, then stopped
+             */
+            until_ns?: number | null;
+            /**
+             * Heir
+             * @description the user that gets them
+             */
+            heir?: string | null;
+            /**
+             * Provider
+             * @description null: any
+             */
+            provider?: string | null;
+            /**
+             * Tenant
+             * @description null: any
+             */
+            tenant?: string | null;
+        };
+        /** LeaverPolicyOut */
+        LeaverPolicyOut: {
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "stop" | "keep" | "hand-over";
+            /**
+             * Keep Seconds
+             * @description kept for so long, then stopped
+             */
+            keep_seconds?: number | null;
+            /**
+             * Until Ns
+             * @description kept until then, then stopped
+             */
+            until_ns?: number | null;
+            /**
+             * Heir
+             * @description the user that gets them
+             */
+            heir?: string | null;
+            /**
+             * Provider
+             * @description null: any
+             */
+            provider?: string | null;
+            /**
+             * Tenant
+             * @description null: any
+             */
+            tenant?: string | null;
+            /** Changed By */
+            changed_by: string;
+            /** Changed Ns */
+            changed_ns: number;
+        };
+        /**
+         * LeaverRowOut
+         * @description A user that a sync or SCIM disabled, and what became of its jobs.
+         */
+        LeaverRowOut: {
+            /** User */
+            user: string;
+            /** Tenant */
+            tenant: string;
+            /** Provider */
+            provider: string | null;
+            /** Reason */
+            reason: string;
+            /**
+             * Act
+             * @enum {string}
+             */
+            act: "stop" | "keep" | "hand-over";
+            /** Until Ns */
+            until_ns: number | null;
+            /** Heir */
+            heir: string | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "open" | "done";
+            /**
+             * Note
+             * @description what is left, or why it is over
+             */
+            note: string;
+            /**
+             * Stopped
+             * @description jobs whose end was requested
+             */
+            stopped: number;
+            /**
+             * Handed
+             * @description units that went to the heir
+             */
+            handed: number;
+            /** Made By */
+            made_by: string;
+            /** Made Ns */
+            made_ns: number;
+            /** Ended Ns */
+            ended_ns: number | null;
         };
         /**
          * LimitIn
@@ -8798,7 +9079,7 @@ export interface components {
              */
             rule: number | null;
             /** Role */
-            role: ("admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter") | null;
+            role: ("admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim") | null;
             /** Tenant */
             tenant: string | null;
             /** Project */
@@ -8825,7 +9106,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Expires Ns */
             expires_ns: number;
         };
@@ -10557,6 +10838,13 @@ export interface components {
         Page_DeviceOut_: {
             /** Items */
             items: components["schemas"]["DeviceOut"][];
+            /** Next */
+            next?: string | null;
+        };
+        /** Page[LeaverRowOut] */
+        Page_LeaverRowOut_: {
+            /** Items */
+            items: components["schemas"]["LeaverRowOut"][];
             /** Next */
             next?: string | null;
         };
@@ -13081,7 +13369,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Permissions */
             permissions: string[];
             /**
@@ -13216,7 +13504,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Expires Ns */
             expires_ns: number;
         };
@@ -13542,7 +13830,7 @@ export interface components {
              */
             secret: string;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
             /**
              * Scope
              * @description of one's own jobs; `tenant` is for its admins, `pool` for the pool's
@@ -13601,7 +13889,7 @@ export interface components {
             /** Signed */
             signed: boolean;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
             /**
              * Scope
              * @enum {string}
@@ -13687,10 +13975,19 @@ export interface components {
             provider: string;
             /**
              * Jobs
-             * @default keep
-             * @enum {string}
+             * @description null: by the policy of the tenant or provider, else kept
              */
-            jobs: "stop" | "keep";
+            jobs?: ("stop" | "keep" | "hand-over") | null;
+            /**
+             * To
+             * @description with `hand-over`: the new owner
+             */
+            to?: string | null;
+            /**
+             * Keep Seconds
+             * @description with `keep`: then they are stopped
+             */
+            keep_seconds?: number | null;
             /**
              * Unseen Days
              * @description OIDC has no directory: no login for so long
@@ -13722,6 +14019,12 @@ export interface components {
              * @description jobs whose end was requested
              */
             stopped: number;
+            /**
+             * Handed
+             * @description jobs, arrays, schedules that went to the new owner
+             * @default 0
+             */
+            handed: number;
         };
         /** TemplateAdd */
         TemplateAdd: {
@@ -14288,7 +14591,7 @@ export interface components {
              * Scopes
              * @description of what the role may; null: all of it
              */
-            scopes?: ("read" | "run" | "manage-tenant" | "manage-cards" | "manage-pool" | "serve-node" | "scrape" | "tell-cluster")[] | null;
+            scopes?: ("read" | "run" | "manage-tenant" | "manage-cards" | "manage-pool" | "serve-node" | "scrape" | "tell-cluster" | "scim")[] | null;
         };
         /**
          * TokenOut
@@ -14324,7 +14627,7 @@ export interface components {
              * Scopes
              * @description null: all that the role may
              */
-            scopes?: ("read" | "run" | "manage-tenant" | "manage-cards" | "manage-pool" | "serve-node" | "scrape" | "tell-cluster")[] | null;
+            scopes?: ("read" | "run" | "manage-tenant" | "manage-cards" | "manage-pool" | "serve-node" | "scrape" | "tell-cluster" | "scim")[] | null;
             /** Token */
             token?: string | null;
         };
@@ -14373,7 +14676,7 @@ export interface components {
              * @default user
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /**
              * Unix User
              * @description known by this Unix account on the socket
@@ -14402,7 +14705,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Unix User */
             unix_user: string | null;
             /** Run As */
@@ -14423,7 +14726,7 @@ export interface components {
             /** Tenant */
             tenant?: string | null;
             /** Role */
-            role?: ("admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter") | null;
+            role?: ("admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim") | null;
             /** Unix User */
             unix_user?: string | null;
             /** Run As */
@@ -14569,7 +14872,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter";
+            role: "admin" | "operator" | "auditor" | "tenant-admin" | "user" | "viewer" | "agent" | "scrape" | "meter" | "scim";
             /** Permissions */
             permissions: string[];
             /** Unix User */
@@ -46171,6 +46474,669 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["IdleJobOut"];
                 };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    hand_over_api_v1_users__user__handover_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HandoverIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HandoverOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_pool_leavers_api_v1_sso_leavers_get: {
+        parameters: {
+            query?: {
+                /** @description also those that are over */
+                all?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_LeaverRowOut_"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_leaver_policies_api_v1_sso_leaver_policies_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeaverPolicyOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_leaver_policy_api_v1_sso_leaver_policies_put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LeaverPolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeaverPolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_leaver_policy_api_v1_sso_leaver_policies_delete: {
+        parameters: {
+            query?: {
+                provider?: string | null;
+                tenant?: string | null;
+            };
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description What was asked makes no sense. */
             400: {
