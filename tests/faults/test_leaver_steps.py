@@ -53,7 +53,7 @@ def begin(pool: FaultPool) -> str:
     """Run two jobs; return the user that owns them."""
     with pool.api() as api:
         caller = str(api.request("GET", "whoami")["user"])
-        api.request("POST", "users", {"name": "bob"})
+        api.request("POST", "users", {"name": "bob", "role": "admin"})
         for name in ("the-job", "other"):
             api.request("POST", "jobs", job_body(pool, "sleep 600") | {"name": name})
     for name in ("the-job", "other"):

@@ -17,6 +17,7 @@ class HeirFacts:
         uids: Unix accounts that the user is or runs as.
         takes_accounts: Whether it may take jobs that run as other accounts: an admin of the pool
             says so, or the pool runs every job as one account.
+        is_pool_admin: Whether it may do as root on the pool's machine anyway.
         spent: The user's own budgets that are spent.
         room: Entries of the queue that it may still have; None: no limit.
     """
@@ -26,6 +27,7 @@ class HeirFacts:
     tenant_id: int
     uids: frozenset[int]
     takes_accounts: bool
+    is_pool_admin: bool
     spent: Sequence[BudgetStanding]
     room: int | None
 
@@ -49,6 +51,8 @@ def find_refusal(unit: OwnedUnit, heir: HeirFacts, waiting: int) -> str | None:
         return (
             f"it runs as the Unix account {account.name}: only an admin of the pool hands it over"
         )
+    if account is not None and account.uid == 0 and not (0 in heir.uids or heir.is_pool_admin):
+        return "it runs as root: only an admin of the pool takes it over"
     if unit.jobs and (spent := _find_spent(unit, heir)) is not None:
         return f"the budget {spent.budget.id} of {heir.name} is spent"
     if heir.room is not None and unit.waiting and waiting + unit.waiting > heir.room:

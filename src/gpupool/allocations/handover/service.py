@@ -117,7 +117,7 @@ class HandoverService:
     def _build_facts(
         self, heir: Row, spent: Sequence[BudgetStanding], *, takes_accounts: bool
     ) -> HeirFacts:
-        is_free = Permission.MANAGE_POOL in PERMISSIONS[UserRole(heir.role)]
+        is_admin = Permission.MANAGE_POOL in PERMISSIONS[UserRole(heir.role)]
         uids = {heir.unix_uid, heir.run_as_uid} - {None}
         return HeirFacts(
             heir.id,
@@ -125,8 +125,9 @@ class HandoverService:
             heir.tenant_id,
             frozenset(uids),
             takes_accounts or self._tenancy.identity.own_pool,
+            is_admin,
             spent,
-            None if is_free else self._gate.find_room(heir.tenant, heir.id),
+            None if is_admin else self._gate.find_room(heir.tenant, heir.id),
         )
 
 

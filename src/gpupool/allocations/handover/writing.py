@@ -141,7 +141,7 @@ def _describe_act(
     """Build the record of one unit: the request's own record names its first one alone."""
     return {
         "kind": "change",
-        "action": f"handover of a {unit.kind}",
+        "action": f"handover: {unit.kind}",
         "user": author.user,
         "tenant": author.tenant,
         "role": author.role,

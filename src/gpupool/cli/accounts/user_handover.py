@@ -128,5 +128,5 @@ COLUMNS = (
     TableColumn("RUNS AS", lambda row: row["account"]),
     TableColumn("PROJECT", lambda row: row["project"], wide=True),
     TableColumn("ID", lambda row: row["id"], wide=True),
-    TableColumn("STAYS", lambda row: row["refusal"] or ""),
+    TableColumn("STAYS", lambda row: row["refusal"] or "no"),
 )

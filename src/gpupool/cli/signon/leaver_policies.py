@@ -55,8 +55,10 @@ def describe_choice(row: Mapping[str, Any]) -> str:
     """Describe an act with its end or its new owner."""
     if row["act"] == "hand-over":
         return f"hand over to {row['heir'] or '--'}"
-    if row.get("keep_seconds") is not None:
-        return f"keep for {format_duration(row['keep_seconds'])}"
+    seconds = row.get("keep_seconds")
+    if seconds is not None:
+        days, rest = divmod(seconds, 86400)
+        return f"keep for {format_duration(seconds) if rest else f'{days}d'}"
     if row["until_ns"] is not None:
         return f"keep until {describe_instant(row['until_ns'])}"
     return str(row["act"])

@@ -171,7 +171,8 @@ def _sync_provider(options: argparse.Namespace, context: CommandContext) -> int:
     print_list(found["leavers"], LEAVERS, "table", empty="no leavers")
     verb = "would be disabled" if options.dry_run else "disabled"
     stopped = f"; {found['stopped']} jobs stopped" if found["stopped"] else ""
-    handed = f"; {found['handed']} things handed over" if found["handed"] else ""
+    things = "1 thing" if found["handed"] == 1 else f"{found['handed']} things"
+    handed = f"; {things} handed over" if found["handed"] else ""
     sys.stdout.write(
         f"{len(found['leavers'])} of {found['checked']} users {verb}{stopped}{handed}\n"
     )

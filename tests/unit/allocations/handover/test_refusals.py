@@ -10,7 +10,9 @@ from gpupool.allocations.handover.refusals import HeirFacts, find_refusal
 from gpupool.allocations.handover.units import JobAccount, OwnedUnit
 
 UNIT = OwnedUnit("job", 1, "j-1", "train", 2, "nlp", "pending", jobs=1, waiting=1)
-HEIR = HeirFacts(7, "bob", 2, frozenset({1002}), takes_accounts=False, spent=(), room=10)
+HEIR = HeirFacts(
+    7, "bob", 2, frozenset({1002}), takes_accounts=False, is_pool_admin=False, spent=(), room=10
+)
 
 
 def test_a_job_of_the_same_tenant_without_an_account_goes_over() -> None:
@@ -37,3 +39,12 @@ def test_an_account_is_no_obstacle_for_itself_or_for_an_admin_of_the_pool() -> N
     unit = replace(UNIT, account=JobAccount(1001, "ann"))
     assert find_refusal(unit, replace(HEIR, takes_accounts=True), 0) is None
     assert find_refusal(unit, replace(HEIR, uids=frozenset({1001})), 0) is None
+
+
+def test_a_root_shell_is_for_admins_of_the_pool() -> None:
+    unit = replace(UNIT, account=JobAccount(0, "root"))
+    told = replace(HEIR, takes_accounts=True)
+    found = find_refusal(unit, told, 0)
+    assert found is not None
+    assert "runs as root" in found
+    assert find_refusal(unit, replace(told, is_pool_admin=True), 0) is None

@@ -37,10 +37,10 @@ def test_a_running_job_counts_for_its_new_owner_from_the_second_of_the_handover(
     assert house.gpu_seconds() == {"ann": 3600.0, "bob": 7200.0}
     (told,) = house.list_events("job.handed-over")
     assert told == {"what": "job", "name": "train", "from": "ann", "to": "bob", "by": "root"}
-    assert len(house.list_acts("handover of a job")) == 1
+    assert len(house.list_acts("handover: job")) == 1
     # Again there is nothing of it left.
     assert house.hand_over().units == []
-    assert len(house.list_acts("handover of a job")) == 1
+    assert len(house.list_acts("handover: job")) == 1
 
 
 def test_waiting_jobs_and_the_rest_of_an_array_leave_the_queue_of_their_owner(

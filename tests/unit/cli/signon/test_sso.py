@@ -110,7 +110,9 @@ def test_sync_lists_leavers_and_what_was_done(
     answer_with: AnswerWith, type_line: TypedLine
 ) -> None:
     leaver = {"user": "bob", "tenant": "nlp", "reason": "gone", "jobs": 2}
-    answer_with("POST", "sso/sync", {"checked": 9, "leavers": [leaver], "stopped": 2})
+    leaver |= {"act": "stop", "until_ns": None, "heir": None}
+    answer = {"checked": 9, "leavers": [leaver], "stopped": 2, "handed": 1}
+    answer_with("POST", "sso/sync", answer)
     code, out, _ = type_line("sso sync staff --jobs stop")
     assert code == 0
-    assert out.splitlines()[-1] == "1 of 9 users disabled; 2 jobs stopped"
+    assert out.splitlines()[-1] == "1 of 9 users disabled; 2 jobs stopped; 1 thing handed over"

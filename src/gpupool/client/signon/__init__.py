@@ -1,0 +1,1 @@
+"""Sign-on and leavers in the SDK; `people.SignOn` has them all."""
