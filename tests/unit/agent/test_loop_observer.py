@@ -45,7 +45,10 @@ class RecordedCards(SimulatedProbe):
 
     def observe(self, uuids: Collection[str]) -> Mapping[str, DeviceUsage]:
         usage = DeviceUsage(
-            utilization_percent=40, memory_used_bytes=3 * GIB, processes=self._processes
+            utilization_percent=40,
+            memory_used_bytes=3 * GIB,
+            energy_millijoules=5000,
+            processes=self._processes,
         )
         return dict.fromkeys(uuids, usage)
 
@@ -95,6 +98,7 @@ def test_processes_of_jobs_are_not_shown_as_foreign_and_their_card_memory_is_cou
     )
     assert foreign.name == Path("/proc/1/comm").read_text().strip()
     assert (sample.usage.utilization_percent, sample.usage.at_ns) == (40, 7)
+    assert sample.usage.energy_millijoules == 5000
     (job,) = told.jobs
     assert (job.job, job.gpu_memory_bytes) == ("j-1", 2 * GIB)
     watching.close()

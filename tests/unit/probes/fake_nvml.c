@@ -130,6 +130,9 @@ int nvmlDeviceGetUtilizationRates(const card *c, utilization *to) {
     return OK;
 }
 int nvmlDeviceGetPowerUsage(const card *c, u32 *to) { return c->plain ? NOT_SUPPORTED : (*to = 121600, OK); }
+int nvmlDeviceGetTotalEnergyConsumption(const card *c, u64 *to) {
+    return c->plain ? NOT_SUPPORTED : (*to = 9876543210ull, OK);
+}
 int nvmlDeviceGetTemperature(const card *c, u32 sensor, u32 *to) {
     (void)c;
     return sensor ? BAD_ARGUMENT : (*to = 41, OK);

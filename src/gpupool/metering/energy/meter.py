@@ -20,8 +20,9 @@ from gpupool.wire.samples import JobSample, UsageOut
 #: Seconds between two samples beyond which nothing is known of the time between: two heartbeats of
 #: an agent (25 s), and what an answer may take.
 LONGEST_GAP_S: Final = 60
-#: Seconds after which a span is dropped: the charges of its hour may be made, and the month sealed.
-LATE_S: Final = 600
+#: Seconds after which a span is dropped: a minute before the charges of its hour may be made, and
+#: its month sealed.
+LATE_S: Final = 540
 #: Seconds between two writes.
 WRITE_EVERY_S: Final = 60
 

@@ -84,9 +84,12 @@ class EnergyWriter:
         return dict(self._joules)
 
     def _write(self, batch: SpanBatch) -> None:
+        # Divided before the write: with a thousand cards it takes longer than others should wait.
+        # The intervals of a span that is over change no more.
+        with self._store.read() as connection:
+            parts = divide_batch(connection, batch.spans, self._store.clock.now_ns())
+        rows, rests = make_rows(parts, self._rests)
         with self._store.write() as write:
-            parts = divide_batch(write, batch.spans)
-            rows, rests = make_rows(parts, self._rests)
             if _mark_batch(write, batch.name):
                 add_rows(write.connection, energy_slots, rows)
         self._rests = rests
@@ -121,13 +124,13 @@ def make_rows(
 
 
 def divide_batch(
-    write: WriteTransaction, spans: Collection[PowerSpan]
+    connection: sa.Connection, spans: Collection[PowerSpan], now_ns: int
 ) -> dict[SlotKey, EnergyPart]:
     """Divide spans by what the books say of their cards; a card that no book knows is left out."""
-    oldest_ns = write.now_ns - LATE_S * NANOS_PER_SECOND
+    oldest_ns = now_ns - LATE_S * NANOS_PER_SECOND
     by_card = index_by_card(span for span in spans if span.end_ns > oldest_ns)
     parts: dict[SlotKey, EnergyPart] = defaultdict(EnergyPart)
-    histories = _read_histories(write.connection, by_card)
+    histories = _read_histories(connection, by_card)
     for device_id, mine in by_card.items():
         history = histories.get(device_id)
         if history is None:

@@ -52,6 +52,7 @@ def test_a_call_the_card_does_not_support_gives_unknown_and_not_zero(pair: dict[
         None,
         None,
     )
+    assert usage["energy_millijoules"] is None
     assert usage["memory_used_bytes"] == 1024 << 20, "the first form of the call still answers"
 
 
@@ -66,6 +67,7 @@ def test_load_is_read_and_a_card_that_is_not_there_is_absent(pair: dict[str, Any
         122,
         41,
     )
+    assert usage["energy_millijoules"] == 9_876_543_210
     assert "GPU-nobody" not in pair["usage"]
 
 
