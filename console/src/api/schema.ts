@@ -3818,6 +3818,114 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/advice/tenants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tenant Advice
+         * @description The advice for all families of each tenant together, the greatest saving first.
+         */
+        get: operations["list_tenant_advice_api_v1_advice_tenants_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/layouts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Layout Advice
+         * @description How cards with MIG would be cut for what the families on them need.
+         */
+        get: operations["list_layout_advice_api_v1_advice_layouts_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Advice Policies
+         * @description Advice policies of the pool and of the caller's tenant, of all tenants for an admin.
+         */
+        get: operations["list_advice_policies_api_v1_advice_policies_get"];
+        /**
+         * Put Advice Policy
+         * @description Set an advice policy of the pool, a tenant, project or kind of family. Tenants may tighten.
+         */
+        put: operations["put_advice_policy_api_v1_advice_policies_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/policies/trial": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try Advice Policy
+         * @description What an advice policy would have done with the measured jobs of a time. Changes nothing.
+         */
+        post: operations["try_advice_policy_api_v1_advice_policies_trial_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/advice/policies/{policy}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Advice Policy
+         * @description One advice policy.
+         */
+        get: operations["get_advice_policy_api_v1_advice_policies__policy__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Advice Policy
+         * @description Delete an advice policy: later jobs get what they ask for, changed ones keep what they have.
+         */
+        delete: operations["delete_advice_policy_api_v1_advice_policies__policy__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -4040,6 +4148,8 @@ export interface components {
              * @description of the pool, with enough memory, the smallest first; speed is not compared
              */
             models: string[];
+            /** @description the cheapest of these by the price list; null: none, or no price */
+            cheaper?: components["schemas"]["ModelAdviceOut"] | null;
             /** Confidence */
             confidence: ("high" | "medium" | "low") | null;
             /**
@@ -4061,6 +4171,196 @@ export interface components {
             currency: string;
             /** Live */
             live: components["schemas"]["LiveRunOut"][];
+        };
+        /**
+         * AdvicePolicyIn
+         * @description What may be done with advice: for the pool, or one tenant, project or kind of family.
+         */
+        AdvicePolicyIn: {
+            /**
+             * Tenant
+             * @description null: all, and for a tenant's admin the own one
+             */
+            tenant?: string | null;
+            /** Project */
+            project?: string | null;
+            /**
+             * Families
+             * @description only families with such a name: train, eval-*; null: all
+             */
+            families?: string | null;
+            /**
+             * Mode
+             * @description propose: jobs keep what they ask for and say what they would get
+             * @default propose
+             * @enum {string}
+             */
+            mode: "off" | "propose" | "apply";
+            /**
+             * Target
+             * @description new jobs, running ones, or both
+             * @default new
+             * @enum {string}
+             */
+            target: "new" | "running" | "both";
+            /**
+             * Least Milli
+             * @description compute of a card below which nothing is cut
+             * @default 50
+             */
+            least_milli: number;
+            /**
+             * Most Cut Percent
+             * @description of the request that is cut at most, of compute and memory
+             * @default 50
+             */
+            most_cut_percent: number;
+            /**
+             * Least Bytes
+             * @description memory of a card below which nothing is cut
+             * @default 1073741824
+             */
+            least_bytes: number;
+            /**
+             * Confidence
+             * @description advice that is trusted less is left
+             * @default high
+             * @enum {string}
+             */
+            confidence: "low" | "medium" | "high";
+        };
+        /**
+         * AdvicePolicyOut
+         * @description One advice policy.
+         */
+        AdvicePolicyOut: {
+            /** Id */
+            id: string;
+            /** Tenant */
+            tenant: string | null;
+            /** Project */
+            project: string | null;
+            /** Families */
+            families: string | null;
+            /**
+             * By Tenant
+             * @description set by an admin of the tenant: it only tightens
+             */
+            by_tenant: boolean;
+            /**
+             * Mode
+             * @enum {string}
+             */
+            mode: "off" | "propose" | "apply";
+            /**
+             * Target
+             * @enum {string}
+             */
+            target: "new" | "running" | "both";
+            /** Least Milli */
+            least_milli: number;
+            /** Most Cut Percent */
+            most_cut_percent: number;
+            /** Least Bytes */
+            least_bytes: number;
+            /**
+             * Confidence
+             * @enum {string}
+             */
+            confidence: "low" | "medium" | "high";
+            /**
+             * Scope
+             * @description which families it is about, for people
+             */
+            scope: string;
+        };
+        /**
+         * AdvicePolicyTrialOut
+         * @description What a policy would have done with the measured jobs of a time.
+         */
+        AdvicePolicyTrialOut: {
+            /** Since Ns */
+            since_ns: number;
+            /** Until Ns */
+            until_ns: number;
+            /** Scope */
+            scope: string;
+            /** Families */
+            families: number;
+            /**
+             * Jobs
+             * @description measured jobs of these families with a share of compute
+             */
+            jobs: number;
+            /**
+             * Known Jobs
+             * @description of them those for which an advice was known
+             */
+            known_jobs: number;
+            /** Changed Jobs */
+            changed_jobs: number;
+            /**
+             * Returned Jobs
+             * @description changed ones that got back what they asked for
+             */
+            returned_jobs: number;
+            /**
+             * Paused Families
+             * @description times that a family was left alone for a week
+             */
+            paused_families: number;
+            /**
+             * Short Of Memory
+             * @description changed jobs that would have met their limit
+             */
+            short_of_memory: number;
+            /**
+             * Starved Percent
+             * @description of the time of changed jobs; null: none was changed
+             */
+            starved_percent: number | null;
+            /**
+             * Requested Hours
+             * @description card-hours of the jobs with known advice
+             */
+            requested_hours: number;
+            /** Saved Hours */
+            saved_hours: number;
+            /** Saved Percent */
+            saved_percent: number | null;
+        };
+        /**
+         * AdvisedShareOut
+         * @description What an advice policy did with a job's request.
+         */
+        AdvisedShareOut: {
+            /**
+             * State
+             * @description waits: the share was too small, and there is no room for the requested one yet
+             * @enum {string}
+             */
+            state: "applied" | "proposed" | "exact" | "waits" | "returned";
+            /** Policy */
+            policy: string | null;
+            /** Asked Milli */
+            asked_milli: number;
+            /**
+             * Asked Bytes
+             * @description null: in proportion
+             */
+            asked_bytes: number | null;
+            /**
+             * Gpu Milli
+             * @description given, or proposed
+             */
+            gpu_milli: number;
+            /** Memory Bytes */
+            memory_bytes: number | null;
+            /**
+             * Text
+             * @description for people
+             */
+            text: string;
         };
         /**
          * AllowedHost
@@ -4653,6 +4953,16 @@ export interface components {
              * @description what the driver recommended after it; null: unknown
              */
             recovery?: ("none" | "gpu-reset" | "node-reboot" | "drain-p2p" | "drain-and-reset" | "recover-imex" | "bus-reset" | "system-reboot") | null;
+        };
+        /**
+         * CardMixOut
+         * @description A number of cards that are cut alike.
+         */
+        CardMixOut: {
+            /** Mix */
+            mix: string;
+            /** Cards */
+            cards: number;
         };
         /**
          * CardShareOut
@@ -7540,6 +7850,12 @@ export interface components {
              */
             fence: boolean;
             /**
+             * Exact
+             * @description no advice policy may give it a smaller share
+             * @default false
+             */
+            exact: boolean;
+            /**
              * Preemptible
              * @description may be sent back to wait for claims of higher priority
              * @default false
@@ -7793,6 +8109,8 @@ export interface components {
              * @description idle time after which it may be suspended
              */
             idle_seconds?: number | null;
+            /** @description null: no advice policy was about it */
+            advice?: components["schemas"]["AdvisedShareOut"] | null;
             /** @description null: it was not suspended */
             suspension?: components["schemas"]["SuspensionOut"] | null;
             /**
@@ -8061,6 +8379,52 @@ export interface components {
             vm?: components["schemas"]["VmIn"] | null;
             /** @description null: the command sees the network of its node */
             network?: components["schemas"]["NetworkJoinIn"] | null;
+        };
+        /**
+         * LayoutAdviceOut
+         * @description How the cards of a model with MIG would be cut for what its families need.
+         */
+        LayoutAdviceOut: {
+            /** Model */
+            model: string;
+            /**
+             * Cards
+             * @description of the pool that can be cut
+             */
+            cards: number;
+            /**
+             * Families
+             * @description whose advice a partition holds
+             */
+            families: number;
+            /**
+             * Unfit Families
+             * @description with advice that no partition of the model holds
+             */
+            unfit_families: number;
+            /**
+             * Demand
+             * @description the most at one time, by profile
+             */
+            demand: {
+                [key: string]: number;
+            };
+            /** Mixes */
+            mixes: components["schemas"]["CardMixOut"][];
+            /** Cards Needed */
+            cards_needed: number;
+            /**
+             * Missing
+             * @description what no card is left for, by profile
+             */
+            missing: {
+                [key: string]: number;
+            };
+            /**
+             * Exact
+             * @description false: a better plan may exist
+             */
+            exact: boolean;
         };
         /**
          * LdapSettings
@@ -9328,6 +9692,24 @@ export interface components {
              * @enum {string}
              */
             mode: "plain" | "mig" | "mps" | "passthrough" | "sriov" | "vgpu" | "dpx" | "tpx" | "qpx" | "cpx" | "nps2" | "nps4" | "nps8";
+        };
+        /**
+         * ModelAdviceOut
+         * @description A cheaper model with enough memory for the advice. Its speed is not compared.
+         */
+        ModelAdviceOut: {
+            /** Model */
+            model: string;
+            /**
+             * Memory Bytes
+             * @description of its cards
+             */
+            memory_bytes: number;
+            /**
+             * Saved Micro Per Month
+             * @description beside the advice on the family's model
+             */
+            saved_micro_per_month: number;
         };
         /** ModelRoom */
         ModelRoom: {
@@ -14139,6 +14521,42 @@ export interface components {
              * @description who added it
              */
             user?: string | null;
+        };
+        /**
+         * TenantAdviceOut
+         * @description The advice for all families of a tenant together. Null is unknown.
+         */
+        TenantAdviceOut: {
+            /** Tenant */
+            tenant: string;
+            /** Families */
+            families: number;
+            /**
+             * Advised Families
+             * @description of which something is known
+             */
+            advised_families: number;
+            /**
+             * Grow Families
+             * @description of them those that ask for too little
+             */
+            grow_families: number;
+            /** Runs */
+            runs: number;
+            /** Measured Runs */
+            measured_runs: number;
+            /**
+             * Saved Milli
+             * @description cards on average of the time; negative: more
+             */
+            saved_milli: number | null;
+            /**
+             * Saved Micro Per Month
+             * @description of the families with a price
+             */
+            saved_micro_per_month: number | null;
+            /** Currency */
+            currency: string;
         };
         /**
          * TenantHolding
@@ -46975,6 +47393,932 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["BacktestOut"];
                 };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_tenant_advice_api_v1_advice_tenants_get: {
+        parameters: {
+            query?: {
+                /** @description 30d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantAdviceOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_layout_advice_api_v1_advice_layouts_get: {
+        parameters: {
+            query?: {
+                /** @description 30d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+                /** @description only this tenant's families */
+                tenant?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LayoutAdviceOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_advice_policies_api_v1_advice_policies_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdvicePolicyOut"][];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_advice_policy_api_v1_advice_policies_put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AdvicePolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdvicePolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    try_advice_policy_api_v1_advice_policies_trial_post: {
+        parameters: {
+            query?: {
+                /** @description 30d (ago), 2026-11, 2026-11-20 or an ISO time */
+                since?: string;
+            };
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AdvicePolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdvicePolicyTrialOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_advice_policy_api_v1_advice_policies__policy__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AdvicePolicyOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot, for now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_advice_policy_api_v1_advice_policies__policy__delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description What was asked makes no sense. */
             400: {

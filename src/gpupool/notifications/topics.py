@@ -16,6 +16,8 @@ class Topic(StrEnum):
     JOB_WAITING = "job-waiting"
     #: An idle policy warned of, or took, something of a job.
     JOB_IDLE = "job-idle"
+    #: An advice policy changed the share of a running job, or gave it back.
+    JOB_ADVISED = "job-advised"
     BUDGET_CROSSED = "budget-crossed"
     CARD_FAILED = "card-failed"
     NODE_SILENT = "node-silent"
@@ -38,6 +40,7 @@ JOB_TOPICS: Final = frozenset(
         Topic.JOB_REQUEUED,
         Topic.JOB_WAITING,
         Topic.JOB_IDLE,
+        Topic.JOB_ADVISED,
     }
 )
 #: Topics of the pool's machines, which belong to no tenant.
@@ -51,6 +54,9 @@ _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
     "job.idle-suspended": (Topic.JOB_IDLE,),
     "job.idle-stopped": (Topic.JOB_IDLE,),
     "job.idle-return-waits": (Topic.JOB_IDLE,),
+    "job.advice-applied": (Topic.JOB_ADVISED,),
+    "job.advice-returned": (Topic.JOB_ADVISED,),
+    "job.advice-return-waits": (Topic.JOB_ADVISED,),
     "budget.crossed": (Topic.BUDGET_CROSSED,),
     "device.health": (Topic.CARD_FAILED,),
     "node.silent": (Topic.NODE_SILENT,),

@@ -14,6 +14,7 @@ TopicName = Literal[
     "job-failed",
     "job-requeued",
     "job-idle",
+    "job-advised",
     "job-waiting",
     "budget-crossed",
     "card-failed",

@@ -47,8 +47,8 @@ def _register_own(parser: CommandParser) -> None:
         "--on",
         required=True,
         metavar="TOPICS",
-        help="job-ended, job-failed, job-requeued, job-waiting, job-idle, budget-crossed, "
-        "reservation-ended, card-failed, node-silent; with commas",
+        help="job-ended, job-failed, job-requeued, job-waiting, job-idle, job-advised, "
+        "budget-crossed, reservation-ended, card-failed, node-silent; with commas",
     )
     add.add_argument(
         "--scope",
