@@ -5689,7 +5689,7 @@ export interface components {
              * Topic
              * @enum {string}
              */
-            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
+            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-advised" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended";
             /** Subject */
             subject: string;
             /** Data */
@@ -13924,7 +13924,7 @@ export interface components {
              */
             secret: string;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-advised" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
             /**
              * Scope
              * @description of one's own jobs; `tenant` is for its admins, `pool` for the pool's
@@ -13983,7 +13983,7 @@ export interface components {
             /** Signed */
             signed: boolean;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-advised" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended")[];
             /**
              * Scope
              * @enum {string}
