@@ -13,10 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpupool.store.faults import STEPS
-from tests.support.idle_house import IdleHouse
-from tests.support.measured_runs import measure, reopen_house, run_family
-from tests.support.resizing import running
-from tests.unit.allocations.rightsizing.test_policy_watch import (
+from tests.support.advice_policies import (
     ADVISED,
     ASKED,
     list_kinds,
@@ -24,6 +21,9 @@ from tests.unit.allocations.rightsizing.test_policy_watch import (
     read_size,
     set_policy,
 )
+from tests.support.idle_house import IdleHouse
+from tests.support.measured_runs import measure, reopen_house, run_family
+from tests.support.resizing import running
 
 KINDS = ("job.advised", "job.advice-applied", "job.advice-returned", "advice.family-paused")
 #: Runs `act` on a pool in which the server dies at a step of a write with an event of that kind.
@@ -53,13 +53,13 @@ def act_until_killed(directory: Path, step: str, kind: str) -> None:
     house.store._fault = die
     look(house)
     running(house, "train-9", *(500, 16))
-    measure(house, "train-9", 0.15, samples=12)
+    measure(house, "train-9", 0.15, samples=6)
     if kind == "advice.family-paused":
         house.finish("train-9")
     look(house)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.nightly  # the repeated look of the ordinary run is in tests/unit/allocations/rightsizing
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_change_is_whole_whenever_the_server_is_killed(

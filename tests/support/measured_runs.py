@@ -21,18 +21,20 @@ from tests.support.resizing import running
 GPU = "GPU-node-1-0"
 
 
-def measure(house: IdleHouse, name: str, part: float, samples: int = 6, gib: int = 1) -> None:
-    """Report that a running job uses a part of its card, every half minute."""
+def measure(
+    house: IdleHouse, name: str, part: float, samples: int = 3, gib: int = 1, every: int = 75
+) -> None:
+    """Report that a running job uses a part of its card, every so many seconds."""
     job = house.job(name).id
     for number in range(samples):
         use = CardUse(
             uuid=GPU,
-            gpu_nanoseconds=int(number * 30 * part * NANOS_PER_SECOND),
+            gpu_nanoseconds=int(number * every * part * NANOS_PER_SECOND),
             reserved_bytes=gib * GIB,
         )
         sample = JobSample(job=job, gpu_milliseconds=use.gpu_nanoseconds // 10**6, cards=[use])
         house.allocations.agents.apply_reports("node-1", ReportsIn(jobs=[sample]))
-        house.time.forward(30)
+        house.time.forward(every)
 
 
 def run_family(

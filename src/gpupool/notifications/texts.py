@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from gpupool.base.units import format_instant
+from gpupool.notifications.advice_texts import find_advice_sentence
 from gpupool.notifications.idle_texts import build_idle_values, find_idle_sentence
 from gpupool.notifications.topics import Topic
 
@@ -136,6 +137,10 @@ def write_sentence(topic: Topic, subject: str, data: Mapping[str, Any], language
             values[key] = clean_text(data.get(key) or "--")
         values |= build_idle_values(data, is_chinese=is_chinese)
         return find_idle_sentence(data, is_chinese=is_chinese).format_map(values)
+    if topic is Topic.JOB_ADVISED:
+        for key in ("asked", "share"):
+            values[key] = clean_text(data.get(key) or "--")
+        return find_advice_sentence(data, is_chinese=is_chinese).format_map(values)
     return _SENTENCES[topic][is_chinese].format_map(values)
 
 

@@ -31,6 +31,8 @@ class Topic(StrEnum):
     SCHEDULE_FAILED = "schedule-failed"
     #: Of no event: the sender looks when tokens of service accounts expire.
     TOKEN_EXPIRING = "token-expiring"
+    #: An advice policy changed the share of a running job, or gave it back.
+    JOB_ADVISED = "job-advised"
     BUDGET_CROSSED = "budget-crossed"
     CARD_FAILED = "card-failed"
     NODE_SILENT = "node-silent"
@@ -61,6 +63,7 @@ JOB_TOPICS: Final = frozenset(
         Topic.JOB_WAITING,
         Topic.JOB_IDLE,
         Topic.PROMISE_MOVED,
+        Topic.JOB_ADVISED,
     }
 )
 SCHEDULE_TOPICS: Final = frozenset({Topic.SCHEDULE_PAUSED, Topic.SCHEDULE_FAILED})
@@ -91,6 +94,9 @@ _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
     "job.idle-suspended": (Topic.JOB_IDLE,),
     "job.idle-stopped": (Topic.JOB_IDLE,),
     "job.idle-return-waits": (Topic.JOB_IDLE,),
+    "job.advice-applied": (Topic.JOB_ADVISED,),
+    "job.advice-returned": (Topic.JOB_ADVISED,),
+    "job.advice-return-waits": (Topic.JOB_ADVISED,),
     "budget.crossed": (Topic.BUDGET_CROSSED,),
     "device.health": (Topic.CARD_FAILED,),
     "node.silent": (Topic.NODE_SILENT,),

@@ -15,6 +15,7 @@ TopicName = Literal[
     "job-requeued",
     "job-idle",
     "job-handed-over",
+    "job-advised",
     "job-waiting",
     "budget-crossed",
     "card-failed",

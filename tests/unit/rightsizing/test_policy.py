@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupool.base.units import GIB, MIB
@@ -42,6 +42,7 @@ ADVICE = st.builds(
 SHRINK = Advice(AdviceKind.SHRINK, 150, 2 * GIB, Confidence.HIGH)
 
 
+@settings(max_examples=40)
 @given(BOUNDS, SHARES, ADVICE)
 def test_a_given_share_is_within_the_bounds_and_the_request(
     bounds: AdviceBounds, share: RequestedShare, advice: Advice
@@ -66,6 +67,7 @@ def test_a_given_share_is_within_the_bounds_and_the_request(
         assert found.memory_bytes * 100 >= share.memory_bytes * kept
 
 
+@settings(max_examples=40)
 @given(BOUNDS, BOUNDS)
 def test_combined_bounds_allow_no_more_than_each(one: AdviceBounds, other: AdviceBounds) -> None:
     found = tighten_bounds([one, other])

@@ -142,8 +142,9 @@ class PolicyActs:
         tenant_id, _, _ = unit.owner
         is_waiting = unit.run_is_of_now and unit.run is not None and unit.run.state == WAITS
         if rejection is None or not is_waiting:
-            _write_run(write, unit, replace(change, state=state))
-            data: dict[str, Any] = change.write_event_data(unit.name)
+            settled = replace(change, state=state)
+            _write_run(write, unit, settled)
+            data: dict[str, Any] = settled.write_event_data(unit.name)
             if rejection is not None:
                 data |= {"reason": rejection.message, "hint": rejection.hint}
             kind = "job.advice-returned" if rejection is None else "job.advice-return-waits"

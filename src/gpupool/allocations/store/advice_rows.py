@@ -39,6 +39,7 @@ class AdvisedShare:
             "gpu_milli": self.gpu_milli,
             "memory_bytes": self.memory_bytes,
             "policy": self.policy,
+            "state": self.state,
         }
 
 

@@ -53,9 +53,9 @@ def _register_own(parser: CommandParser) -> None:
         required=True,
         metavar="TOPICS",
         help="job-placed, job-started, job-ended, job-failed, job-requeued, job-retried, job-moved, "
-        "job-waiting, job-idle, job-handed-over, promise-moved, schedule-paused, schedule-failed, "
-        "token-expiring, budget-crossed, reservation-begins, reservation-ended, card-failed, "
-        "node-silent; with commas",
+        "job-waiting, job-idle, job-advised, job-handed-over, promise-moved, schedule-paused, "
+        "schedule-failed, token-expiring, budget-crossed, reservation-begins, reservation-ended, "
+        "card-failed, node-silent; with commas",
     )
     add.add_argument(
         "--scope",

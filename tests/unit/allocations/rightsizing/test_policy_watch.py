@@ -2,57 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
+import sqlalchemy as sa
 
+from gpupool.allocations.store.tables import IS_LIVE, jobs
 from gpupool.base.errors import NoRoomNow
-from gpupool.base.units import GIB, MIB
-from gpupool.wire.jobs import JobOut
-from gpupool.wire.rightsizing.policies import AdvicePolicyIn
+from gpupool.base.units import GIB
+from tests.support.advice_policies import (
+    ADVISED,
+    ASKED,
+    list_kinds,
+    look,
+    read_size,
+    set_policy,
+)
 from tests.support.idle_house import IdleHouse
 from tests.support.measured_runs import measure, run_family
 from tests.support.resizing import resize, running
 
-#: What five runs with 0.1 of a card and 1 GiB are advised.
-ADVISED = (150, 1536 * MIB)
-ASKED = (500, 16 * GIB)
-KINDS = (
-    "job.advised",
-    "job.advice-proposed",
-    "job.advice-applied",
-    "job.advice-returned",
-    "job.advice-return-waits",
-    "advice.family-paused",
-)
+NAMES = itertools.cycle(("train", "learn", "tune", "fit", "sweep", "draw", "pack"))
 
 
-def set_policy(house: IdleHouse, **body: Any) -> None:
-    usual = {"mode": "apply", "confidence": "low", "most_cut_percent": 95}
-    made = AdvicePolicyIn.model_validate({**usual, **body})
-    house.allocations.rightsizing.policies.put(house.admin, made)
+@dataclass
+class Family:
+    """A family of five measured runs, in a pool that the tests of this file share."""
+
+    house: IdleHouse
+    name: str
+    first_event: int
+
+    def list_kinds(self) -> list[str]:
+        """List the kinds of events about policies since the test began."""
+        return list_kinds(self.house)[self.first_event :]
 
 
-def look(house: IdleHouse) -> None:
-    house.metering.write_due_samples()
-    house.allocations.rightsizing.watch.look()
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IdleHouse]:
+    made = IdleHouse(tmp_path_factory.mktemp("watch"))
+    yield made
+    made.close()
 
 
-def read_size(job: JobOut) -> tuple[int, int | None]:
-    return job.gpu_milli, job.memory_bytes
+@pytest.fixture
+def family(shared: IdleHouse) -> Iterator[Family]:
+    name = next(NAMES)
+    run_family(shared, name, [0.1] * 5)
+    yield Family(shared, name, len(list_kinds(shared)))
+    with shared.store.read() as connection:
+        live = connection.execute(sa.select(jobs.c.public_id, jobs.c.state).where(IS_LIVE)).all()
+    for job, state in live:
+        if state == "pending":
+            shared.allocations.stops.stop_job(job, shared.admin, None)
+        else:
+            shared.finish(job)
+    policies = shared.allocations.rightsizing.policies
+    for one in policies.list_all(shared.admin):
+        policies.delete(shared.admin, one.id)
 
 
-def list_kinds(house: IdleHouse) -> list[str]:
-    return [kind for kind, _ in house.list_events(*KINDS)]
-
-
-def test_a_new_job_of_the_family_gets_the_advised_share(house: IdleHouse) -> None:
-    run_family(house, "train", [0.1] * 5)
-    set_policy(house)
+def test_a_new_job_gets_the_advised_share_and_a_proposal_is_shown(family: Family) -> None:
+    house = family.house
+    set_policy(house, families=family.name)
     look(house)
 
-    job = running(house, "train-9", *(500, 16))
-    exact = running(house, "train-10", *(500, 16), exact=True)
+    job = running(house, f"{family.name}-9", *(500, 16))
+    exact = running(house, f"{family.name}-10", *(500, 16), exact=True)
     other = running(house, "eval-1", *(100, 16))
 
     assert read_size(job) == ADVISED
@@ -63,126 +81,110 @@ def test_a_new_job_of_the_family_gets_the_advised_share(house: IdleHouse) -> Non
     assert read_size(exact) == ASKED
     assert exact.advice is not None
     assert (exact.advice.state, other.advice) == ("exact", None)
-    assert list_kinds(house) == ["job.advised"]
-    set_policy(house, mode="off")
-    assert read_size(running(house, "train-11", *(300, 16))) == (300, 16 * GIB)
+    assert family.list_kinds() == ["job.advised"]
+    # Not touched: gangs, and jobs for which main memory is reserved.
+    parts = [{"name": "w", "count": 2}]
+    house.submit(200, 1, name=f"{family.name}-12", gang={"name": "all", "parts": parts})
+    assert house.job(f"{family.name}-12.0").gpu_milli == 200
+    house.submit(200, 1, name=f"{family.name}-13", idle_seconds=600, host_bytes=GIB)
+    assert house.job(f"{family.name}-13").gpu_milli == 200
 
-
-def test_a_proposal_changes_nothing_and_is_shown(house: IdleHouse) -> None:
-    run_family(house, "train", [0.1] * 5)
-    set_policy(house, mode="propose", target="both")
+    set_policy(house, families=family.name, mode="propose", target="both")
+    look(house)
+    proposed = running(house, f"{family.name}-14", *(300, 2))
     look(house)
 
-    job = running(house, "train-9", *(500, 16))
+    assert read_size(house.job(f"{family.name}-14")) == (300, 2 * GIB)
+    assert proposed.advice is not None
+    assert (proposed.advice.state, proposed.advice.gpu_milli) == ("proposed", 150)
+    set_policy(house, families=family.name, mode="off")
+    assert running(house, f"{family.name}-11", *(100, 2)).advice is None
+    assert family.list_kinds() == ["job.advised", "job.advice-proposed"]
+
+
+def test_running_jobs_are_resized_once_and_their_users_have_the_last_word(family: Family) -> None:
+    house = family.house
+    running(house, f"{family.name}-8", *(500, 16))
+    running(house, f"{family.name}-9", *(400, 16))
+    resize(house, f"{family.name}-9", 300)
+    set_policy(house, families=family.name, target="new")
     look(house)
+    assert read_size(house.job(f"{family.name}-8")) == ASKED
 
-    assert read_size(house.job("train-9")) == ASKED
-    assert job.advice is not None
-    assert (job.advice.state, job.advice.gpu_milli) == ("proposed", 150)
-    assert list_kinds(house) == ["job.advice-proposed"]
-
-
-def test_running_jobs_are_resized_once_and_their_users_have_the_last_word(
-    house: IdleHouse,
-) -> None:
-    run_family(house, "train", [0.1] * 5)
-    running(house, "train-8", *(500, 16))
-    running(house, "train-9", *(400, 16))
-    resize(house, "train-9", 300)
-    set_policy(house, target="new")
-    look(house)
-    assert read_size(house.job("train-8")) == ASKED
-
-    set_policy(house, target="running")
+    set_policy(house, families=family.name, target="running")
     look(house)
     look(house)
 
-    assert read_size(house.job("train-8")) == ADVISED
-    assert read_size(house.job("train-9")) == (300, 16 * GIB)
-    resize(house, "train-8", 250)
+    assert read_size(house.job(f"{family.name}-8")) == ADVISED
+    assert read_size(house.job(f"{family.name}-9")) == (300, 16 * GIB)
+    resize(house, f"{family.name}-8", 250)
     look(house)
-    assert house.job("train-8").gpu_milli == 250
-    assert list_kinds(house) == ["job.advice-applied"]
+    assert house.job(f"{family.name}-8").gpu_milli == 250
+    assert family.list_kinds() == ["job.advice-applied"]
 
 
-def test_a_share_that_is_too_small_is_given_back_and_the_family_left_alone(
-    house: IdleHouse,
-) -> None:
-    run_family(house, "train", [0.1] * 5)
-    set_policy(house)
+def test_a_share_that_is_too_small_is_given_back_and_the_family_left_alone(family: Family) -> None:
+    house = family.house
+    set_policy(house, families=family.name)
     look(house)
-    running(house, "train-9", *(500, 16))
-    measure(house, "train-9", 0.15, samples=12)
+    running(house, f"{family.name}-9", *(500, 16))
+    measure(house, f"{family.name}-9", 0.15, samples=6)
 
     look(house)
     look(house)
 
-    job = house.job("train-9")
+    job = house.job(f"{family.name}-9")
     assert read_size(job) == ASKED
     assert job.advice is not None
     assert job.advice.state == "returned"
-    assert list_kinds(house) == ["job.advised", "job.advice-returned", "advice.family-paused"]
-    assert read_size(running(house, "train-10", *(400, 16))) == (400, 16 * GIB)
-    house.finish("train-9")
-    house.finish("train-10")
+    assert family.list_kinds() == ["job.advised", "job.advice-returned", "advice.family-paused"]
+    assert read_size(running(house, f"{family.name}-10", *(400, 16))) == (400, 16 * GIB)
+    house.finish(f"{family.name}-9")
+    house.finish(f"{family.name}-10")
     house.time.forward(8 * 86400)
     look(house)
     # With the run at its limit the family is advised half more than it had.
-    assert running(house, "train-11", *(500, 16)).gpu_milli == 250
+    assert running(house, f"{family.name}-11", *(500, 16)).gpu_milli == 250
 
 
-def test_a_share_without_room_waits_and_comes_back_later(house: IdleHouse) -> None:
-    run_family(house, "train", [0.1] * 5)
-    set_policy(house)
+def test_a_share_without_room_waits_and_comes_back_later(family: Family) -> None:
+    house = family.house
+    set_policy(house, families=family.name)
     look(house)
-    running(house, "train-9", *(500, 16))
-    card = house.job("train-9").device
+    running(house, f"{family.name}-9", *(500, 16))
+    card = house.job(f"{family.name}-9").device
     running(house, "block-1", *(800, 16))
     running(house, "block-2", *(800, 16))
     (beside,) = [name for name in ("block-1", "block-2") if house.job(name).device == card]
-    measure(house, "train-9", 0.15, samples=12)
+    measure(house, f"{family.name}-9", 0.15, samples=6)
     look(house)
     look(house)
 
-    job = house.job("train-9")
+    job = house.job(f"{family.name}-9")
     assert read_size(job) == ADVISED
     assert job.advice is not None
     assert job.advice.state == "waits"
     with pytest.raises(NoRoomNow):
-        resize(house, "train-9", 500)
+        resize(house, f"{family.name}-9", 500)
 
     house.finish(beside)
     look(house)
 
-    assert read_size(house.job("train-9")) == ASKED
-    returns = [kind for kind in list_kinds(house) if "return" in kind]
+    assert read_size(house.job(f"{family.name}-9")) == ASKED
+    returns = [kind for kind in family.list_kinds() if "return" in kind]
     assert returns == ["job.advice-return-waits", "job.advice-returned"]
 
 
-def test_a_job_that_ended_with_too_little_pauses_its_family(house: IdleHouse) -> None:
-    run_family(house, "train", [0.1] * 5)
-    set_policy(house)
+def test_a_job_that_ended_with_too_little_pauses_its_family(family: Family) -> None:
+    house = family.house
+    set_policy(house, families=family.name)
     look(house)
-    running(house, "train-9", *(500, 16))
-    measure(house, "train-9", 0.15)
-    house.finish("train-9")
+    running(house, f"{family.name}-9", *(500, 16))
+    measure(house, f"{family.name}-9", 0.15)
+    house.finish(f"{family.name}-9")
 
     look(house)
-    look(house)
-
-    assert list_kinds(house) == ["job.advised", "advice.family-paused"]
-    assert read_size(running(house, "train-10", *(400, 16))) == (400, 16 * GIB)
-
-
-def test_a_request_that_only_fits_as_it_was_asked_is_left(house: IdleHouse) -> None:
-    run_family(house, "train", [0.1] * 5)
-    set_policy(house)
     look(house)
 
-    house.submit(
-        500, 16, name="train-9", gang={"name": "all", "parts": [{"name": "w", "count": 2}]}
-    )
-    house.submit(500, 16, name="train-10", idle_seconds=600, host_bytes=GIB)
-
-    assert read_size(house.job("train-9.0")) == ASKED
-    assert read_size(house.job("train-10")) == ASKED
+    assert family.list_kinds() == ["job.advised", "advice.family-paused"]
+    assert read_size(running(house, f"{family.name}-10", *(400, 16))) == (400, 16 * GIB)
