@@ -116,6 +116,7 @@ def test_groups_give_the_rights_that_rules_say_and_no_others(pool: RunningApp) -
         {"op": "replace", "path": "active", "value": False},
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_deactivated_person_is_a_leaver_in_every_words(
     pool: RunningApp, operation: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:

@@ -410,3 +410,27 @@ def test_the_thread_delivers_what_is_committed_and_ends(
     sender.close()
     sender.join(10)
     assert not sender._thread.is_alive()
+
+
+@pytest.mark.nightly
+def test_the_new_owner_hears_of_what_was_handed_over_to_it(
+    pool: RunningApp, receiver: HookReceiver, sender: NotificationSender
+) -> None:
+    for name in ("ann", "bob"):
+        assert pool.client().post("users", {"name": name}).status == 201
+        body = {
+            "name": f"of-{name}",
+            "format": "webhook",
+            "address": receiver.url,
+            "topics": ["job-handed-over"],
+            "scope": "mine",
+        }
+        caller = pool.client(None, token=pool.token(name))
+        assert caller.post("subscriptions", body).status == 201
+    data = {"what": "schedule", "name": "nightly", "from": "ann", "to": "bob", "by": "root"}
+    with pool.services.store.write() as write:
+        write.event("schedule.handed-over", "nightly", tenant_id=1, data=data)
+    sender.look()
+    with pool.services.store.read() as connection:
+        rows = connection.execute(sa.select(deliveries.c.subject, deliveries.c.topic)).all()
+    assert [tuple(row) for row in rows] == [("nightly", "job-handed-over")]

@@ -63,6 +63,7 @@ def test_waiting_jobs_and_the_rest_of_an_array_leave_the_queue_of_their_owner(
     assert house.job("three").state == "starting"
 
 
+@pytest.mark.nightly
 def test_schedules_and_reservations_go_with_the_jobs(house: HandoverHouse) -> None:
     body = ScheduleIn(
         name="nightly", cron="0 2 * * *", job=JobIn(shape=SHAPE, launch=LaunchIn(argv=["true"]))
@@ -83,6 +84,7 @@ def test_schedules_and_reservations_go_with_the_jobs(house: HandoverHouse) -> No
     assert (found.user, found.state) == ("bob", "active")
 
 
+@pytest.mark.nightly
 def test_a_reservation_that_is_not_over_goes_to_the_heir(house: HandoverHouse) -> None:
     start_ns = house.store.clock.now_ns() + 10**12
     held = ReservationIn(name="desk", shape=SHAPE, start_ns=start_ns, end_ns=start_ns + 10**12)
@@ -92,6 +94,7 @@ def test_a_reservation_that_is_not_over_goes_to_the_heir(house: HandoverHouse) -
     assert kept.user == "bob"
 
 
+@pytest.mark.nightly
 def test_a_spent_budget_of_the_heir_keeps_a_job_with_its_owner(house: HandoverHouse) -> None:
     job = run(house, "train")
     house.submit(1000, 8, name="own", principal=house.bob)
@@ -112,6 +115,7 @@ def test_a_spent_budget_of_the_heir_keeps_a_job_with_its_owner(house: HandoverHo
         ({"tenant": "vision"}, "belongs to the tenant vision"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_user_that_cannot_own_jobs_is_refused(
     house: HandoverHouse, change: dict[str, Any], message: str
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpupool.allocations.handover.leaver_rows import list_leavers
+from gpupool.allocations.handover.policies import check_choice
 from gpupool.base.errors import HandoverRefused, LeaverPolicyContradicts, UnknownLeaverPolicy
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.signon.leavers import LeaverChoice, LeaverFacts
@@ -36,6 +37,7 @@ def rows(house: HandoverHouse) -> list[LeaverRowOut]:
     return list_leavers(house.store, everything=True).items
 
 
+@pytest.mark.nightly
 def test_without_a_policy_jobs_are_kept(house: HandoverHouse) -> None:
     job = run(house, "train")
     leave(house)
@@ -57,6 +59,7 @@ def test_a_policy_of_the_tenant_counts_before_one_of_the_pool(house: HandoverHou
         house.allocations.leaver_policies.delete_policy(house.admin, None, "nlp")
 
 
+@pytest.mark.nightly
 def test_kept_jobs_end_when_their_time_is_over(house: HandoverHouse) -> None:
     policy(house, act="keep", keep_seconds=7200)
     job = run(house, "train")
@@ -72,6 +75,7 @@ def test_kept_jobs_end_when_their_time_is_over(house: HandoverHouse) -> None:
     assert [row.state for row in rows(house)] == ["done"]
 
 
+@pytest.mark.nightly
 def test_a_heir_that_leaves_too_is_named_and_the_jobs_wait_for_an_admin(
     house: HandoverHouse,
 ) -> None:
@@ -86,6 +90,7 @@ def test_a_heir_that_leaves_too_is_named_and_the_jobs_wait_for_an_admin(
     assert [row.state for row in rows(house)] == ["done"]
 
 
+@pytest.mark.nightly
 def test_a_user_that_is_enabled_again_keeps_its_jobs(house: HandoverHouse) -> None:
     job = run(house, "train")
     leave(house, LeaverChoice("keep", house.store.clock.now_ns() + HOUR_NS))
@@ -97,6 +102,7 @@ def test_a_user_that_is_enabled_again_keeps_its_jobs(house: HandoverHouse) -> No
 
 
 @pytest.mark.parametrize("chosen", ["stop", "hand-over"])
+@pytest.mark.sampled(2)
 def test_a_server_that_dies_before_it_settled_goes_on_at_its_start(
     house: HandoverHouse, chosen: str
 ) -> None:
@@ -123,13 +129,12 @@ def test_a_server_that_dies_before_it_settled_goes_on_at_its_start(
         {"act": "keep", "keep_seconds": 3600, "until_ns": 1},
     ],
 )
-def test_a_policy_that_contradicts_itself_is_refused(
-    house: HandoverHouse, fields: dict[str, Any]
-) -> None:
+def test_a_policy_that_contradicts_itself_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(LeaverPolicyContradicts):
-        policy(house, **fields)
+        check_choice(LeaverPolicyIn.model_validate(fields))
 
 
+@pytest.mark.nightly
 def test_a_heir_of_another_tenant_is_refused(house: HandoverHouse) -> None:
     house.tenancy.tenants.create(house.admin, "vision", None)
     house.member("eve", "vision")

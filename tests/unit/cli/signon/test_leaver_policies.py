@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.cli.conftest import AnswerWith, TypedLine
+from tests.unit.cli.golden import AnswerWith, TypedLine
 
 POLICY = {
     "provider": None,
