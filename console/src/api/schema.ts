@@ -5957,7 +5957,7 @@ export interface components {
              * Topic
              * @enum {string}
              */
-            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins";
+            topic: "job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-advised" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins";
             /** Subject */
             subject: string;
             /** Data */
@@ -14839,7 +14839,7 @@ export interface components {
              */
             secret: string;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-advised" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins")[];
             /**
              * Scope
              * @description of one's own jobs; `tenant` is for its admins, `pool` for the pool's
@@ -14898,7 +14898,7 @@ export interface components {
             /** Signed */
             signed: boolean;
             /** Topics */
-            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins")[];
+            topics: ("job-ended" | "job-failed" | "job-requeued" | "job-idle" | "job-handed-over" | "job-advised" | "job-waiting" | "budget-crossed" | "card-failed" | "node-silent" | "reservation-ended" | "job-placed" | "job-started" | "job-retried" | "job-moved" | "promise-moved" | "schedule-paused" | "schedule-failed" | "token-expiring" | "reservation-begins")[];
             /**
              * Scope
              * @enum {string}
