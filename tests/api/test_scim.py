@@ -182,3 +182,21 @@ def test_only_a_token_of_a_service_account_with_that_scope_alone_may(pool: Runni
     assert admin.post("users", {"name": "person-scim", "role": "scim"}).status == 201
     assert pool.client(None, token=pool.token("person-scim")).get(f"{ROOT}/Users").status == 403
     assert account(pool, "third").get("jobs").status == 403
+
+
+def test_a_person_that_moved_to_another_tenant_is_left_alone(pool: RunningApp) -> None:
+    mine = account(pool, "moving")
+    made = add(mine, "erin@example.org", externalId="e-1").json()
+    group = add_group(mine, "gpu-nlp", made["id"])
+    assert pool.client().patch("users/erin", {"tenant": "vision"}).status == 200
+    assert mine.delete(f"{ROOT}/Groups/{group}").status == 204
+    assert mine.get(f"{ROOT}/Users").status == 200
+    found = person(pool, "erin")
+    assert found is not None
+    assert (found["tenant"], found["disabled"]) == ("vision", False)
+    assert (
+        patch(
+            mine, f"Users/{made['id']}", {"op": "replace", "path": "active", "value": False}
+        ).status
+        == 409
+    )

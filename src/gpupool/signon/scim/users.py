@@ -125,7 +125,17 @@ class ScimUsers:
                 groups = read_groups_of(write.connection, [row.id for row in rows])
                 for row in rows:
                     names = [group.display_name for group in groups.get(row.id, ())]
-                    self._rights.apply(write, issuer, row, names)
+                    self._settle_one(write, issuer, row, names)
+
+    def _settle_one(
+        self, write: WriteTransaction, issuer: ScimIssuer, row: Row, groups: Sequence[str]
+    ) -> None:
+        try:
+            self._rights.apply(write, issuer, row, groups)
+        except load_scim().SCIMException:
+            # A login has moved the person to another tenant, whose groups are not this account's.
+            mine = scim_users.c.id == row.id
+            write.execute(scim_users.update().where(mine).values(is_due=False))
 
     def _write(
         self, write: WriteTransaction, caller: Principal, row: Row, user: Any, base: str
