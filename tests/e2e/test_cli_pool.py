@@ -3,6 +3,7 @@ people, TCP."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -26,6 +27,13 @@ def pool(tmp_path: Path) -> Iterator[RealPool]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPool]:
+    """A pool for the tests that leave it as it was."""
+    with RealPool(tmp_path_factory.mktemp("shared") / "pool", "2xL40S") as running:
+        yield running
+
+
 def test_up_says_what_is_there_and_what_to_type_next(tmp_path: Path) -> None:
     pool = RealPool(tmp_path / "pool")
     try:
@@ -38,11 +46,11 @@ def test_up_says_what_is_there_and_what_to_type_next(tmp_path: Path) -> None:
         pool.do("down", "--purge", "--yes")
 
 
-def test_a_second_up_on_the_same_state_is_refused_with_the_pid(pool: RealPool) -> None:
-    done = pool.run("up", "-d")
+def test_a_second_up_on_the_same_state_is_refused_with_the_pid(shared: RealPool) -> None:
+    done = shared.run("up", "-d")
     assert done.returncode == 6
     assert done.stderr.startswith(
-        f"gpupool: GP-4003: a pool is already running on {pool.state_dir} (pid {pool.server_pid()})"
+        f"gpupool: GP-4003: a pool is already running on {shared.state_dir} (pid {shared.server_pid()})"
     )
 
 
@@ -218,24 +226,24 @@ def test_a_server_that_is_aborted_ends_its_foreground_up_as_a_failure(
     assert pool.run("doctor").returncode == 0
 
 
-def test_tenants_quotas_users_and_tokens(pool: RealPool) -> None:
-    pool.do("tenant", "create", "nlp", "--gpus", "0.5", "--borrow-gpus", "0.5")
-    pool.do("user", "add", "alice", "--tenant", "nlp")
-    refused = pool.run("run", "--tenant", "nlp", "--gpu", "2", "--", "true")
+def test_tenants_quotas_users_and_tokens(shared: RealPool) -> None:
+    shared.do("tenant", "create", "nlp", "--gpus", "0.5", "--borrow-gpus", "0.5")
+    shared.do("user", "add", "alice", "--tenant", "nlp")
+    refused = shared.run("run", "--tenant", "nlp", "--gpu", "2", "--", "true")
     assert refused.returncode == 3
     assert refused.stderr.startswith("gpupool: GP-2002: ")
-    pool.do("quota", "set", "nlp", "--gpus", "none")
-    assert pool.json("quota", "show", "nlp")["nominal_milli"] is None
-    pool.do("run", "--tenant", "nlp", "--gpu", "2", "--", "true")
-    token = pool.do("token", "create", "--user", "alice", "--label", "x").strip()
+    shared.do("quota", "set", "nlp", "--gpus", "none")
+    assert shared.json("quota", "show", "nlp")["nominal_milli"] is None
+    shared.do("run", "--tenant", "nlp", "--gpu", "2", "--", "true")
+    token = shared.do("token", "create", "--user", "alice", "--label", "x").strip()
     assert token.startswith("gpp_")
-    (listed,) = pool.json("token", "list", "--user", "alice")
+    (listed,) = shared.json("token", "list", "--user", "alice")
     assert listed["token"] is None
-    pool.do("token", "revoke", listed["id"])
-    assert pool.json("token", "list", "--user", "alice") == []
-    pool.do("user", "remove", "alice", "--yes")
-    pool.do("tenant", "delete", "nlp", "--yes")
-    assert pool.run("tenant", "show", "nlp").returncode == 5
+    shared.do("token", "revoke", listed["id"])
+    assert shared.json("token", "list", "--user", "alice") == []
+    shared.do("user", "remove", "alice", "--yes")
+    shared.do("tenant", "delete", "nlp", "--yes")
+    assert shared.run("tenant", "show", "nlp").returncode == 5
 
 
 def test_cards_are_released_drained_and_adopted(pool: RealPool) -> None:
@@ -326,12 +334,12 @@ def test_top_lives_on_a_terminal_and_leaves_it_sane(pool: RealPool) -> None:
     assert b"SIMULATED" in terminal.seen
 
 
-def test_ctrl_c_ends_top_without_a_traceback_and_leaves_the_terminal_sane(pool: RealPool) -> None:
-    pool.environ["TERM"] = "xterm"
+def test_ctrl_c_ends_top_without_a_traceback_and_leaves_the_terminal_sane(shared: RealPool) -> None:
+    shared.environ["TERM"] = "xterm"
     with Terminal() as terminal:
         before = termios.tcgetattr(terminal.side)
         ends = {"stdin": terminal.side, "stdout": terminal.side, "stderr": terminal.side}
-        with pool.start("top", **ends, start_new_session=True) as running:
+        with shared.start("top", **ends, start_new_session=True) as running:
             terminal.until(b"sim-0:1")
             running.send_signal(signal.SIGINT)
             assert terminal.until_ended(running) == 130
@@ -380,15 +388,15 @@ def test_restart_leaves_a_server_in_the_foreground_to_the_program_that_keeps_it(
         pool.do("down", "--purge", "--yes", "--grace", "1s")
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-def test_tables_fit_a_narrow_terminal(pool: RealPool, columns: int) -> None:
+def test_tables_fit_a_narrow_terminal(pool: RealPool) -> None:
     pool.environ["NO_COLOR"] = "1"
     pool.environ.pop(
         "COLUMNS", None
     )  # a test worker has it, and it goes before the terminal's own width
     pool.do("tenant", "create", "nlp")
     pool.do("quota", "set", "nlp", "--gpus", "1")
-    for words, last in ((["gpus"], b"adopted"), (["quota"], b"nlp"), (["ps", "--all"], b"no jobs")):
+    tables = ((["gpus"], b"adopted"), (["quota"], b"nlp"), (["ps", "--all"], b"no jobs"))
+    for columns, (words, last) in itertools.product((60, 80), tables):
         with Terminal(columns=columns) as terminal:
             command = pool.start(
                 *words, stdin=terminal.side, stdout=terminal.side, stderr=terminal.side

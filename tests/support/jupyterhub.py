@@ -61,7 +61,7 @@ def find_jupyterhub() -> str:
     programs = _PLACE / "bin"
     try:
         if not (programs / "jupyterhub-singleuser").exists():
-            wanted = (f"jupyterhub=={VERSION}", f"jupyterlab=={LAB_VERSION}")
+            wanted = [f"jupyterhub=={VERSION}", f"jupyterlab=={LAB_VERSION}"]
             install_packages(_PLACE, *wanted)
         if not _PROXY.exists():
             node = _find_node()
