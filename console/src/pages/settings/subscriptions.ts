@@ -12,6 +12,7 @@ export const TOPICS = [
   'job-ended',
   'job-failed',
   'job-requeued',
+  'job-handed-over',
   'job-waiting',
   'budget-crossed',
   'card-failed',
