@@ -25,7 +25,6 @@ TopicName = Literal[
     "job-started",
     "job-retried",
     "job-moved",
-    "job-handed-over",
     "promise-moved",
     "schedule-paused",
     "schedule-failed",

@@ -18,6 +18,7 @@ export const TOPICS = [
   'job-moved',
   'job-waiting',
   'job-idle',
+  'job-advised',
   'job-handed-over',
   'promise-moved',
   'schedule-paused',
