@@ -101,6 +101,8 @@ run --when-idle suspend --idle-after 5m -- true
 submit --when-idle=suspend --idle-after=5m -- true
 run --after j:any --retries 3 --retry-backoff 30s:10m -- true
 submit --after=j --retries=3 --retry-backoff=30s -- true
+run --exact -- true
+submit --exact -- true
 run --dry-run -- true
 run --preview -- true
 submit --preview --gpu=0.1 -- true

@@ -181,7 +181,7 @@ class LeaverSettlement:
             self._wake.set()
 
     def _run(self) -> None:
-        while True:
+        while not self._closing:
             self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
             if not self._closing:

@@ -71,6 +71,24 @@ class Schedules:
         }
         return self._read("POST", "schedules", body)
 
+    def change(
+        self,
+        schedule: str,
+        cron: str,
+        *,
+        time_zone: str = "UTC",
+        overlap: str = "skip",
+        deadline_seconds: int = 3600,
+    ) -> ScheduleOut:
+        """Give a schedule other times, all of them as `add` takes them; its job stays as it is."""
+        body = {
+            "cron": cron,
+            "time_zone": time_zone,
+            "overlap": overlap,
+            "deadline_seconds": deadline_seconds,
+        }
+        return self._read("PUT", _path(schedule), body)
+
     def runs(self, schedule: str, *, limit: int = 50) -> list[ScheduleRunOut]:
         """List what became of the latest instants, the last one first."""
         from gpupool.wire.chains.schedules import ScheduleRunOut

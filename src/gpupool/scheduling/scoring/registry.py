@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpupool.base.errors import UnknownPolicy
 from gpupool.model.catalogue import nearest_model
+from gpupool.model.claim import SharingKind
 from gpupool.scheduling.scoring import (
     best_fit,
     binpack,
@@ -42,12 +43,14 @@ def find_policy(name: str) -> PlacementPolicy:
     """Return the policy of that name.
 
     Raises:
-        UnknownPolicy: No policy has that name; the hint suggests the nearest one.
+        UnknownPolicy: No policy has that name; the hint suggests the nearest one, or what it is the name of.
     """
     if name in POLICIES:
         return POLICIES[name]
     near = nearest_model(name, POLICIES)
     meant = f"did you mean {near}? " if near else ""
+    if name in list(SharingKind):
+        meant = f"{name} is how a share behaves, which `submit --sharing` says; "
     raise UnknownPolicy(
         f'no placement policy is called "{name}"',
         hint=f"{meant}there are: {', '.join(POLICIES)}",

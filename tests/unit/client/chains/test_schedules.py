@@ -19,6 +19,7 @@ USES: tuple[Callable[[Pool], object], ...] = (
     lambda pool: list(pool.schedules),
     lambda pool: pool.schedules.get("x"),
     lambda pool: pool.schedules.add("x", "0 2 * * *", "python eval.py", gpu=1),
+    lambda pool: pool.schedules.change("x", "0 3 * * *"),
     lambda pool: pool.schedules.runs("x"),
     lambda pool: pool.schedules.pause("x"),
     lambda pool: pool.schedules.resume("x"),

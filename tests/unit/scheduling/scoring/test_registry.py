@@ -16,3 +16,10 @@ def test_an_unknown_policy_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UnknownPolicy) as said:
         find_policy("xyzzy")
     assert said.value.hint.startswith("there are: ")
+
+
+def test_the_name_of_a_way_to_share_is_told_apart() -> None:
+    with pytest.raises(UnknownPolicy) as refused:
+        find_policy("burst")
+    assert "submit --sharing" in refused.value.hint
+    assert "best-fit?" not in refused.value.hint
