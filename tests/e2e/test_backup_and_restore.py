@@ -19,6 +19,7 @@ def places(tmp_path: Path, postgres_url: str) -> dict[str, str]:
     """The page's places, each as it is here."""
     return {
         "/backup": str(tmp_path),
+        "/safe/monday": str(tmp_path / "with-key"),
         "/srv/restored": str(tmp_path / "restored"),
         "/srv/moved": str(tmp_path / "moved"),
         "/srv/on-postgresql": str(tmp_path / "on-postgresql"),
@@ -37,6 +38,7 @@ def commands(places: dict[str, str]) -> dict[str, list[str]]:
         found.append(shlex.split(line))
     names = [
         "backup",
+        "backup with its key",
         "restore",
         "up",
         "restore copy",
@@ -72,6 +74,11 @@ def test_every_command_of_the_page_does_what_the_page_says(
         pool.do(*page["backup"])
         assert (tmp_path / "monday").stat().st_mode & 0o777 == 0o600
         assert pool.run(*page["backup"]).returncode == 7  # it is there already
+        # A first secret makes the key.
+        pool.do("notify", "allow", "h.example")
+        pool.do("notify", "add", "ops", "--webhook", "https://h.example/x", "--on", "job-ended")
+        pool.do(*page["backup with its key"])
+        assert (tmp_path / "with-key").stat().st_mode & 0o777 == 0o600
         pid = pool.server_pid()
         pool.do(*page["restart"])
         assert pool.server_pid() != pid

@@ -21,6 +21,7 @@ RACKS = ["--label", "sim-0:rack=r1", "--label", "sim-1:rack=r1", "--label", "sim
 #: What each page takes as given, typed before its commands.
 GIVEN = {
     "defragment.md": ["submit --gpu 0.2 --preemptible --name small -- sleep 600"],
+    "sign-on.md": ["user add alice --tenant default", "user add bob --tenant default"],
     "simulate.md": ["run --gpu 0.1 -- true", "events --after 0 -o json"],
 }
 TENANTS = ("nlp", "team-nlp", "team-vision")
@@ -116,4 +117,5 @@ def _localize(words: list[str]) -> list[str]:
     }
     found = [REPLACED.get(word, word) for word in words]
     found = [f"{dates[word]:%Y-%m-%dT%H:%M}" if word in dates else word for word in found]
-    return [*found, "--yes"] if found[:2] == ["quota", "delete"] else found
+    asks = found[:2] == ["quota", "delete"] or "--hand-over" in found
+    return [*found, "--yes"] if asks else found

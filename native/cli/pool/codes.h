@@ -125,6 +125,7 @@ static const struct {
     {"GP-2241", 3, false},
     {"GP-2242", 5, false},
     {"GP-2243", 3, false},
+    {"GP-2244", 4, false},
     {"GP-2250", 2, false},
     {"GP-2251", 5, false},
     {"GP-2252", 3, false},

@@ -111,6 +111,7 @@ from gpupool.base.errors.people import (
     ServiceBusy as ServiceBusy,
     ServiceNotReady as ServiceNotReady,
     ShippedTemplate as ShippedTemplate,
+    NotScimAccount as NotScimAccount,
     ScimUnavailable as ScimUnavailable,
     SignonFailed as SignonFailed,
     SignonRefused as SignonRefused,

@@ -144,6 +144,10 @@ class ScimUnavailable(RequestRejection, code="GP-2243", title="SCIM cannot be us
     """A library that it needs lacks."""
 
 
+class NotScimAccount(NoPermission, code="GP-2244", title="Not an account of SCIM"):
+    """It is a person, or its token may more than write persons and groups."""
+
+
 class ProgramMissing(RequestRejection, code="GP-2210", title="A program that is not installed"):
     """`details` has the programs of which one is needed, and the command that installs it."""
 

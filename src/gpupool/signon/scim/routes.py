@@ -231,7 +231,7 @@ def _answer(scim: ScimService, caller: Principal, run: Callable[[], Response]) -
 
     Raises:
         ScimUnavailable: The library lacks.
-        NoPermission: The caller is no account of SCIM.
+        NotScimAccount: The caller is no account of SCIM.
     """
     library = load_scim()
     scim.admit(caller)

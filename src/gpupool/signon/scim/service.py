@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupool.base.errors import NoPermission
+from gpupool.base.errors import NotScimAccount
 from gpupool.model.tenant import Permission, Principal
 from gpupool.signon.admission import AdmissionFacts
 from gpupool.signon.leavers import LeaverJobs
@@ -23,11 +23,11 @@ class ScimService:
         """Refuse callers but service accounts, and make up for what a crash left.
 
         Raises:
-            NoPermission: It is a person, or its token may more than this.
+            NotScimAccount: It is a person, or its token may more than this.
         """
         allowed = frozenset({Permission.SCIM})
         if not caller.is_service or (caller.scopes or allowed) != allowed:
-            raise NoPermission(
+            raise NotScimAccount(
                 "SCIM takes tokens of service accounts with the scope scim alone",
                 hint="gpupool user add NAME --tenant TENANT --role scim --service;  "
                 "gpupool token create --user NAME --scope scim --expires 365d",
