@@ -16,6 +16,12 @@ NORTHBOUND_SCHEMA = Path("/usr/share/ovn/ovn-nb.ovsschema")
 SWITCH_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 
 
+def is_listening(path: str | Path) -> bool:
+    """Whether a server takes connections at a Unix socket, whose path is there before that."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
 def find_missing_part() -> str:
     """Why no server can run here; empty when it can."""
     if shutil.which("ovsdb-server") is None or not NORTHBOUND_SCHEMA.exists():
@@ -51,7 +57,7 @@ class DatabaseServer:
                 *self._options,
             ]
         )
-        until(lambda: _is_listening(path))
+        until(lambda: is_listening(path))
 
     def kill(self) -> None:
         assert self._process is not None
@@ -70,12 +76,6 @@ class DatabaseServer:
         command = [program, f"--db={self.remote}", "--timeout=10", *words]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout.strip()
-
-
-def _is_listening(path: Path) -> bool:
-    """The file is there before the server listens."""
-    with socket.socket(socket.AF_UNIX) as line:
-        return line.connect_ex(str(path)) == 0
 
 
 @contextlib.contextmanager

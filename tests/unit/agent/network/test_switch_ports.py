@@ -5,13 +5,12 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from gpupool.agent.network.daemons import DATABASE_SCHEMAS
 from gpupool.agent.network.switch_ports import REMOTE, SwitchPorts
-from tests.support.ovsdb import find_missing_part
+from tests.support.ovsdb import find_missing_part, is_listening
 from tests.support.supervised import until
 
 pytestmark = pytest.mark.skipif(bool(find_missing_part()), reason=find_missing_part())
@@ -22,13 +21,13 @@ def ports() -> Iterator[SwitchPorts]:
     # A socket's path has 107 bytes at most, which a directory of pytest may exceed.
     with tempfile.TemporaryDirectory(prefix="gps-") as directory:
         file = f"{directory}/switch.db"
-        socket = Path(directory) / "switch.sock"
+        path = f"{directory}/switch.sock"
         subprocess.run(["ovsdb-tool", "create", file, DATABASE_SCHEMAS["switch"][0]], check=True)
-        words = ["ovsdb-server", file, f"--remote=punix:{socket}", f"--unixctl={directory}/ctl"]
+        words = ["ovsdb-server", file, f"--remote=punix:{path}", f"--unixctl={directory}/ctl"]
         server = subprocess.Popen([*words, "-vconsole:off"])
         try:
-            until(socket.exists)
-            made = SwitchPorts(f"unix:{socket}")
+            until(lambda: is_listening(path))
+            made = SwitchPorts(f"unix:{path}")
             yield made
             made.close()
         finally:

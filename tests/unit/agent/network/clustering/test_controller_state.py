@@ -14,7 +14,7 @@ from gpupool.agent.network.clustering import controller_state
 from gpupool.agent.network.clustering.controller_state import forget_other_cluster
 from gpupool.agent.network.daemons import DATABASE_SCHEMAS
 from gpupool.agent.network.switch_ports import SwitchPorts
-from tests.support.ovsdb import find_missing_part
+from tests.support.ovsdb import find_missing_part, is_listening
 from tests.support.supervised import until
 
 _MISSING = find_missing_part() or ("" if shutil.which("ovn-controller") else "needs ovn-host")
@@ -92,7 +92,7 @@ class Daemons:
             f"--unixctl={self.place}/{name}.ctl",
             "-vconsole:off",
         )
-        until(socket.exists)
+        until(lambda: is_listening(socket))
 
     def _run(self, name: str, *words: str) -> None:
         environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
