@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from gpupool.agent.supervisor import client
 from gpupool.agent.supervisor.client import ExitRecord, JobSpec, JobState, SupervisorConnection
 
-SECONDS = 20.0
+SECONDS = 60.0
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 Answer = TypeVar("Answer")
 

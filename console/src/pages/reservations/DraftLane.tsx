@@ -53,7 +53,7 @@ export function DraftLane({ axis, hours, span, meets, change, reserve }: DraftLa
     <span
       role="slider"
       tabIndex={0}
-      className="resv-thumb"
+      className={`resv-thumb ${which}`}
       style={{ left: `${placeOnAxis(axis, atMs)}%` }}
       aria-label={t(which === 'from' ? 'drawBegin' : 'drawEnd')}
       aria-valuemin={findEarliest(axis, stepMs) / 1000}
