@@ -223,8 +223,7 @@ class Store:
             if act is not None and entry is not None:
                 act.mark_committed()
             self._fault("after-commit", write.subjects)
-            for note in write._notes:
-                note()
+            _call_notes(write)
             self.noted_seq = last_seq
             if ask is not None:
                 ask.mark_committed(write._answer)
@@ -287,6 +286,20 @@ def new_store(
     return Store(
         engine, LedgerClock(), busy_seconds=busy_seconds, fault=fault, sync=sync, keys=keys
     )
+
+
+def _call_notes(write: WriteTransaction) -> None:
+    """Tell the copies in memory what was committed.
+
+    A copy that misses it for want of memory would differ from the ledger until the next start, as a
+    card that stays taken: the process is restarted.
+    """
+    try:
+        for note in write._notes:
+            note()
+    except MemoryError:
+        register.end_process("store")
+        raise
 
 
 def _roll_back(connection: sa.Connection) -> None:

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
+from gpupool.base.supervision import register
+
 logger = logging.getLogger(__name__)
 
 
@@ -87,5 +89,9 @@ class CommitNotifier:
         for callback in self._listeners:
             try:
                 callback(told)
+            except MemoryError:
+                # It may have missed a mark that no later commit repeats.
+                register.end_process("store")
+                raise
             except Exception:
                 logger.exception("a listener failed on %s", sorted(map(str, told)))

@@ -50,6 +50,30 @@ def test_a_write_that_fails_leaves_nothing_and_wakes_no_waiter(store: Store) -> 
     assert (count_events(store), heard, notes) == (0, [], [])
 
 
+@pytest.mark.parametrize("kind", ["note", "listener"])
+def test_a_copy_that_misses_a_commit_for_want_of_memory_ends_the_process(
+    store: Store, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It would differ from the ledger until the next start."""
+    ended = list[str]()
+    monkeypatch.setattr(register, "end_process", ended.append)
+
+    def lack_memory(*_: object) -> None:
+        raise MemoryError
+
+    def commit() -> None:
+        with store.write() as write:
+            write.event("test.happened", "one")
+            if kind == "note":
+                write.note(lack_memory)
+            else:
+                store.notifier.add_listener(lack_memory)
+
+    with pytest.raises(MemoryError):
+        commit()
+    assert (ended, count_events(store)) == (["store"], 1)
+
+
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_transaction_that_cannot_be_ended_ends_the_process(
     store: Store, monkeypatch: pytest.MonkeyPatch, kind: str
