@@ -1,7 +1,7 @@
-"""Decides when a promised start has moved so far that people are told of it.
+"""Decides which moves of promised starts are announced.
 
-A start is compared with the instant that was told last, not with the last plan: small steps add up,
-and a plan that changes nothing tells nothing. Pure but for the event that it writes.
+A start is compared with the instant that was announced last, not with the last plan: small moves
+add up, and an unchanged plan announces nothing. Pure except for the event that it writes.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from gpupool.scheduling import LEEWAY_NS
 from gpupool.store.database import WriteTransaction
 
 EVENT: Final = "job.promise-moved"
-#: A start that moves by less is not told.
+#: A smaller move is not announced.
 LEAST_MOVE_NS: Final = 600 * NANOS_PER_SECOND
-#: Nor one that moves by less than this part of the time that was left: a tenth.
+#: Nor is a move by less than this part of the remaining time: a tenth.
 PARTS: Final = 10
-#: After a move the next one of the same claim waits so long, so that a start that goes to and fro
-#: is told of once.
+#: Time between two announcements of one claim, so that a start that alternates between two
+#: instants is announced once.
 PAUSE_NS: Final = 600 * NANOS_PER_SECOND
 
 
-class ToldStart(NamedTuple):
-    """What was last told of a claim's start; `moved_ns`: when a move was told, None: never."""
+class StartNotice(NamedTuple):
+    """The start that a claim's last notice named; `moved_ns`: when a move was announced."""
 
     at_ns: int
     moved_ns: int | None = None
 
 
 class StartMove(NamedTuple):
-    """A promised start that moved, from what was told last."""
+    """A promised start that moved, with the instant that was announced before."""
 
     claim: str
     before_ns: int
@@ -42,24 +42,24 @@ class StartMove(NamedTuple):
 
 
 class StartMoves:
-    """What was told of promised starts that are written. One thread at a time."""
+    """The last notices of the promises in the database. One thread at a time."""
 
     def __init__(self) -> None:
-        self._told: Mapping[str, ToldStart] = {}
+        self._notices: Mapping[str, StartNotice] = {}
         #: Instants of the last plan that are moves and are not written yet.
         self._pending: dict[str, int] = {}
 
-    def restore(self, told: Mapping[str, ToldStart]) -> None:
+    def restore(self, notices: Mapping[str, StartNotice]) -> None:
         """Replace everything by what is written."""
-        self._told = dict(told)
+        self._notices = dict(notices)
         self._pending = {}
 
     def note_plan(self, starts: Mapping[str, int], now_ns: int) -> None:
         """Note the promised starts of a plan, by claim."""
         self._pending = {}
         for claim, at_ns in starts.items():
-            told = self._told.get(claim)
-            if told is not None and is_move(told, at_ns, now_ns):
+            notice = self._notices.get(claim)
+            if notice is not None and is_move(notice, at_ns, now_ns):
                 self._pending[claim] = at_ns
 
     @property
@@ -69,40 +69,40 @@ class StartMoves:
 
     def judge(
         self, standing: Iterable[str], new: Mapping[str, int], now_ns: int
-    ) -> tuple[dict[str, ToldStart], list[StartMove]]:
-        """Return what is told of each claim from now on, and the moves. Changes nothing.
+    ) -> tuple[dict[str, StartNotice], list[StartMove]]:
+        """Return each claim's notice from now on, and the moves. Changes nothing.
 
         Args:
             standing: Claims whose promise stands.
             new: Starts that are promised anew, by claim.
         """
-        told = dict[str, ToldStart]()
+        notices = dict[str, StartNotice]()
         moves = list[StartMove]()
         for claim in sorted(standing):
-            before = self._told.get(claim)
+            before = self._notices.get(claim)
             at_ns = new.get(claim, self._pending.get(claim))
             if before is None:
                 # A promise of an earlier version, or the first one.
-                told[claim] = ToldStart(at_ns or 0)
+                notices[claim] = StartNotice(at_ns or 0)
             elif at_ns is not None and is_move(before, at_ns, now_ns):
-                told[claim] = ToldStart(at_ns, now_ns)
+                notices[claim] = StartNotice(at_ns, now_ns)
                 moves.append(StartMove(claim, before.at_ns, at_ns))
             else:
-                told[claim] = before
-        return told, moves
+                notices[claim] = before
+        return notices, moves
 
-    def confirm(self, told: Mapping[str, ToldStart]) -> None:
+    def confirm(self, notices: Mapping[str, StartNotice]) -> None:
         """Take over what a committed write says."""
-        self._told = told
+        self._notices = notices
         self._pending = {}
 
 
-def is_move(told: ToldStart, at_ns: int, now_ns: int) -> bool:
-    """Whether people are to be told of a start that is another than they were told."""
-    if told.moved_ns is not None and now_ns < told.moved_ns + PAUSE_NS:
+def is_move(notice: StartNotice, at_ns: int, now_ns: int) -> bool:
+    """Whether a start differs so much from the last notice that its move is announced."""
+    if notice.moved_ns is not None and now_ns < notice.moved_ns + PAUSE_NS:
         return False
-    left_ns = max(0, told.at_ns - now_ns)
-    return abs(at_ns - told.at_ns) > max(LEAST_MOVE_NS, left_ns // PARTS)
+    left_ns = max(0, notice.at_ns - now_ns)
+    return abs(at_ns - notice.at_ns) > max(LEAST_MOVE_NS, left_ns // PARTS)
 
 
 def write_moves(write: WriteTransaction, moves: Iterable[StartMove]) -> None:
@@ -116,7 +116,7 @@ def write_moves(write: WriteTransaction, moves: Iterable[StartMove]) -> None:
             continue
         data = {
             "name": row.name,
-            # As people are shown a promise: with the leeway of job ends.
+            # Promises are displayed with the leeway of job ends.
             "before_ns": move.before_ns + LEEWAY_NS,
             "after_ns": move.after_ns + LEEWAY_NS,
         }

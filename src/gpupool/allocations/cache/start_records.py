@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.allocations.cache.start_moves import StartMoves, ToldStart, write_moves
+from gpupool.allocations.cache.start_moves import StartMoves, StartNotice, write_moves
 from gpupool.allocations.store.hold_tables import estimates, promises
 from gpupool.metering.tables import add_rows, start_tallies
 from gpupool.scheduling import (
@@ -80,11 +80,11 @@ class StartRecords:
         self._written = set()
         starts = list[PlannedStart]()
         forecasts = list[StartForecast]()
-        told = dict[str, ToldStart]()
+        notices = dict[str, StartNotice]()
         # The row of a claim that no longer waits stays known, so that the next write deletes it.
         for row in connection.execute(sa.select(promises).order_by(promises.c.claim)):
             self._rows.add(row.claim)
-            told[row.claim] = ToldStart(row.told_ns or row.at_ns, row.moved_ns)
+            notices[row.claim] = StartNotice(row.notice_ns or row.at_ns, row.moved_ns)
             if waits(row.claim):
                 forecasts.append(StartForecast(row.at_ns, row.claim, PROMISE, None))
                 starts.append(_decode_start(row.kept))
@@ -94,7 +94,7 @@ class StartRecords:
             if waits(row.claim):
                 forecasts.append(StartForecast(row.at_ns, row.claim, row.sort, row.chance_pct))
         self.book.restore_forecasts(forecasts)
-        self._moves.restore(told)
+        self._moves.restore(notices)
         return starts
 
     def copy_tallies(self) -> dict[str, ForecastTally]:
@@ -143,13 +143,15 @@ class StartRecords:
             write.execute(sa.delete(promises).where(promises.c.claim.in_(sorted(over | set(new)))))
         rows = (self._rows - over) | set(new)
         at_ns = {claim: forecast.at_ns for claim, (forecast, _) in new.items()}
-        told, moves = self._moves.judge(rows, at_ns, write.now_ns)
+        notices, moves = self._moves.judge(rows, at_ns, write.now_ns)
         for claim, (forecast, start) in new.items():
             values = {"claim": claim, "at_ns": forecast.at_ns, "kept": asdict(start)}
-            write.execute(sa.insert(promises).values(**values, **_build_told(told[claim])))
+            write.execute(sa.insert(promises).values(**values, **_build_notice(notices[claim])))
         for move in moves:
             mine = promises.c.claim == move.claim
-            write.execute(sa.update(promises).where(mine).values(**_build_told(told[move.claim])))
+            write.execute(
+                sa.update(promises).where(mine).values(**_build_notice(notices[move.claim]))
+            )
         write_moves(write, moves)
         written = self._save_estimates(write, started)
         # Memory follows only after the commit: with a failed one nothing was written or counted.
@@ -157,7 +159,7 @@ class StartRecords:
         write.note(
             partial(self._confirm_save, tuple(started), write.now_ns, counted, rows, written)
         )
-        write.note(partial(self._moves.confirm, told))
+        write.note(partial(self._moves.confirm, notices))
 
     def _save_estimates(self, write: WriteTransaction, started: Collection[str]) -> set[_Key]:
         """Write the estimates that stand; return the keys of all that are written then."""
@@ -192,8 +194,8 @@ class StartRecords:
         self._estimates = {}
 
 
-def _build_told(told: ToldStart) -> dict[str, int | None]:
-    return {"told_ns": told.at_ns, "moved_ns": told.moved_ns}
+def _build_notice(notice: StartNotice) -> dict[str, int | None]:
+    return {"notice_ns": notice.at_ns, "moved_ns": notice.moved_ns}
 
 
 def _add_tallies(write: WriteTransaction, ended: Iterable[ForecastOutcome]) -> None:

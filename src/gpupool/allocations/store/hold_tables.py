@@ -52,7 +52,9 @@ promises = sa.Table(
     sa.Column(
         "kept", sa.JSON, nullable=False, comment="what is kept for it, as the scheduler has it"
     ),
-    sa.Column("told_ns", sa.BigInteger, nullable=True, comment="the last told; null: at_ns"),
+    sa.Column(
+        "notice_ns", sa.BigInteger, nullable=True, comment="start in the last notice; null: at_ns"
+    ),
     sa.Column("moved_ns", sa.BigInteger, nullable=True, comment="when a move was last told"),
 )
 

@@ -1,4 +1,4 @@
-"""People are told of a promised start that moves far, once for each move."""
+"""A promised start that moves far is announced, once for each move."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpupool.allocations.cache.start_moves import (
     PAUSE_NS,
     StartMove,
     StartMoves,
-    ToldStart,
+    StartNotice,
     is_move,
 )
 from gpupool.allocations.store.hold_tables import promises
@@ -27,20 +27,22 @@ HOUR = 60 * MINUTE
 
 
 @pytest.mark.parametrize(
-    ("told", "after", "expected"),
+    ("notice", "after", "expected"),
     [
-        (ToldStart(HOUR), HOUR + 10 * MINUTE, False),
-        (ToldStart(HOUR), HOUR + 11 * MINUTE, True),
-        (ToldStart(HOUR), HOUR - 11 * MINUTE, True),
+        (StartNotice(HOUR), HOUR + 10 * MINUTE, False),
+        (StartNotice(HOUR), HOUR + 11 * MINUTE, True),
+        (StartNotice(HOUR), HOUR - 11 * MINUTE, True),
         # A tenth of what is left counts where it is more than ten minutes.
-        (ToldStart(10 * HOUR), 10 * HOUR + 59 * MINUTE, False),
-        (ToldStart(10 * HOUR), 10 * HOUR + 61 * MINUTE, True),
-        (ToldStart(HOUR, moved_ns=-9 * MINUTE), 9 * HOUR, False),
-        (ToldStart(HOUR, moved_ns=-10 * MINUTE), 9 * HOUR, True),
+        (StartNotice(10 * HOUR), 10 * HOUR + 59 * MINUTE, False),
+        (StartNotice(10 * HOUR), 10 * HOUR + 61 * MINUTE, True),
+        (StartNotice(HOUR, moved_ns=-9 * MINUTE), 9 * HOUR, False),
+        (StartNotice(HOUR, moved_ns=-10 * MINUTE), 9 * HOUR, True),
     ],
 )
-def test_a_move_is_far_from_what_was_told_last(told: ToldStart, after: int, expected: bool) -> None:
-    assert is_move(told, after, now_ns=0) is expected
+def test_a_move_is_far_from_the_last_notice(
+    notice: StartNotice, after: int, expected: bool
+) -> None:
+    assert is_move(notice, after, now_ns=0) is expected
 
 
 def run_cycles(cycles: list[tuple[int, int]], first_ns: int) -> list[tuple[int, StartMove]]:
@@ -50,8 +52,8 @@ def run_cycles(cycles: list[tuple[int, int]], first_ns: int) -> list[tuple[int, 
         cycles: For each plan, the time since the last one and the promised start.
     """
     known = StartMoves()
-    known.restore({"j-1": ToldStart(first_ns)})
-    told = list[tuple[int, StartMove]]()
+    known.restore({"j-1": StartNotice(first_ns)})
+    found = list[tuple[int, StartMove]]()
     now_ns = 0
     for seconds, at_ns in cycles:
         now_ns += seconds * NANOS_PER_SECOND
@@ -59,8 +61,8 @@ def run_cycles(cycles: list[tuple[int, int]], first_ns: int) -> list[tuple[int, 
         if known.is_urgent:
             stand, moves = known.judge({"j-1"}, {}, now_ns)
             known.confirm(stand)
-            told += [(now_ns, move) for move in moves]
-    return told
+            found += [(now_ns, move) for move in moves]
+    return found
 
 
 CYCLES = st.lists(
@@ -73,20 +75,20 @@ CYCLES = st.lists(
 def test_a_storm_of_cycles_tells_each_far_move_once(
     cycles: list[tuple[int, int]], first_ns: int
 ) -> None:
-    told = run_cycles(cycles, first_ns)
+    found = run_cycles(cycles, first_ns)
     last = first_ns
     before_ns = None
-    for now_ns, move in told:
+    for now_ns, move in found:
         # Each begins where the one before ended, and is far.
         assert move.before_ns == last
         left_ns = max(0, last - now_ns)
         assert abs(move.after_ns - last) > max(LEAST_MOVE_NS, left_ns // 10)
         assert before_ns is None or now_ns - before_ns >= PAUSE_NS
         last, before_ns = move.after_ns, now_ns
-    # At the end no far move is left untold, but for the pause.
+    # At the end every far move is announced, except within the pause.
     if cycles:
         now_ns = sum(seconds for seconds, _ in cycles) * NANOS_PER_SECOND
-        assert not is_move(ToldStart(last, before_ns), cycles[-1][1], now_ns)
+        assert not is_move(StartNotice(last, before_ns), cycles[-1][1], now_ns)
 
 
 @given(st.lists(st.integers(-10, 10), max_size=60))
@@ -96,8 +98,8 @@ def test_a_start_that_trembles_tells_nothing(minutes: list[int]) -> None:
 
 
 def test_a_thousand_plans_that_say_the_same_tell_one_move() -> None:
-    told = run_cycles([(1, 3 * HOUR)] * 1000, HOUR)
-    assert told == [(NANOS_PER_SECOND, StartMove("j-1", HOUR, 3 * HOUR))]
+    found = run_cycles([(1, 3 * HOUR)] * 1000, HOUR)
+    assert found == [(NANOS_PER_SECOND, StartMove("j-1", HOUR, 3 * HOUR))]
 
 
 def moves_of(house: House) -> list[dict[str, object]]:
@@ -111,9 +113,9 @@ def test_a_promise_that_was_broken_and_made_anew_is_a_move_of_its_job(house: Hou
     house.submit(1000, None, name="next", count=2, max_seconds=60)
     house.allocations.placer.run_cycle()
     assert moves_of(house) == []
-    # It was told an instant that has passed.
+    # The instant of its notice has passed.
     with house.store.write() as write:
-        write.execute(sa.update(promises).values(at_ns=1, told_ns=1))
+        write.execute(sa.update(promises).values(at_ns=1, notice_ns=1))
     house.restart()
     for _ in range(3):
         house.allocations.placer.run_cycle()
@@ -125,7 +127,7 @@ def test_a_promise_that_was_broken_and_made_anew_is_a_move_of_its_job(house: Hou
         "job": job,
         "name": "next",
         "before_ns": 1 + LEEWAY_NS,
-        "after_ns": row.told_ns + LEEWAY_NS,
+        "after_ns": row.notice_ns + LEEWAY_NS,
     }
     assert moves_of(house) == [expected]
     house.restart()

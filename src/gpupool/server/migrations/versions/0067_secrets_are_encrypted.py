@@ -89,7 +89,10 @@ def upgrade() -> None:
     with op.batch_alter_table("promises", schema=None, recreate=copied) as batch_op:
         batch_op.add_column(
             sa.Column(
-                "told_ns", sa.BigInteger(), nullable=True, comment="the last told; null: at_ns"
+                "notice_ns",
+                sa.BigInteger(),
+                nullable=True,
+                comment="start in the last notice; null: at_ns",
             )
         )
         batch_op.add_column(
