@@ -7,6 +7,7 @@ import os
 import sys
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 from gpupool.base.errors import BadOption
@@ -149,17 +150,23 @@ _VERBS = {"set": _set_factors, "show": _show_factors, "delete": _delete_factors}
 
 
 def list_energy_columns(report: dict[str, Any]) -> list[TableColumn]:
-    """List the columns of energy; none where the rows are by job or card."""
+    """List the columns of what is known; none where the rows are by job or card.
+
+    The line below the table says what is not known, and why.
+    """
     if "job" in report["by"] or "card" in report["by"]:
         return []
+    energy, _, co2e = ENERGY_FIELDS
+    titles = {energy: "ENERGY kWh", co2e: "CO2e kg"}
     return [
-        TableColumn(
-            "ENERGY kWh", lambda row: format_millionths(row.get(ENERGY_FIELDS[0])), right=True
-        ),
-        TableColumn(
-            "CO2e kg", lambda row: format_millionths(row.get(ENERGY_FIELDS[2])), right=True
-        ),
+        TableColumn(title, partial(_format_field, name), right=True)
+        for name, title in titles.items()
+        if any(row.get(name) is not None for row in (report, *report["rows"]))
     ]
+
+
+def _format_field(name: str, row: dict[str, Any]) -> str | None:
+    return format_millionths(row.get(name))
 
 
 def describe_energy(report: dict[str, Any], card_milliseconds: int) -> str:
