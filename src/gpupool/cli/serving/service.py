@@ -103,7 +103,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
         sys.stdout.write(f"{gone['name']} {gone['explain']}\n")
         return 0
     if options.verb == "show":
-        return _print_service(context.api.request("GET", path), options.output)
+        return _print_service(context, context.api.request("GET", path), options.output)
     if options.verb == "scale":
         rule = {"min_replicas": options.number, "max_replicas": options.number}
     else:
@@ -113,7 +113,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
                 "service update got no option, expected one to change",
                 hint="gpupool service update --help",
             )
-    return _print_service(context.api.request("PATCH", path, {"rule": rule}), options.output)
+    changed = context.api.request("PATCH", path, {"rule": rule})
+    return _print_service(context, changed, options.output)
 
 
 def _create(options: argparse.Namespace, context: CommandContext) -> int:
@@ -138,13 +139,13 @@ def create_service(context: CommandContext, body: dict[str, Any], output: str) -
     """Create a service and print it; return the exit code."""
     key = os.urandom(16).hex()
     made = context.api.request("POST", "services", body, idempotency_key=key)
-    code = _print_service(made, output)
+    code = _print_service(context, made, output)
     if sys.stderr.isatty():
         print_notice(f"next: gpupool service show {made['name']}")
     return code
 
 
-def _print_service(one: dict[str, Any], output: str) -> int:
+def _print_service(context: CommandContext, one: dict[str, Any], output: str) -> int:
     if output != "table":
         print_data(one, output)
         return 0
@@ -160,6 +161,11 @@ def _print_service(one: dict[str, Any], output: str) -> int:
         f"  template   {one['template'] or '--'}\n"
         f"  owner      {one['user']} of {one['tenant']}\n"
     )
+    socket = context.api.endpoint.path
+    if socket is not None:
+        # No listener of this pool need be on a port.
+        call = f"curl --unix-socket {socket} http://localhost{one['path']}"
+        sys.stdout.write(f"  from here  {call}\n")
     if one["replicas"]:
         sys.stdout.write("\n" + format_table(one["replicas"], REPLICA_COLUMNS) + "\n")
     return 0
