@@ -47,12 +47,14 @@ def find_policy(name: str) -> PlacementPolicy:
     """
     if name in POLICIES:
         return POLICIES[name]
+    names = ", ".join(POLICIES)
     near = nearest_model(name, POLICIES)
-    meant = f"did you mean {near}? " if near else ""
-    if name in list(SharingKind):
-        meant = f"{name} is how a share behaves, which `submit --sharing` says; "
     raise UnknownPolicy(
         f'no placement policy is called "{name}"',
-        hint=f"{meant}there are: {', '.join(POLICIES)}",
+        hint=f"{name} is how a share behaves: `submit --sharing`; there are: {names}"
+        if name in list(SharingKind)
+        else f"did you mean {near}? there are: {names}"
+        if near
+        else f"there are: {names}",
         name=name,
     )
