@@ -1,6 +1,15 @@
 import i18next from 'i18next'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { formatBytes, formatClock, formatDuration, formatPercent, formatShare, GIB, UNKNOWN } from './format'
+import {
+  formatAmount,
+  formatBytes,
+  formatClock,
+  formatDuration,
+  formatPercent,
+  formatShare,
+  GIB,
+  UNKNOWN,
+} from './format'
 
 beforeAll(async () => {
   await i18next.init({ lng: 'en', resources: {} })
@@ -46,5 +55,16 @@ describe('clock', () => {
     expect(formatClock(ns(new Date(2026, 10, 23, 13, 10)), now)).toBe('13:10')
     expect(plain(formatClock(ns(new Date(2026, 10, 24, 0, 5)), now))).toBe('Tue 00:05')
     expect(plain(formatClock(ns(new Date(2026, 11, 24, 9, 0)), now))).toBe('24 Dec 2026 09:00')
+  })
+
+  it('shows a small amount by more digits than 0.0', () => {
+    expect([0, 0.0156, 0.5, 12.34, 0.00001, null].map((value) => formatAmount(value, 1))).toEqual([
+      '0.0',
+      '0.02',
+      '0.5',
+      '12.3',
+      '0.0000',
+      UNKNOWN,
+    ])
   })
 })

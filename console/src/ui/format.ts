@@ -25,6 +25,14 @@ export function formatNumber(value: Maybe, digits = 0): string {
   return new Intl.NumberFormat(findLocale(), options).format(value)
 }
 
+/** An amount with these digits, and with more where it would read as 0: at most four. */
+export function formatAmount(value: Maybe, digits: number): string {
+  if (isUnknown(value)) return UNKNOWN
+  let shown = digits
+  while (shown < 4 && value > 0 && value < 0.5 * 10 ** -shown) shown += 1
+  return formatNumber(value, shown)
+}
+
 /** A ratio between 0 and 1 as a percentage. */
 export function formatPercent(ratio: Maybe, digits = 0): string {
   return isUnknown(ratio) ? UNKNOWN : formatNumber(ratio * 100, digits) + NB + '%'

@@ -6,7 +6,7 @@ import { init, use } from 'echarts/core'
 import { CanvasRenderer } from 'echarts/renderers'
 import { useEffect, useRef } from 'react'
 import { findMark, type Pattern } from '../../theme/marks'
-import { formatNumber } from '../../ui/format'
+import { formatAmount } from '../../ui/format'
 import type { DaySeries } from './days'
 
 use([BarChart, GridComponent, TooltipComponent, AriaComponent, CanvasRenderer])
@@ -59,7 +59,7 @@ function makeOption(days: readonly string[], series: readonly DaySeries[], read:
       textStyle: { color: read('--bg'), fontSize: 12 },
       // Names of tenants are others' text: the tooltip is drawn, not written as HTML.
       renderMode: 'richText',
-      valueFormatter: (hours: number | null) => formatNumber(hours, 1),
+      valueFormatter: (hours: number | null) => formatAmount(hours, 1),
     },
     xAxis: { ...axis, type: 'category', data: days, axisLine: { lineStyle: { color: read('--line-2') } } },
     yAxis: {
@@ -69,7 +69,7 @@ function makeOption(days: readonly string[], series: readonly DaySeries[], read:
       splitLine: { lineStyle: { color: read('--line') } },
       axisLabel: {
         ...axis.axisLabel,
-        formatter: (hours: number) => formatNumber(hours, hours > 0 && hours < 10 ? 1 : 0),
+        formatter: (hours: number) => formatAmount(hours, hours > 0 && hours < 10 ? 1 : 0),
       },
     },
     series: series.map(({ name, tenant, hours }) => {

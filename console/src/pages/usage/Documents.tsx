@@ -10,7 +10,7 @@ import { useSession } from '../../app/session'
 import { Answer } from '../../ui/Answer'
 import { Download } from '../../ui/Download'
 import { FormDialog } from '../../ui/FormDialog'
-import { formatClock, formatMoney, formatNumber, UNKNOWN } from '../../ui/format'
+import { formatAmount, formatClock, formatMoney, formatNumber, UNKNOWN } from '../../ui/format'
 import { Fact, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
 import { Tenant as TenantName } from '../../ui/ShareBar'
@@ -64,7 +64,7 @@ export function Documents({ month, isOver }: { month: string; isOver: boolean })
   }
   const columns: Column<Total>[] = [
     { title: t('by.tenant'), cell: (row) => <TenantName name={row.tenant} strong /> },
-    { title: t('hours'), right: true, cell: (row) => formatNumber(toCardHours(row.card_milliseconds), 1) },
+    { title: t('hours'), right: true, cell: (row) => formatAmount(toCardHours(row.card_milliseconds), 1) },
     { title: t('usageCost'), right: true, minor: true, cell: (row) => money(row.lines_micro) },
     { title: t('entries'), right: true, minor: true, cell: (row) => money(row.adjustments_micro) },
     { title: t('taxes'), right: true, minor: true, cell: (row) => money(row.tax_micro) },

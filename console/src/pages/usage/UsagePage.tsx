@@ -6,7 +6,7 @@ import { lazy, Suspense, useEffect, useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { request } from '../../api/client'
 import { Answer } from '../../ui/Answer'
-import { findLocale, formatClock, formatNumber, formatPercent } from '../../ui/format'
+import { findLocale, formatAmount, formatClock, formatPercent } from '../../ui/format'
 import { Empty, Page, Panel } from '../../ui/Page'
 import { Scroll } from '../../ui/Scroll'
 import { type Piece, ShareBar, Tenant } from '../../ui/ShareBar'
@@ -179,7 +179,7 @@ function Part({ sign, name, hours, ratio }: PartProps) {
       {sign !== '' && <span className="dim usage-sign">{sign}</span>}
       <span>
         <div className="small sub">{name}</div>
-        <div className="usage-hours">{formatNumber(hours, 1)}</div>
+        <div className="usage-hours">{formatAmount(hours, 1)}</div>
         <div className="small dim">{formatPercent(ratio, 1)}</div>
       </span>
     </span>
@@ -206,8 +206,8 @@ function EnergyLine({ report }: { report: Report }) {
   const { t } = useTranslation('usage')
   const measured = findMeasured(report)
   if (measured === null) return <p className="small dim">{t('noEnergy')}</p>
-  const energy = formatNumber(toThousands(report.energy_milliwatt_hours), 2)
-  const carbon = formatNumber(toThousands(report.co2e_milligrams), 2)
+  const energy = formatAmount(toThousands(report.energy_milliwatt_hours), 2)
+  const carbon = formatAmount(toThousands(report.co2e_milligrams), 2)
   return <p className="small dim">{t('energyOf', { energy, carbon, measured: formatPercent(measured) })}</p>
 }
 
@@ -273,7 +273,7 @@ function Days({ month, now }: { month: string; now: number }) {
                     <td className="nowrap">{day}</td>
                     {series.map((each) => (
                       <td key={each.name} className="right num">
-                        {formatNumber(each.hours[place], 1)}
+                        {formatAmount(each.hours[place], 1)}
                       </td>
                     ))}
                   </tr>

@@ -1,6 +1,6 @@
 // The rows of the report: what each tenant, project, user or model held, and what came of it.
 import { useTranslation } from 'react-i18next'
-import { formatMoney, formatNumber, formatPercent, UNKNOWN } from '../../ui/format'
+import { formatAmount, formatMoney, formatPercent, UNKNOWN } from '../../ui/format'
 import { Scroll } from '../../ui/Scroll'
 import { Tenant } from '../../ui/ShareBar'
 import { findKept, findUnused, type Report, type ReportRow, sumKnown, toCardHours, toThousands } from './books'
@@ -48,7 +48,7 @@ export function UsageTable({ report, rows, group }: UsageTableProps) {
                   </td>
                 )}
                 {group !== 'tenant' && <td>{row[group] ?? UNKNOWN}</td>}
-                <td className="right num">{formatNumber(toCardHours(row.card_milliseconds), 1)}</td>
+                <td className="right num">{formatAmount(toCardHours(row.card_milliseconds), 1)}</td>
                 <td className="right num sub only-l">{formatPercent(row.card_milliseconds / capacity, 1)}</td>
                 {hasCost && <td className="right num strong">{writeCost(row.cost, report.currency)}</td>}
                 {hasEnergy && <EnergyCells energy={row.energy_milliwatt_hours} carbon={row.co2e_milligrams} />}
@@ -60,7 +60,7 @@ export function UsageTable({ report, rows, group }: UsageTableProps) {
           <tfoot>
             <tr>
               <td colSpan={group === 'project' || group === 'user' ? 2 : 1}>{t('total')}</td>
-              <td className="right num">{formatNumber(toCardHours(total), 1)}</td>
+              <td className="right num">{formatAmount(toCardHours(total), 1)}</td>
               <td className="right num only-l">{formatPercent(total / capacity, 1)}</td>
               {hasCost && <td className="right num">{writeCost(report.total_cost, report.currency)}</td>}
               {hasEnergy && (
@@ -88,8 +88,8 @@ interface EnergyCellsProps {
 function EnergyCells({ energy, carbon }: EnergyCellsProps) {
   return (
     <>
-      <td className="right num">{formatNumber(toThousands(energy), 2)}</td>
-      <td className="right num only-l">{formatNumber(toThousands(carbon), 2)}</td>
+      <td className="right num">{formatAmount(toThousands(energy), 2)}</td>
+      <td className="right num only-l">{formatAmount(toThousands(carbon), 2)}</td>
     </>
   )
 }
