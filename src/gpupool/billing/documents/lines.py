@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -110,7 +110,8 @@ def compute_line_cost(line: BillLine) -> Fraction:
 
 def write_line(line: BillLine) -> dict[str, Any]:
     """Write a line as JSON; `read_line` reads it."""
-    return asdict(line)
+    # All values are plain: asdict() copies each of them, which took a tenth of an invoice's time.
+    return dict(vars(line))
 
 
 def read_line(line: dict[str, Any]) -> BillLine:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.billing.documents.energy import EnergyLine, sum_energy
-from gpupool.billing.documents.lines import BillLine, compute_line_cost
+from gpupool.billing.documents.lines import BillLine, compute_line_cost, write_line
 from gpupool.billing.documents.month import MeasuredUse, MonthBill
 from gpupool.billing.money import CENT_MICRO, apportion
 from gpupool.wire.billing.statements import (
@@ -156,7 +156,7 @@ def build_closing(bill: MonthBill) -> ClosingOut:
 
 
 def _build_line(line: BillLine) -> StatementLine:
-    shown = asdict(line)
+    shown = write_line(line)
     del shown["base_micro"]
     return StatementLine(**shown)
 
