@@ -16328,7 +16328,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -16474,7 +16474,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -16612,7 +16612,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -16747,7 +16747,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -16884,7 +16884,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -17014,7 +17014,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -17151,7 +17151,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -17291,7 +17291,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -17427,7 +17427,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -17563,7 +17563,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -17696,7 +17696,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -17824,7 +17824,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -17954,7 +17954,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -18084,7 +18084,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -18218,7 +18218,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -18355,7 +18355,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -18497,7 +18497,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -18625,7 +18625,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -18760,7 +18760,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -18893,7 +18893,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19023,7 +19023,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19162,7 +19162,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19293,7 +19293,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19425,7 +19425,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19558,7 +19558,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19691,7 +19691,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19824,7 +19824,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -19957,7 +19957,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -20093,7 +20093,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -20221,7 +20221,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -20360,7 +20360,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -20486,7 +20486,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -20614,7 +20614,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -20742,7 +20742,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -20870,7 +20870,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -21002,7 +21002,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -21137,7 +21137,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -21267,7 +21267,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -21398,7 +21398,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -21528,7 +21528,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -21667,7 +21667,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -21799,7 +21799,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -21929,7 +21929,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -22068,7 +22068,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -22199,7 +22199,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -22336,7 +22336,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -22468,7 +22468,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -22603,7 +22603,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -22733,7 +22733,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -22864,7 +22864,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -23001,7 +23001,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -23134,7 +23134,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -23272,7 +23272,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -23403,7 +23403,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -23531,7 +23531,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -23664,7 +23664,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -23795,7 +23795,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -23926,7 +23926,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -24058,7 +24058,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -24188,7 +24188,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -24325,7 +24325,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -24461,7 +24461,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -24591,7 +24591,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -24728,7 +24728,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -24863,7 +24863,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -24998,7 +24998,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -25133,7 +25133,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -25279,7 +25279,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -25409,7 +25409,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -25537,7 +25537,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -25672,7 +25672,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -25804,7 +25804,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -25936,7 +25936,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -26071,7 +26071,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -26204,7 +26204,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -26338,7 +26338,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -26478,7 +26478,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -26613,7 +26613,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -26749,7 +26749,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -26885,7 +26885,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -27021,7 +27021,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -27157,7 +27157,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -27290,7 +27290,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -27430,7 +27430,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -27567,7 +27567,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -27702,7 +27702,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -27844,7 +27844,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -27972,7 +27972,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -28107,7 +28107,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -28241,7 +28241,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -28374,7 +28374,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -28514,7 +28514,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -28649,7 +28649,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -28790,7 +28790,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -28926,7 +28926,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -29059,7 +29059,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -29199,7 +29199,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -29333,7 +29333,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -29468,7 +29468,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -29609,7 +29609,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -29750,7 +29750,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -29888,7 +29888,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -30021,7 +30021,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -30161,7 +30161,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -30296,7 +30296,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -30429,7 +30429,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -30569,7 +30569,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -30703,7 +30703,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -30838,7 +30838,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -30966,7 +30966,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -31101,7 +31101,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -31232,7 +31232,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -31360,7 +31360,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -31495,7 +31495,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -31624,7 +31624,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -31757,7 +31757,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -31890,7 +31890,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -32026,7 +32026,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -32156,7 +32156,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -32289,7 +32289,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -32429,7 +32429,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -32564,7 +32564,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -32696,7 +32696,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -32835,7 +32835,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -32965,7 +32965,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -33102,7 +33102,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -33235,7 +33235,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -33375,7 +33375,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -33511,7 +33511,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -33639,7 +33639,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -33774,7 +33774,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -33904,7 +33904,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -34034,7 +34034,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -34171,7 +34171,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -34303,7 +34303,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -34436,7 +34436,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -34576,7 +34576,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -34710,7 +34710,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -34845,7 +34845,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -34978,7 +34978,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -35118,7 +35118,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -35253,7 +35253,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -35386,7 +35386,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -35526,7 +35526,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -35665,7 +35665,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -35800,7 +35800,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -35933,7 +35933,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -36073,7 +36073,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -36208,7 +36208,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -36336,7 +36336,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -36471,7 +36471,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -36599,7 +36599,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -36727,7 +36727,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -36865,7 +36865,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -36996,7 +36996,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -37130,7 +37130,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -37271,7 +37271,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -37406,7 +37406,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -37537,7 +37537,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -37675,7 +37675,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -37803,7 +37803,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -37938,7 +37938,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -38071,7 +38071,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -38205,7 +38205,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -38341,7 +38341,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -38472,7 +38472,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -38605,7 +38605,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -38733,7 +38733,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -38870,7 +38870,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -38998,7 +38998,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -39133,7 +39133,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -39270,7 +39270,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -39401,7 +39401,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -39529,7 +39529,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -39664,7 +39664,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -39794,7 +39794,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -39925,7 +39925,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -40060,7 +40060,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -40196,7 +40196,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -40331,7 +40331,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -40466,7 +40466,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -40601,7 +40601,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -40729,7 +40729,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -40859,7 +40859,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -40996,7 +40996,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -41127,7 +41127,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -41260,7 +41260,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -41388,7 +41388,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -41525,7 +41525,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -41660,7 +41660,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -41795,7 +41795,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -41930,7 +41930,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -42061,7 +42061,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -42196,7 +42196,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -42329,7 +42329,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -42460,7 +42460,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -42588,7 +42588,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -42727,7 +42727,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -42859,7 +42859,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -42992,7 +42992,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -43124,7 +43124,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -43256,7 +43256,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -43387,7 +43387,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -43525,7 +43525,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -43653,7 +43653,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -43783,7 +43783,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -43918,7 +43918,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -44046,7 +44046,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -44183,7 +44183,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -44311,7 +44311,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -44448,7 +44448,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -44576,7 +44576,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -44705,7 +44705,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -44833,7 +44833,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -44963,7 +44963,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -45102,7 +45102,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -45233,7 +45233,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -45361,7 +45361,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -45498,7 +45498,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -45628,7 +45628,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -45759,7 +45759,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -45892,7 +45892,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -46027,7 +46027,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -46155,7 +46155,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -46290,7 +46290,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -46418,7 +46418,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -46553,7 +46553,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -46681,7 +46681,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -46816,7 +46816,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -46951,7 +46951,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -47087,7 +47087,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -47227,7 +47227,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -47360,7 +47360,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -47497,7 +47497,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -47634,7 +47634,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -47762,7 +47762,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -47897,7 +47897,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -48027,7 +48027,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -48160,7 +48160,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -48297,7 +48297,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -48430,7 +48430,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -48564,7 +48564,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -48692,7 +48692,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -48829,7 +48829,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -48959,7 +48959,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -49090,7 +49090,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -49220,7 +49220,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -49357,7 +49357,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -49494,7 +49494,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -49625,7 +49625,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -49753,7 +49753,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -49888,7 +49888,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -50020,7 +50020,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -50154,7 +50154,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -50284,7 +50284,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -50417,7 +50417,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -50554,7 +50554,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -50691,7 +50691,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -50824,7 +50824,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -50955,7 +50955,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -51088,7 +51088,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -51216,7 +51216,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -51351,7 +51351,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -51489,7 +51489,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -51619,7 +51619,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -51750,7 +51750,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -51892,7 +51892,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -52020,7 +52020,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -52148,7 +52148,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The pool or its database cannot, for now. */
+            /** @description The pool or its database cannot answer now. */
             503: {
                 headers: {
                     [name: string]: unknown;

@@ -59,7 +59,7 @@ PROBLEMS = {
     "413": "The request is too large.",
     "422": "The request does not have the shape asked for.",
     "500": "A defect of the server.",
-    "503": "The pool or its database cannot, for now.",
+    "503": "The pool or its database cannot answer now.",
     "507": "The disk is full.",
 }
 _KEY_HEADER = {
