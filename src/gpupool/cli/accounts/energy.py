@@ -161,8 +161,12 @@ def list_energy_columns(report: dict[str, Any]) -> list[TableColumn]:
     return [
         TableColumn(title, partial(_format_field, name), right=True)
         for name, title in titles.items()
-        if any(row.get(name) is not None for row in (report, *report["rows"]))
+        if _is_known(report, name)
     ]
+
+
+def _is_known(report: dict[str, Any], name: str) -> bool:
+    return any(row.get(name) is not None for row in (report, *report["rows"]))
 
 
 def _format_field(name: str, row: dict[str, Any]) -> str | None:
