@@ -21,7 +21,7 @@ RACKS = ["--label", "sim-0:rack=r1", "--label", "sim-1:rack=r1", "--label", "sim
 #: What each page takes as given, typed before its commands.
 GIVEN = {
     "defragment.md": ["submit --gpu 0.2 --preemptible --name small -- sleep 600"],
-    "sign-on.md": ["user add alice --tenant default", "user add bob --tenant default"],
+    "sign-on.md": ["user add alice --tenant default"],
     "simulate.md": ["run --gpu 0.1 -- true", "events --after 0 -o json"],
 }
 TENANTS = ("nlp", "team-nlp", "team-vision")
