@@ -117,9 +117,14 @@ find_user() {
     done
 }
 
-point() { # LINK TARGET: in one step
-    ln -s "$2" "$1.new.$$"
-    mv -T "$1.new.$$" "$1"
+point() { # LINK TARGET: in one step; what a run that was cut off has left is written over
+    ln -sfn "$2" "$1.new"
+    mv -T "$1.new" "$1"
+}
+
+lock() {
+    exec 9>"$prefix/.lock"
+    flock -n 9 || fail "another install.sh works in $prefix" "wait for it"
 }
 
 version_of() { basename "$(readlink "$1")"; }
@@ -132,8 +137,8 @@ install() {
     name=$(sed -n 's/^ "version": "\(.*\)",*$/\1/p' manifest.json)-$(sha256sum SHA256SUMS | cut -c 1-8)-py$version
     new=$prefix/versions/$name
     mkdir -p "$prefix/versions" "$prefix/bin"
-    exec 9>"$prefix/.lock"
-    flock -n 9 || fail "another install.sh works in $prefix" "wait for it"
+    lock
+    rm -f "$prefix/rollback" # one that was cut off: this run decides anew
     if [ ! -f "$new/.whole" ]; then
         need=$(sed -n 's/^# installed-kib: //p' "$requirements")
         free=$(df -Pk "$prefix" | awk 'NR == 2 { print $4 }')
@@ -198,6 +203,7 @@ remove_old() {
         if [ -n "$pid" ]; then
             echo "keeps $name_of_one: process $pid uses it"
         else
+            rm -f "$one/.whole" # first: should this be cut off, the rest is no installation
             rm -rf "$one"
         fi
     done
@@ -223,30 +229,44 @@ make_link() {
     esac
 }
 
+# The link `rollback` names the version that becomes the current one, until it is: a run that was cut off is ended
+# by the next, which goes nowhere else.
 rollback() {
-    [ -L "$prefix/previous" ] || fail "$prefix has no version before the current one" "nothing was changed"
-    exec 9>"$prefix/.lock"
-    flock -n 9 || fail "another install.sh works in $prefix" "wait for it"
+    [ -L "$prefix/rollback" ] || [ -L "$prefix/previous" ] ||
+        fail "$prefix has no version before the current one" "nothing was changed"
+    lock
+    [ -L "$prefix/rollback" ] || point "$prefix/rollback" "$(readlink "$prefix/previous")"
+    back=$(version_of "$prefix/rollback")
+    if [ ! -f "$prefix/versions/$back/.whole" ]; then
+        rm "$prefix/rollback"
+        fail "$prefix/versions/$back is not whole" "nothing was changed"
+    fi
     old=$(version_of "$prefix/current")
-    back=$(version_of "$prefix/previous")
-    [ -f "$prefix/versions/$back/.whole" ] || fail "$prefix/versions/$back is not whole" "nothing was changed"
-    # Both links name the older version should this be cut off between: the next run goes on.
-    point "$prefix/current" "versions/$back"
-    point "$prefix/previous" "versions/$old"
+    if [ "$old" != "$back" ]; then
+        point "$prefix/previous" "versions/$old"
+        point "$prefix/current" "versions/$back"
+    fi
+    old=$(version_of "$prefix/previous")
+    rm "$prefix/rollback"
     echo "current is $back, $old stays; then: gpupool restart"
     echo "  a database that $old has upgraded needs the backup from before: gpupool restore FILE"
 }
 
 uninstall() {
-    [ -d "$prefix/versions" ] || fail "$prefix holds no installation of a bundle" "name it: --prefix DIR"
+    [ -d "$prefix/versions" ] || [ -f "$prefix/install.sh" ] || [ -d "$prefix/bin" ] ||
+        fail "$prefix holds no installation of a bundle" "name it: --prefix DIR"
     if grep -q -s -F "$prefix/" /etc/systemd/system/gpupool.service; then
         fail "the system service gpupool uses $prefix" "gpupool down --system  removes it"
     fi
     pid=$(find_user "$prefix/versions")
     [ -z "$pid" ] || fail "process $pid uses $prefix" "gpupool down  ends the pool and its jobs"
+    lock
     if [ "$(readlink "$link/gpupool" || true)" = "$prefix/bin/gpupool" ]; then rm "$link/gpupool"; fi
-    rm -rf "$prefix/versions" "$prefix/current" "$prefix/previous" "$prefix/install.sh" "$prefix/.lock"
-    rm -f "$prefix/bin/gpupool" "$prefix/bin/kubectl-gpupool"
+    rm -f "$link/gpupool.new" "$prefix/bin/gpupool" "$prefix/bin/kubectl-gpupool" "$prefix"/bin/*.new "$prefix"/*.new
+    rm -f "$prefix/current" "$prefix/previous" "$prefix/rollback"
+    rm -rf "$prefix/versions"
+    # Last: until here it can be called again to go on.
+    rm -f "$prefix/install.sh" "$prefix/.lock"
     rmdir "$prefix/bin" "$prefix" 2>/dev/null || echo "$prefix holds files of others, which stay"
     echo "removed gpupool from $prefix; pools and their data stay: gpupool down --purge  would have removed them"
 }
