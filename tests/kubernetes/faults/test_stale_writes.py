@@ -1,11 +1,12 @@
-"""A ledger that somebody else wrote in between: the round is begun anew at once, not when something
-happens again."""
+"""What somebody else wrote in between: a round is begun anew at once, not when something happens again, and a status
+reaches its own object alone."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from gpupool.kubernetes.controller.controller import PoolController
 from gpupool.kubernetes.ledger import ledger
 from gpupool.kubernetes.manifests import install
 from gpupool.kubernetes.resources import names
+from gpupool.kubernetes.status.reservation import ReservationStatus
+from gpupool.kubernetes.status.reservations import RESERVATIONS, ReservationRegistry
 from tests.support.cluster.api import Api
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster_pool import ClusterPool, fresh
@@ -82,3 +85,47 @@ def test_a_release_of_cards_that_met_another_writer_is_written_in_the_next_round
     met, written = asyncio.run(rounds())
     assert (met, written) == (True, False)
     assert [entry["state"] for entry in pool.entries()[NODE]] in (["draining"], [])
+
+
+def test_the_status_of_a_deleted_reservation_does_not_reach_another_of_its_name(
+    pool: ClusterPool, admin: Api, pods_path: str
+) -> None:
+    tenant = pods_path.split("/")[4]
+    registry = ReservationRegistry(time.monotonic)
+    registry.note_reservation(_reserve(admin, tenant, 1), False)
+    admin.delete(f"{RESERVATIONS}/again")
+    _reserve(admin, tenant, 2)
+
+    async def write() -> None:
+        async with Answered(load_kubeconfig(pool.kubeconfig(install.CONTROLLER))) as api:
+            status = ReservationStatus(api, registry, time.time_ns)
+            status.update_due()
+            writing = asyncio.create_task(status.run())
+            await asyncio.wait_for(api.answered.wait(), 30)
+            writing.cancel()
+
+    asyncio.run(write())
+    found = admin.get(f"{RESERVATIONS}/again")
+    admin.delete(f"{RESERVATIONS}/again")
+    assert found["spec"]["gpus"] == 2
+    assert not found.get("status")
+
+
+class Answered(KubeApi):
+    """Tells when the answer to a patch has come."""
+
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        self.answered = asyncio.Event()
+
+    async def patch(self, *words: Any, **settings: Any) -> Any:
+        try:
+            return await super().patch(*words, **settings)
+        finally:
+            self.answered.set()
+
+
+def _reserve(admin: Api, tenant: str, gpus: int) -> Any:
+    made = {"apiVersion": names.API_VERSION, "kind": "Reservation", "metadata": {"name": "again"}}
+    spec = {"tenant": tenant, "gpus": gpus, "duration": "1h"}
+    return admin.create(RESERVATIONS, {**made, "spec": spec})

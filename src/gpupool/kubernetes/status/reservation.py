@@ -37,7 +37,8 @@ class ReservationStatus:
         self._api = api
         self._reservations = reservations
         self._now_ns = now_ns
-        self._due: dict[str, dict[str, Any]] = {}
+        #: The uid of the object and its status, by name.
+        self._due: dict[str, tuple[str, dict[str, Any]]] = {}
         self._wake = asyncio.Event()
 
     def update_due(self) -> None:
@@ -48,7 +49,7 @@ class ReservationStatus:
         due = {}
         for name, status in wanted.items():
             if status != known[name].status:
-                due[name] = status
+                due[name] = (known[name].uid, status)
         self._due = due
         if self._due:
             self._wake.set()
@@ -94,9 +95,13 @@ class ReservationStatus:
             await self._wake.wait()
             self._wake.clear()
             while self._due:
-                name, status = self._due.popitem()
+                name, (uid, status) = self._due.popitem()
                 try:
-                    patch = [{"op": "add", "path": "/status", "value": status}]
+                    patch = [
+                        # Of a deleted object another may have the name by now.
+                        {"op": "test", "path": "/metadata/uid", "value": uid},
+                        {"op": "add", "path": "/status", "value": status},
+                    ]
                     with mark_busy():
                         written = await self._api.patch(
                             f"{RESERVATIONS}/{name}/status", patch, JSON_PATCH
@@ -104,11 +109,12 @@ class ReservationStatus:
                     self._reservations.note_status(name, written)
                     backoff.reset()
                 except ApiServerRejection as error:
-                    if not error.is_not_found:
+                    # Of the object that has the name now, the watch will tell.
+                    if not (error.is_not_found or error.is_conflict):
                         log.warning("the status of reservation %s is refused: %s", name, error)
                 except GpupoolError as error:
                     log.warning("the status of reservation %s is written later: %s", name, error)
-                    self._due.setdefault(name, status)
+                    self._due.setdefault(name, (uid, status))
                     await asyncio.sleep(backoff.pause())
 
 
