@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -18,63 +16,18 @@ from gpupool.signon.admission import (
     suspend_identity,
 )
 from gpupool.signon.ldap.directory import LdapDirectory
+from gpupool.signon.leaver_facts import LeaverChoice, LeaverFacts, LeaverJobs
 from gpupool.signon.providers import ProviderRecord, ProviderService
 from gpupool.signon.rule_service import read_rules
 from gpupool.signon.rules import ExternalPerson, choose_rule
-from gpupool.store.database import Store, WriteTransaction
+from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants, users
-from gpupool.wire.leavers.policies import LeaverAct
 from gpupool.wire.signon import LeaverOut, SyncIn, SyncOut
 
 Row = sa.Row[Any]
 #: Fewer leavers than this are believed whatever their part is.
 FEW: Final = 10
 DAY_NS: Final = 86400 * NANOS_PER_SECOND
-
-
-@dataclass(frozen=True)
-class LeaverChoice:
-    """What becomes of a leaver's jobs. `until_ns`: kept until then; None: without an end."""
-
-    act: LeaverAct
-    until_ns: int | None = None
-    heir: str | None = None
-
-
-@dataclass(frozen=True)
-class LeaverFacts:
-    """A user that is disabled now, on whose word, and what was chosen; None: by its policy."""
-
-    user_id: int
-    tenant_id: int
-    provider: str | None
-    reason: str
-    by: str
-    choice: LeaverChoice | None = None
-
-
-@dataclass(frozen=True)
-class LeaverCounts:
-    """What was done: jobs whose end was requested, units that went to an heir."""
-
-    stopped: int = 0
-    handed: int = 0
-
-
-class LeaverJobs(Protocol):
-    """What becomes of leavers' jobs: the seam to the package that has them."""
-
-    def check(self, caller: Principal, choice: LeaverChoice, *, keep_seconds: int | None) -> None:
-        """Refuse a choice that cannot be."""
-
-    def choose(self, connection: sa.Connection, leaver: LeaverFacts, now_ns: int) -> LeaverChoice:
-        """Return what becomes of a leaver's jobs."""
-
-    def record(self, write: WriteTransaction, leaver: LeaverFacts) -> None:
-        """Write down a leaver in the transaction that disables it."""
-
-    def settle(self, user_ids: Collection[int]) -> LeaverCounts:
-        """Do what is due, and count what was done for these users."""
 
 
 class LeaverService:

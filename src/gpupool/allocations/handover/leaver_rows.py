@@ -87,4 +87,5 @@ def _describe(row: Row) -> LeaverRowOut:
         made_by=row.made_by,
         made_ns=row.made_ns,
         ended_ns=row.ended_ns,
+        due_ns=row.due_ns,
     )

@@ -11,7 +11,7 @@ from gpupool.allocations.handover.tables import leaver_policies
 from gpupool.base.errors import LeaverPolicyContradicts, UnknownLeaverPolicy, UnknownProvider
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Principal
-from gpupool.signon.leavers import LeaverChoice
+from gpupool.signon.leaver_facts import LeaverChoice
 from gpupool.signon.tables import providers
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants, users

@@ -44,6 +44,7 @@ leavers = sa.Table(
     sa.Column("made_by", sa.String(63), nullable=False),
     sa.Column("made_ns", sa.BigInteger, nullable=False),
     sa.Column("ended_ns", sa.BigInteger, nullable=True),
+    sa.Column("due_ns", sa.BigInteger, nullable=True, comment="not before; null: at once"),
     sa.Index("ix_leavers_open", "id", sqlite_where=_OPEN, postgresql_where=_OPEN),
 )
 #: The condition of the partial index, word for word.

@@ -121,6 +121,7 @@ LEAVERS = (
     TableColumn("NOTE", lambda row: row["note"]),
     TableColumn("REASON", lambda row: row["reason"], wide=True),
     TableColumn("SINCE", lambda row: describe_instant(row["made_ns"])),
+    TableColumn("NOT BEFORE", lambda row: describe_instant(row.get("due_ns")), wide=True),
 )
 POLICIES = (
     TableColumn("TENANT", lambda row: row["tenant"] or "any"),

@@ -10,7 +10,7 @@ from gpupool.allocations.handover.leaver_rows import list_leavers
 from gpupool.allocations.handover.policies import check_choice
 from gpupool.base.errors import HandoverRefused, LeaverPolicyContradicts, UnknownLeaverPolicy
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.signon.leavers import LeaverChoice, LeaverFacts
+from gpupool.signon.leaver_facts import LeaverChoice, LeaverFacts
 from gpupool.wire.leavers.policies import LeaverPolicyIn, LeaverRowOut
 from gpupool.wire.people import UserPatch
 from tests.unit.allocations.handover.conftest import HandoverHouse
@@ -19,11 +19,11 @@ from tests.unit.allocations.handover.test_service import run
 HOUR_NS = 3600 * NANOS_PER_SECOND
 
 
-def leave(house: HandoverHouse, choice: LeaverChoice | None = None) -> None:
+def leave(house: HandoverHouse, choice: LeaverChoice | None = None, grace_seconds: int = 0) -> None:
     """What a sync does in its transaction."""
     house.tenancy.users.change(house.admin, "ann", UserPatch(disabled=True))
     ann = house.ann
-    facts = LeaverFacts(ann.user_id, ann.tenant_id, None, "left", "root", choice)
+    facts = LeaverFacts(ann.user_id, ann.tenant_id, None, "left", "root", choice, grace_seconds)
     with house.store.write() as write:
         house.allocations.leavers.record(write, facts)
 
@@ -140,3 +140,22 @@ def test_a_heir_of_another_tenant_is_refused(house: HandoverHouse) -> None:
     house.member("eve", "vision")
     with pytest.raises(HandoverRefused, match="tenant vision"):
         policy(house, act="hand-over", heir="eve", tenant="nlp")
+
+
+def test_a_grace_ends_with_the_policy_and_begins_anew_for_a_user_that_came_back(
+    house: HandoverHouse,
+) -> None:
+    job = run(house, "train")
+    leave(house, LeaverChoice("stop"), 3600)
+    house.pass_hours(0.5)
+    assert house.allocations.leavers.settle([house.ann.user_id]).stopped == 0
+    house.tenancy.users.change(house.admin, "ann", UserPatch(disabled=False))
+    leave(house, LeaverChoice("stop"), 3600)
+    assert [row.note for row in rows(house)] == ["", "ann was enabled again"]
+    house.pass_hours(0.75)
+    house.restart()
+    house.allocations.leavers.settle()
+    assert house.job(job).state == "running"
+    house.pass_hours(0.5)
+    assert house.allocations.leavers.settle([house.ann.user_id]).stopped == 1
+    assert [row.state for row in rows(house)] == ["done", "done"]
