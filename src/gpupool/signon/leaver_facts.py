@@ -27,6 +27,8 @@ class LeaverChoice:
     act: LeaverAct
     until_ns: int | None = None
     heir: str | None = None
+    #: An admin of the pool chose it: the heir may take over jobs of any Unix account.
+    by_pool: bool = True
 
 
 @dataclass(frozen=True)

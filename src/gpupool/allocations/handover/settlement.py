@@ -121,6 +121,7 @@ class LeaverSettlement:
             made_ns=write.now_ns,
             ended_ns=None if is_open else write.now_ns,
             due_ns=due_ns,
+            by_pool=chosen.by_pool,
         )
         write.announce(TOPIC)
 
@@ -162,8 +163,8 @@ class LeaverSettlement:
             lacks = "has left" if heir is None else f"is not of the tenant {row.tenant}"
             self._note(row, f"{row.heir} {lacks}: gpupool user handover {row.user} --to USER", 0)
             return
-        # A pool's admin has set the policy: it may pass jobs of any Unix account on.
-        plan = self._handovers.plan_units(owner, heir, takes_accounts=True)
+        # A tenant's admin passes on only what the heir may run itself: it could name itself.
+        plan = self._handovers.plan_units(owner, heir, takes_accounts=row.by_pool)
         author = HandoverAuthor(row.made_by, None, row.tenant, row.reason)
         wanted = [unit for unit, refusal in plan if refusal is None]
         done = self._handovers.write_units(owner, heir, author, wanted)

@@ -42,7 +42,7 @@ def register_policies(parser: CommandParser) -> None:
 
 
 def _add_scope(parser: CommandParser) -> None:
-    parser.add_argument("--tenant", metavar="TENANT", help="of its users (default: any)")
+    parser.add_argument("--tenant", metavar="TENANT", help="of its users (default: any; for an admin of a tenant: its own)")
     parser.add_argument("--provider", metavar="NAME", help="of its persons (default: any)")
 
 

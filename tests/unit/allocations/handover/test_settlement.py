@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpupool.allocations.handover.leaver_rows import list_leavers
 from gpupool.allocations.handover.policies import check_choice
-from gpupool.base.errors import HandoverRefused, LeaverPolicyContradicts, UnknownLeaverPolicy
+from gpupool.base.errors import (
+    HandoverRefused,
+    LeaverPolicyContradicts,
+    UnknownLeaverPolicy,
+    UnknownTenant,
+)
 from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.model.tenant import UserRole
 from gpupool.signon.leaver_facts import LeaverChoice, LeaverFacts
 from gpupool.wire.leavers.policies import LeaverPolicyIn, LeaverRowOut
 from gpupool.wire.people import UserPatch
@@ -34,7 +41,7 @@ def policy(house: HandoverHouse, **fields: Any) -> None:
 
 
 def rows(house: HandoverHouse) -> list[LeaverRowOut]:
-    return list_leavers(house.store, everything=True).items
+    return list_leavers(house.store, house.admin, everything=True).items
 
 
 @pytest.mark.nightly
@@ -159,3 +166,30 @@ def test_a_grace_ends_with_the_policy_and_begins_anew_for_a_user_that_came_back(
     house.pass_hours(0.5)
     assert house.allocations.leavers.settle([house.ann.user_id]).stopped == 1
     assert [row.state for row in rows(house)] == ["done", "done"]
+
+
+def test_a_tenants_admin_sets_its_own_policy_and_passes_no_foreign_account_on(
+    house: HandoverHouse,
+) -> None:
+    policies = house.allocations.leaver_policies
+    chief = replace(house.ann, role=UserRole.TENANT_ADMIN)
+    policy(house, act="stop")
+    made = policies.put_policy(chief, LeaverPolicyIn(act="hand-over", heir="bob"))
+    assert (made.tenant, made.heir) == ("nlp", "bob")
+    assert [row.tenant for row in policies.list_policies(chief)] == ["nlp"]
+    for refused in (
+        lambda: policies.put_policy(chief, LeaverPolicyIn(act="stop", tenant="default")),
+        lambda: policies.delete_policy(chief, None, "default"),
+    ):
+        with pytest.raises(UnknownTenant):
+            refused()
+    mine = run(house, "train")
+    leave(house)
+    house.allocations.leavers.settle()
+    assert house.job(mine).user == "ann"
+    (row,) = list_leavers(house.store, chief, everything=False).items
+    assert row.note.startswith("job train stays: ")
+    other = replace(chief, tenant_id=house.admin.tenant_id)
+    assert list_leavers(house.store, other, everything=True).items == []
+    policies.delete_policy(chief, None, None)
+    assert [row.tenant for row in policies.list_policies(house.admin)] == [None]

@@ -1,4 +1,4 @@
-"""A leaver's jobs can be left alone for a time, in which its groups may come back."""
+"""A leaver's jobs can be left alone for a time, and a tenant's admin can set what becomes of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,28 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column(
-        "leavers",
-        sa.Column("due_ns", sa.BigInteger(), nullable=True, comment="not before; null: at once"),
-    )
+    with op.batch_alter_table("leavers", schema=None) as batch_op:
+        batch_op.add_column(
+            sa.Column(
+                "due_ns", sa.BigInteger(), nullable=True, comment="not before; null: at once"
+            )
+        )
+        batch_op.add_column(
+            sa.Column(
+                "by_pool",
+                sa.Boolean(),
+                nullable=False,
+                server_default=sa.true(),
+                comment="the heir may get jobs of any Unix account",
+            )
+        )
+    with op.batch_alter_table("leaver_policies", schema=None) as batch_op:
+        batch_op.add_column(
+            sa.Column(
+                "by_tenant",
+                sa.Boolean(),
+                nullable=False,
+                server_default=sa.false(),
+                comment="set by an admin of the tenant",
+            )
+        )
