@@ -1,4 +1,6 @@
-"""A leaver's jobs can be left alone for a time, and a tenant's admin can set what becomes of them."""
+"""A leaver's jobs can be left alone for a time, a tenant's admin can set what becomes of them, and
+broken promises keep their last notice.
+"""
 
 from __future__ import annotations
 
@@ -37,3 +39,14 @@ def upgrade() -> None:
                 comment="set by an admin of the tenant",
             )
         )
+    op.create_table(
+        "broken_promises",
+        sa.Column(
+            "claim", sa.String(80), nullable=False, comment="a job or a gang, by its public id"
+        ),
+        sa.Column("notice_ns", sa.BigInteger(), nullable=False, comment="start in the last notice"),
+        sa.Column(
+            "moved_ns", sa.BigInteger(), nullable=True, comment="when a move was last told"
+        ),
+        sa.PrimaryKeyConstraint("claim", name=op.f("pk_broken_promises")),
+    )
