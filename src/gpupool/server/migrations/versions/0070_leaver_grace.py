@@ -39,6 +39,13 @@ def upgrade() -> None:
                 comment="set by an admin of the tenant",
             )
         )
+    with op.batch_alter_table("advice_runs", schema=None) as batch_op:
+        batch_op.alter_column(
+            "state",
+            existing_type=sa.String(8),
+            existing_nullable=False,
+            comment="applied, waits or returned; proposed or lapsed",
+        )
     op.create_table(
         "broken_promises",
         sa.Column(
