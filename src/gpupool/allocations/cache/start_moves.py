@@ -123,8 +123,9 @@ class StartMoves:
         rows = list[dict[str, str | int | None]]()
         for claim, notice in sorted(notices.items()):
             if claim not in self._broken:
-                row = {"claim": claim, "notice_ns": notice.at_ns, "moved_ns": notice.moved_ns}
-                rows.append(row)
+                rows.append(
+                    {"claim": claim, "notice_ns": notice.at_ns, "moved_ns": notice.moved_ns}
+                )
         if rows:
             write.execute(sa.insert(broken_promises), rows)
 

@@ -154,9 +154,7 @@ class PolicyActs:
             chosen = self.choose_share(known, standing)
             if chosen is not None and chosen.state == PROPOSED:
                 return
-            mine = sa.and_(
-                advice_runs.c.job_id == known.row_id, advice_runs.c.state == PROPOSED
-            )
+            mine = sa.and_(advice_runs.c.job_id == known.row_id, advice_runs.c.state == PROPOSED)
             write.execute(advice_runs.update().where(mine).values(state=LAPSED))
             write.announce(("job", known.job))
 

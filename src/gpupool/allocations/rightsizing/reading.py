@@ -211,9 +211,7 @@ def add_live_runs(
             advice_runs.c.memory_bytes.label("proposed_bytes"),
         ).select_from(jobs)
     )
-    is_proposal = sa.and_(
-        advice_runs.c.job_id == jobs.c.id, advice_runs.c.state == PROPOSED
-    )
+    is_proposal = sa.and_(advice_runs.c.job_id == jobs.c.id, advice_runs.c.state == PROPOSED)
     query = (
         query.join(allocations, allocations.c.job_id == jobs.c.id)
         .join(seats, seats.c.allocation_id == allocations.c.id)

@@ -42,7 +42,11 @@ def register_policies(parser: CommandParser) -> None:
 
 
 def _add_scope(parser: CommandParser) -> None:
-    parser.add_argument("--tenant", metavar="TENANT", help="of its users (default: any; for an admin of a tenant: its own)")
+    parser.add_argument(
+        "--tenant",
+        metavar="TENANT",
+        help="of its users (default: any; for an admin of a tenant: its own)",
+    )
     parser.add_argument("--provider", metavar="NAME", help="of its persons (default: any)")
 
 

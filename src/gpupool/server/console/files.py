@@ -40,6 +40,8 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 #: Types that shrink; fonts and pictures are compressed already.
 _TEXTS: Final = ("text/", "application/javascript", "application/json", "image/svg+xml")
 _SMALLEST_BYTES: Final = 1024
+#: Assets of builds before that stay in memory at most, those that were read last: two builds or so.
+_KEPT_BYTES: Final = 16 * 2**20
 
 _ABSENT: Final[Mapping[str, tuple[str, str]]] = {
     "en": (
@@ -141,14 +143,17 @@ class ConsoleFiles:
         if self._folder is None:
             return
         found = await run_in_threadpool(_list_changed, self._folder, self._found)
-        before = self._found
-        if found is before:
+        if found is self._found:
             return
-        known = {*found.paths, *before.paths}
-        # Other files have one name in every build, and are read again.
-        kept = {path for path in self._files if path in known and path.startswith(f"/{ASSETS}/")}
-        self._files = {path: self._files[path] for path in kept}
         self._found = found
+        files = dict[str, _StaticFile]()
+        room = _KEPT_BYTES
+        for path, file in reversed(self._files.items()):
+            room -= 0 if path in found.paths else len(file.body)
+            # Files that are not assets have one name in every build, and are read again.
+            if path.startswith(f"/{ASSETS}/") and room >= 0:
+                files[path] = file
+        self._files = dict(reversed(files.items()))
 
     async def _load_file(self, path: str) -> _StaticFile | None:
         found = self._files.get(path)

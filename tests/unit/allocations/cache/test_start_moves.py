@@ -144,14 +144,15 @@ def test_a_broken_promise_that_returns_plans_later_is_a_move(house: House) -> No
     gone = house.job("gone").id
     waiting = {job, gone}
     first_ns = house.store.clock.now_ns()
+    memory = list[StartRecords]()
 
     def run_plan(starts: dict[str, int], hours: int, *, restart: bool = False) -> None:
         """Save a plan as of some hours later, in memory of its own after a restart."""
-        nonlocal records
         if restart:
-            records = StartRecords()
+            memory[:] = [StartRecords()]
             with house.store.read() as connection:
-                records.load_records(connection, waiting.__contains__)
+                memory[0].load_records(connection, waiting.__contains__)
+        (records,) = memory
         firm = {
             ClassKey("default", number, Shape(1000)): PlannedStart(
                 first_ns + at_ns, reserved=True, claim=claim, firm=True
@@ -167,7 +168,6 @@ def test_a_broken_promise_that_returns_plans_later_is_a_move(house: House) -> No
         with house.store.read() as connection:
             return sorted(connection.execute(sa.select(table.c.claim)).scalars())
 
-    records = StartRecords()
     run_plan({job: HOUR, gone: HOUR}, 0, restart=True)
     # The hour passes without a start, and the plan promises nothing.
     run_plan({}, 2)

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.allocations.handover.leaver_rows import list_leavers
 from gpupool.allocations.handover.policies import check_choice
+from gpupool.allocations.store.tables import jobs, launches
 from gpupool.base.errors import (
     HandoverRefused,
     LeaverPolicyContradicts,
@@ -18,6 +20,7 @@ from gpupool.base.errors import (
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import UserRole
 from gpupool.signon.leaver_facts import LeaverChoice, LeaverFacts
+from gpupool.tenancy.identity import CallerIdentity
 from gpupool.wire.leavers.policies import LeaverPolicyIn, LeaverRowOut
 from gpupool.wire.people import UserPatch
 from tests.unit.allocations.handover.conftest import HandoverHouse
@@ -169,8 +172,10 @@ def test_a_grace_ends_with_the_policy_and_begins_anew_for_a_user_that_came_back(
 
 
 def test_a_tenants_admin_sets_its_own_policy_and_passes_no_foreign_account_on(
-    house: HandoverHouse,
+    house: HandoverHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Of a pool of one user every job is of one account.
+    monkeypatch.setattr(CallerIdentity, "own_pool", False)
     policies = house.allocations.leaver_policies
     chief = replace(house.ann, role=UserRole.TENANT_ADMIN)
     policy(house, act="stop")
@@ -183,10 +188,17 @@ def test_a_tenants_admin_sets_its_own_policy_and_passes_no_foreign_account_on(
     ):
         with pytest.raises(UnknownTenant):
             refused()
-    mine = run(house, "train")
+    foreign = run(house, "train")
+    own = run(house, "other")
+    with house.store.write() as write:
+        train = sa.select(jobs.c.id).where(jobs.c.public_id == foreign).scalar_subquery()
+        mine = launches.c.job_id == train
+        spec = write.execute(sa.select(launches.c.spec).where(mine)).scalar_one()
+        spec["run_as"] = {"uid": 4711, "gid": 4711, "name": "ann"}
+        write.execute(launches.update().where(mine).values(spec=spec))
     leave(house)
     house.allocations.leavers.settle()
-    assert house.job(mine).user == "ann"
+    assert [house.job(one).user for one in (foreign, own)] == ["ann", "bob"]
     (row,) = list_leavers(house.store, chief, everything=False).items
     assert row.note.startswith("job train stays: ")
     other = replace(chief, tenant_id=house.admin.tenant_id)

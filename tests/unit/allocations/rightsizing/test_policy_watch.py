@@ -203,7 +203,7 @@ def test_a_running_job_is_proposed_its_advice_once_for_each_step(family: Family)
     assert job.advice is not None
     assert (job.advice.state, job.advice.gpu_milli) == ("proposed", 150)
     assert family.list_kinds() == ["job.advice-proposed"]
-    (kind, data) = house.list_events("job.advice-proposed")[-1]
+    _, data = house.list_events("job.advice-proposed")[-1]
     assert (data["name"], data["is_running"], data["gpu_milli"]) == (name, True, 150)
     (advice,) = house.allocations.rightsizing.list_advice(house.admin, 0, family=family.name)
     assert [(one.name, one.proposed_milli) for one in advice.live] == [(name, 150)]

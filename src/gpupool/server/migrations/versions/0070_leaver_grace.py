@@ -16,9 +16,7 @@ depends_on = None
 def upgrade() -> None:
     with op.batch_alter_table("leavers", schema=None) as batch_op:
         batch_op.add_column(
-            sa.Column(
-                "due_ns", sa.BigInteger(), nullable=True, comment="not before; null: at once"
-            )
+            sa.Column("due_ns", sa.BigInteger(), nullable=True, comment="not before; null: at once")
         )
         batch_op.add_column(
             sa.Column(
@@ -52,8 +50,6 @@ def upgrade() -> None:
             "claim", sa.String(80), nullable=False, comment="a job or a gang, by its public id"
         ),
         sa.Column("notice_ns", sa.BigInteger(), nullable=False, comment="start in the last notice"),
-        sa.Column(
-            "moved_ns", sa.BigInteger(), nullable=True, comment="when a move was last told"
-        ),
+        sa.Column("moved_ns", sa.BigInteger(), nullable=True, comment="when a move was last told"),
         sa.PrimaryKeyConstraint("claim", name=op.f("pk_broken_promises")),
     )
