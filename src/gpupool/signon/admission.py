@@ -15,7 +15,13 @@ import sqlalchemy as sa
 from gpupool.base.errors import GpupoolError
 from gpupool.model.tenant import UnixIdentity, UserRole
 from gpupool.signon import tables
-from gpupool.signon.leaver_facts import GROUPS_GRACE_SECONDS, LeaverFacts, LeaverJobs
+from gpupool.signon.leaver_facts import (
+    GROUPS_GRACE_SECONDS,
+    LOST_GROUPS,
+    LeaverFacts,
+    LeaverJobs,
+    describe_move,
+)
 from gpupool.signon.rule_service import describe_groups, read_rules
 from gpupool.signon.rules import (
     LEAST_UID,
@@ -78,7 +84,7 @@ def admit_person(
     known = _find_identity(write, person)
     if chosen is None:
         if known is not None:
-            _record_leaver(write, facts, known, "no rule matches its groups any more")
+            _record_leaver(write, facts, known, LOST_GROUPS)
         return AdmissionRefusal(
             f"no rule of this pool gives rights to {describe_groups(person.groups)}",
             "an admin types: gpupool sso rule-add --group GROUP --role user --tenant TENANT",
@@ -253,8 +259,7 @@ def _change_user(
         count = facts.live_jobs(write.connection, None, user.id)
         if count:
             # Its rights in the earlier tenant end all the same.
-            reason = f"its groups now give rights in the tenant {rule.tenant}"
-            _record_leaver(write, facts, identity, reason)
+            _record_leaver(write, facts, identity, describe_move(rule.tenant))
             jobs = "1 job" if count == 1 else f"{count} jobs"
             return AdmissionRefusal(
                 f"{user.name} now belongs to the tenant {rule.tenant} and still has {jobs} in "

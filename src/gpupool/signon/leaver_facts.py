@@ -18,6 +18,8 @@ from gpupool.wire.leavers.policies import LeaverAct
 #: Seconds that the jobs of a person without groups are left alone: providers move a person by two
 #: requests, and a cycle of Entra ID takes 40 minutes.
 GROUPS_GRACE_SECONDS: Final = 3600
+#: The reason of a leaver that the directory still has.
+LOST_GROUPS: Final = "no rule matches its groups any more"
 
 
 @dataclass(frozen=True)
@@ -67,3 +69,8 @@ class LeaverJobs(Protocol):
 
     def settle(self, user_ids: Collection[int]) -> LeaverCounts:
         """Do what is due, and count what was done for these users."""
+
+
+def describe_move(tenant: str) -> str:
+    """Describe why a person is a leaver that has jobs in an earlier tenant."""
+    return f"its groups now give rights in the tenant {tenant}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -16,10 +17,16 @@ from gpupool.signon.admission import (
     suspend_identity,
 )
 from gpupool.signon.ldap.directory import LdapDirectory
-from gpupool.signon.leaver_facts import LeaverChoice, LeaverFacts, LeaverJobs
+from gpupool.signon.leaver_facts import (
+    LOST_GROUPS,
+    LeaverChoice,
+    LeaverFacts,
+    LeaverJobs,
+    describe_move,
+)
 from gpupool.signon.providers import ProviderRecord, ProviderService
 from gpupool.signon.rule_service import read_rules
-from gpupool.signon.rules import ExternalPerson, choose_rule
+from gpupool.signon.rules import ExternalPerson, SignonRule, choose_rule
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.signon import LeaverOut, SyncIn, SyncOut
@@ -102,6 +109,10 @@ class LeaverService:
             return self._find_unseen(provider, body, known), []
         with self._store.read() as connection:
             rules = read_rules(connection)
+            has_jobs = {
+                row.user_id: self._facts.live_jobs(connection, None, row.user_id) > 0
+                for row in known
+            }
         directory = LdapDirectory(provider)
         leavers: list[tuple[Row, str]] = []
         staying: list[ExternalPerson] = []
@@ -110,10 +121,12 @@ class LeaverService:
                 person = directory.find_subject(connection, row.subject)
                 if person is None:
                     leavers.append((row, f"the directory {provider.name} has it no more"))
-                elif choose_rule(rules, person) is None:
-                    leavers.append((row, "no rule matches its groups any more"))
-                else:
+                    continue
+                reason = find_leaving(rules, person, row.tenant, has_jobs=has_jobs[row.user_id])
+                if reason is None:
                     staying.append(person)
+                else:
+                    leavers.append((row, reason))
         return leavers, staying
 
     def _find_unseen(
@@ -160,6 +173,21 @@ class LeaverService:
             until_ns=chosen.until_ns,
             heir=chosen.heir,
         )
+
+
+def find_leaving(
+    rules: Sequence[SignonRule], person: ExternalPerson, tenant: str, *, has_jobs: bool
+) -> str | None:
+    """Find why a person of the directory is a leaver of its user's tenant; None: it stays.
+
+    A user without jobs moves to another tenant at once, and leaves nothing.
+    """
+    chosen = choose_rule(rules, person)
+    if chosen is None:
+        return LOST_GROUPS
+    if has_jobs and chosen[1].tenant != tenant:
+        return describe_move(chosen[1].tenant)
+    return None
 
 
 def _build_facts(
