@@ -3917,7 +3917,7 @@ export interface paths {
         };
         /**
          * List Pool Leavers
-         * @description Users that a sync or SCIM disabled and whose jobs are not settled; the latest first.
+         * @description Users that a sync, SCIM or a login disabled and whose jobs are not settled; the latest first.
          */
         get: operations["list_pool_leavers_api_v1_sso_leavers_get"];
         put?: never;
@@ -3943,6 +3943,8 @@ export interface paths {
         /**
          * Put Leaver Policy
          * @description Set the policy of a tenant, of a provider, of both, or of the pool.
+         *
+         *     An admin of a tenant sets that of its tenant.
          */
         put: operations["put_leaver_policy_api_v1_sso_leaver_policies_put"];
         post?: never;
@@ -9061,6 +9063,11 @@ export interface components {
             made_ns: number;
             /** Ended Ns */
             ended_ns: number | null;
+            /**
+             * Due Ns
+             * @description nothing is done before: its groups may come back; null: at once
+             */
+            due_ns?: number | null;
         };
         /**
          * LimitIn
@@ -9548,6 +9555,13 @@ export interface components {
              * @description why its share cannot be changed while it runs; empty: it can
              */
             fixed: string;
+            /**
+             * Proposed Milli
+             * @description what an advice policy proposes for each card; null: nothing
+             */
+            proposed_milli?: number | null;
+            /** Proposed Bytes */
+            proposed_bytes?: number | null;
         };
         /** LiveTenant */
         LiveTenant: {
