@@ -76,7 +76,8 @@ class RequestLoad:
 
     def count(self, service: int) -> int:
         """Return the requests of a service that are under way or wait."""
-        return self._find(service).count
+        found = self._services.get(service)
+        return 0 if found is None else found.count
 
     def count_waiting(self, service: int) -> int:
         return self._waiting[service]

@@ -77,7 +77,6 @@ class ServiceTraffic:
         self.rejects = LabelCounter()
         self._lock = threading.Lock()
         self._slots: dict[ServiceLabels, deque[_Slot]] = {}
-        self._known = frozenset[ServiceLabels]()
 
     def note_answer(self, labels: ServiceLabels, outcome: str, seconds: float | None) -> None:
         """Count a request.
@@ -131,9 +130,6 @@ class ServiceTraffic:
     def forget_others(self, known: Collection[ServiceLabels]) -> None:
         """Forget services that are no more."""
         kept = frozenset(known)
-        if kept == self._known:
-            return
-        self._known = kept
         names = frozenset(map(tuple, kept))
         for counter in (self.requests, self.seconds, self.cold_starts, self.rejects):
             counter.keep(lambda labels: labels[: len(ServiceLabels._fields)] in names)
