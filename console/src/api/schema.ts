@@ -14256,6 +14256,8 @@ export interface components {
              * @description requests that wait for a healthy replica
              */
             waiting: number;
+            /** @description the last 5 minutes; null: no request in them */
+            recent?: components["schemas"]["ServiceRecent"] | null;
             /**
              * Command
              * @description empty where it is not for this caller
@@ -14273,6 +14275,43 @@ export interface components {
             scaled_ns: number | null;
             /** Created Ns */
             created_ns: number;
+        };
+        /**
+         * ServiceRecent
+         * @description Requests of the last minutes, from the counters that `/metrics` has too. A WebSocket counts as
+         *     a request when it opens, and has no time.
+         */
+        ServiceRecent: {
+            /**
+             * Seconds
+             * @description of which it tells; less than 300 after a start of the server
+             */
+            seconds: number;
+            /**
+             * Requests
+             * @description that were answered or broke off
+             */
+            requests: number;
+            /**
+             * Errors
+             * @description of them: status 500 and above, or broken off
+             */
+            errors: number;
+            /**
+             * Per Second
+             * @description requests by second
+             */
+            per_second: number;
+            /**
+             * P50 Seconds
+             * @description half of the answers took no longer; an estimate from buckets; null: unknown
+             */
+            p50_seconds: number | null;
+            /**
+             * P95 Seconds
+             * @description as p50_seconds, for 95 of 100
+             */
+            p95_seconds: number | null;
         };
         /**
          * ServiceRule
