@@ -105,6 +105,8 @@ class ServiceRig:
         self.caller = caller
         self.socket = socket
         self.replica = Replica()
+        self.service = 1
+        self.public_id = "v-1"
         #: Called for each look at an open WebSocket; raises where the right has ended.
         self.recheck: Callable[[], Principal] = lambda: self.caller
         self.stop = asyncio.Event()
@@ -117,7 +119,9 @@ class ServiceRig:
     def publish(self, *, with_replica: bool = True, wait_seconds: int = 0) -> ServiceRoute:
         found = (ReplicaRoute(1, "j-1", "agent", self.replica.port),) if with_replica else ()
         tenant = self.caller.tenant_id
-        route = ServiceRoute(1, "v-1", "web", tenant, self.labels, wait_seconds, found)
+        route = ServiceRoute(
+            self.service, self.public_id, "web", tenant, self.labels, wait_seconds, found
+        )
         self.controller.book.publish([route])
         return route
 

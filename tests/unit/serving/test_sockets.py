@@ -10,7 +10,9 @@ import pytest
 from wsproto.events import CloseConnection, TextMessage
 
 from gpupool.base.errors import NotLoggedIn
+from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Principal, UserRole
+from gpupool.serving.replicas import DRAINING
 from gpupool.serving.sockets import GOING_AWAY, POLICY_VIOLATION
 from gpupool.serving.traffic import ServiceTraffic
 from gpupool.workspaces.streams import StreamBroker
@@ -78,6 +80,34 @@ def test_a_replica_that_ends_closes_its_sockets_with_1001_on_both_sides(
         await expect_close(caller, GOING_AWAY)
         await expect_close(replica, GOING_AWAY)
         await rig.until_idle()
+
+    tell(story)
+
+
+def test_a_drain_waits_for_a_socket_and_closes_it_at_its_limit(
+    tell: Callable[[Story], None], shop: Shop
+) -> None:
+    shop.add(drain_seconds=30)
+    shop.settle()
+
+    async def story(rig: ServiceRig) -> None:
+        service = shop.sight().service
+        rig.service = service.id
+        rig.public_id = service.public_id
+        rig.publish()
+        _, caller, replica = await rig.open_socket()
+        shop.serving.remove("web", shop.house.admin)
+        for seconds in (0, 28):
+            shop.ahead_ns += seconds * NANOS_PER_SECOND
+            await rig.controller.look()
+            assert shop.states() == [DRAINING]
+            assert shop.sight().replicas[0].stop_requested is None
+            await caller.send(TextMessage(data="still open"))
+            await expect_text(replica, "still open")
+        shop.ahead_ns += 3 * NANOS_PER_SECOND
+        await rig.controller.look()
+        await expect_close(caller, GOING_AWAY)
+        assert shop.sight().replicas[0].stop_requested is not None
 
     tell(story)
 
