@@ -43,6 +43,12 @@ def test_an_unchanged_map_is_answered_304_and_compressed_where_asked(pool: Runni
     pool.client().post("jobs", JOB)
     changed = caller.get("map", headers={"If-None-Match": first.headers["etag"]})
     assert (changed.status, changed.json()["shares"]) == (200, [0, 0, 300])
+    patch = caller.get("map", params={"after": body["cursor"]})
+    assert patch.headers["cache-control"] == "no-store"
+    assert (patch.json()["changed"], patch.json()["shares"]) == ([0], [0, 0, 300])
+    assert patch.json()["cursor"] == changed.json()["cursor"]
+    unknown = caller.get("map", params={"after": "m-0000000000.1"})
+    assert unknown.json() == changed.json()
 
 
 def test_the_map_goes_on_with_the_watch_from_its_number(pool: RunningApp) -> None:

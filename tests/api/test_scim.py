@@ -61,6 +61,12 @@ def person(pool: RunningApp, name: str) -> dict[str, Any] | None:
     return dict(found.json()) if found.status == 200 else None
 
 
+def leaver(pool: RunningApp, name: str) -> dict[str, Any]:
+    rows = pool.client().get("sso/leavers", params={"all": "true"}).json()["items"]
+    (row,) = [row for row in rows if row["user"] == name]
+    return dict(row)
+
+
 #: What the tester sends that no identity provider does. A person without `active` is active, and the
 #: name of a member is the person's own.
 DEVIATIONS = ("did not remove attribute 'active'", "unexpected value for 'members'")
@@ -106,6 +112,27 @@ def test_groups_give_the_rights_that_rules_say_and_no_others(pool: RunningApp) -
     found = person(pool, "alice")
     assert found is not None
     assert found["disabled"]
+    row = leaver(pool, "alice")
+    assert (row["tenant"], row["provider"], row["act"]) == ("nlp", "entra", "keep")
+    assert row["due_ns"] - row["made_ns"] == 3600 * 10**9
+    # A person that gets a group within the hour is no leaver any more.
+    add_group(entra, "gpu-nlp", made["id"])
+    found = person(pool, "alice")
+    assert found is not None
+    assert not found["disabled"]
+
+
+def test_a_role_of_the_pool_outlives_the_groups_of_one_tenant(pool: RunningApp) -> None:
+    ping = account(pool, "ping")
+    made = add(ping, "olga@example.org", externalId="o-1").json()
+    group = add_group(ping, "gpu-nlp", made["id"])
+    changed = pool.client().patch("users/olga", {"role": "operator"})
+    assert changed.status == 200, changed.body
+    removed = patch(ping, f"Groups/{group}", {"op": "Remove", "path": "members"})
+    assert removed.status == 200, removed.body
+    found = person(pool, "olga")
+    assert found is not None
+    assert (found["role"], found["disabled"]) == ("operator", False)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +155,8 @@ def test_a_deactivated_person_is_a_leaver_in_every_words(
     found = person(pool, f"bob-{number}")
     assert found is not None
     assert found["disabled"]
-    rows = pool.client().get("sso/leavers", params={"all": "true"}).json()["items"]
-    (row,) = [row for row in rows if row["user"] == f"bob-{number}"]
+    row = leaver(pool, f"bob-{number}")
+    assert row["due_ns"] is None
     assert (row["provider"], row["act"]) == (f"okta-{number}", "keep")
     back = patch(okta, f"Users/{made['id']}", {"op": "Replace", "path": "active", "value": "True"})
     assert back.json()["active"] is True

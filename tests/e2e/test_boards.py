@@ -36,7 +36,7 @@ from tests.support.links import ROOT
 pytestmark = pytest.mark.nightly
 #: Of a scrape; a rate needs four of them.
 SCRAPE_SECONDS = 1
-VARIABLE = re.compile(r"\$(?:job|tenant|model|node)\b")
+VARIABLE = re.compile(r"\$(?:job|tenant|model|node|service_name)\b")
 #: What DCGM's exporter says of one card, in its own units: percent, ratio, MiB, W, degrees, mJ.
 DCGM = {
     "DCGM_FI_DEV_GPU_UTIL": 50,
@@ -174,6 +174,19 @@ def keep_busy(pool: RealPool) -> list[subprocess.Popen[bytes]]:
     return running
 
 
+def call_service(pool: RealPool, port: int) -> None:
+    """A service without a replica, and a request that it refuses."""
+    # No card has so much left.
+    job = ("--gpu", "1", "--", "sh", "-c", "sleep 600 # {port}")
+    rule = ("--min", "0", "--max", "1", "--wait-within", "1s")
+    pool.do("service", "create", "asleep", *rule, "--", *job)
+    token = pool.do("token", "create", "--scope", "run").strip()
+    address = f"http://127.0.0.1:{port}/services/asleep/"
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        urllib.request.urlopen(request, timeout=60)
+
+
 def test_every_expression_of_every_board_finds_series(tmp_path: Path) -> None:
     program = find_program("prometheus")
     port = claim_port()
@@ -183,6 +196,7 @@ def test_every_expression_of_every_board_finds_series(tmp_path: Path) -> None:
         pool.do("user", "add", "prometheus", "--role", "scrape")
         token = pool.do("token", "create", "--user", "prometheus").strip()
         running = keep_busy(pool)
+        call_service(pool, port)
         cards = pool.json("gpus")
         began = time.monotonic()
 

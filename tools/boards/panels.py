@@ -131,7 +131,7 @@ def _build_variable(variable: Variable) -> dict[str, Any]:
     query = f"label_values({{{','.join(matchers)}}}, {variable.label})"
     return {
         "name": variable.label,
-        "label": variable.label.capitalize(),
+        "label": variable.label.replace("_", " ").capitalize(),
         "type": "query",
         "datasource": SOURCE,
         "definition": query,

@@ -3207,7 +3207,8 @@ export interface paths {
         };
         /**
          * Get Map
-         * @description Every card and every share, in columns: for a picture of the whole pool.
+         * @description Every card and every share, in columns: for a picture of the whole pool. With `after` only
+         *     the cards that have changed since, or everything where that answer is not known any more.
          */
         get: operations["get_map_api_v1_map_get"];
         put?: never;
@@ -3917,7 +3918,7 @@ export interface paths {
         };
         /**
          * List Pool Leavers
-         * @description Users that a sync or SCIM disabled and whose jobs are not settled; the latest first.
+         * @description Users that a sync, SCIM or a login disabled and whose jobs are not settled; the latest first.
          */
         get: operations["list_pool_leavers_api_v1_sso_leavers_get"];
         put?: never;
@@ -3943,6 +3944,8 @@ export interface paths {
         /**
          * Put Leaver Policy
          * @description Set the policy of a tenant, of a provider, of both, or of the pool.
+         *
+         *     An admin of a tenant sets that of its tenant.
          */
         put: operations["put_leaver_policy_api_v1_sso_leaver_policies_put"];
         post?: never;
@@ -9061,6 +9064,11 @@ export interface components {
             made_ns: number;
             /** Ended Ns */
             ended_ns: number | null;
+            /**
+             * Due Ns
+             * @description nothing is done before: its groups may come back; null: at once
+             */
+            due_ns?: number | null;
         };
         /**
          * LimitIn
@@ -9548,6 +9556,13 @@ export interface components {
              * @description why its share cannot be changed while it runs; empty: it can
              */
             fixed: string;
+            /**
+             * Proposed Milli
+             * @description what an advice policy proposes for each card; null: nothing
+             */
+            proposed_milli?: number | null;
+            /** Proposed Bytes */
+            proposed_bytes?: number | null;
         };
         /** LiveTenant */
         LiveTenant: {
@@ -9826,6 +9841,43 @@ export interface components {
          */
         MapCards: {
             /**
+             * State
+             * @description observed, adopted, draining or lost
+             */
+            state: string[];
+            /**
+             * Health
+             * @description ok, warning, failed or unknown
+             */
+            health: string[];
+            /**
+             * Mechanism
+             * @description how a share of it is made now; null: its agent has not said
+             */
+            mechanism: (string | null)[];
+            /**
+             * Held Milli
+             * @description compute that shares hold
+             */
+            held_milli: number[];
+            /**
+             * Used Milli
+             * @description how busy the card says that it is; null: unknown
+             */
+            used_milli: (number | null)[];
+            /** Memory Bytes */
+            memory_bytes: number[];
+            /**
+             * Held Bytes
+             * @description memory that shares hold
+             */
+            held_bytes: number[];
+            /**
+             * Largest Milli
+             * @description compute of the largest share that it can take now; 0 also for a card in partition mode, of an MPS owner or of a cluster
+             */
+            largest_milli: number[];
+            /**
              * Id
              * @description the card's number in this pool, which never changes
              */
@@ -9845,6 +9897,106 @@ export interface components {
              * @description position in `models`
              */
             model: number[];
+        };
+        /**
+         * MapChangesOut
+         * @description The cards that differ from the answer of `after`; cards, nodes and models are the same.
+         */
+        MapChangesOut: {
+            /**
+             * Seq
+             * @description the last event that it contains
+             */
+            seq: number;
+            /**
+             * Cursor
+             * @description names the map that results: `after` of the next request
+             */
+            cursor: string;
+            /**
+             * Tenants
+             * @description in the place of the list before; shares that did not change keep their tenant
+             */
+            tenants: string[];
+            /**
+             * Changed
+             * @description positions of cards in the map
+             */
+            changed: number[];
+            /** @description of these cards, in their order */
+            rows: components["schemas"]["MapRows"];
+            /**
+             * Shares
+             * @description all shares of these cards, as in the map
+             */
+            shares: number[];
+            /**
+             * Share Mib
+             * @description memory of each in MiB, as in the map
+             */
+            share_mib: number[];
+        };
+        /**
+         * MapNodes
+         * @description Nodes in the order of the pool; one entry of each list belongs to one node.
+         */
+        MapNodes: {
+            /** Name */
+            name: string[];
+            /**
+             * Rack
+             * @description its label `rack`; null: it has none
+             */
+            rack: (string | null)[];
+            /**
+             * Domain
+             * @description what joins it with other nodes: the value of its label `gpupool.io/level-NAME` with the most domains; null: it has none
+             */
+            domain: (string | null)[];
+        };
+        /**
+         * MapOut
+         * @description Every card and share. Callers other than admins see their own tenant's name alone.
+         */
+        MapOut: {
+            /**
+             * Seq
+             * @description the last event that it contains: go on with GET /watch from here
+             */
+            seq: number;
+            /**
+             * Cursor
+             * @description names this answer: with `after` the next one has the changed cards alone
+             * @default
+             */
+            cursor: string;
+            /**
+             * Simulated
+             * @description at least one card is simulated
+             */
+            simulated: boolean;
+            nodes: components["schemas"]["MapNodes"];
+            cards: components["schemas"]["MapCards"];
+            /** Models */
+            models: string[];
+            /** Tenants */
+            tenants: string[];
+            /**
+             * Shares
+             * @description three numbers for each share: position of its card, position in `tenants` or -1 for another tenant's, and compute; the shares of a card by the time of their start
+             */
+            shares: number[];
+            /**
+             * Share Mib
+             * @description memory of each share in MiB, one number for three of `shares`
+             */
+            share_mib: number[];
+        };
+        /**
+         * MapRows
+         * @description What changes of cards; one entry of each list belongs to one card.
+         */
+        MapRows: {
             /**
              * State
              * @description observed, adopted, draining or lost
@@ -9882,56 +10034,6 @@ export interface components {
              * @description compute of the largest share that it can take now; 0 also for a card in partition mode, of an MPS owner or of a cluster
              */
             largest_milli: number[];
-        };
-        /**
-         * MapNodes
-         * @description Nodes in the order of the pool; one entry of each list belongs to one node.
-         */
-        MapNodes: {
-            /** Name */
-            name: string[];
-            /**
-             * Rack
-             * @description its label `rack`; null: it has none
-             */
-            rack: (string | null)[];
-            /**
-             * Domain
-             * @description what joins it with other nodes: the value of its label `gpupool.io/level-NAME` with the most domains; null: it has none
-             */
-            domain: (string | null)[];
-        };
-        /**
-         * MapOut
-         * @description Every card and share. Callers other than admins see their own tenant's name alone.
-         */
-        MapOut: {
-            /**
-             * Seq
-             * @description the last event that it contains: go on with GET /watch from here
-             */
-            seq: number;
-            /**
-             * Simulated
-             * @description at least one card is simulated
-             */
-            simulated: boolean;
-            nodes: components["schemas"]["MapNodes"];
-            cards: components["schemas"]["MapCards"];
-            /** Models */
-            models: string[];
-            /** Tenants */
-            tenants: string[];
-            /**
-             * Shares
-             * @description three numbers for each share: position of its card, position in `tenants` or -1 for another tenant's, and compute; the shares of a card by the time of their start
-             */
-            shares: number[];
-            /**
-             * Share Mib
-             * @description memory of each share in MiB, one number for three of `shares`
-             */
-            share_mib: number[];
         };
         /**
          * MemberOut
@@ -14256,6 +14358,8 @@ export interface components {
              * @description requests that wait for a healthy replica
              */
             waiting: number;
+            /** @description the last 5 minutes; null: no request in them */
+            recent?: components["schemas"]["ServiceRecent"] | null;
             /**
              * Command
              * @description empty where it is not for this caller
@@ -14273,6 +14377,43 @@ export interface components {
             scaled_ns: number | null;
             /** Created Ns */
             created_ns: number;
+        };
+        /**
+         * ServiceRecent
+         * @description Requests of the last minutes, from the counters that `/metrics` has too. A WebSocket counts as
+         *     a request when it opens, and has no time.
+         */
+        ServiceRecent: {
+            /**
+             * Seconds
+             * @description of which it tells; less than 300 after a start of the server
+             */
+            seconds: number;
+            /**
+             * Requests
+             * @description that were answered or broke off
+             */
+            requests: number;
+            /**
+             * Errors
+             * @description of them: status 500 and above, or broken off
+             */
+            errors: number;
+            /**
+             * Per Second
+             * @description requests by second
+             */
+            per_second: number;
+            /**
+             * P50 Seconds
+             * @description half of the answers took no longer; an estimate from buckets; null: unknown
+             */
+            p50_seconds: number | null;
+            /**
+             * P95 Seconds
+             * @description as p50_seconds, for 95 of 100
+             */
+            p95_seconds: number | null;
         };
         /**
          * ServiceRule
@@ -43409,7 +43550,10 @@ export interface operations {
     };
     get_map_api_v1_map_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `cursor` of the answer that the caller has */
+                after?: string | null;
+            };
             header?: {
                 /** @description `ETag` of the answer before; 304: still so */
                 "if-none-match"?: string | null;
@@ -43425,7 +43569,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MapOut"];
+                    "application/json": components["schemas"]["MapOut"] | components["schemas"]["MapChangesOut"];
                 };
             };
             /** @description Nothing changed. */

@@ -7,8 +7,11 @@ import {
   findChangedCards,
   freeMilli,
   isStranded,
+  type MapAnswer,
+  type MapChanges,
   nameOf,
   OTHER_TENANT,
+  patchColumns,
   readColumns,
 } from './columns'
 import { makeAnswer, makeColumns, makeLargeAnswer } from './samples'
@@ -58,6 +61,69 @@ describe('a card', () => {
     expect(computeUse(columns, 0)).toBeCloseTo(0.4)
     expect(computeUse(columns, 2)).toBeNull()
     expect(computeUse(columns, 3)).toBeNull()
+  })
+})
+
+describe('patchColumns', () => {
+  /** What the server sends for cards of a map that differ from another one. */
+  const makeChanges = (after: MapAnswer, changed: number[]): MapChanges => {
+    const pick = <Value>(column: Value[]) => changed.map((card) => column[card]!)
+    const { id, node, index, model, ...columns } = after.cards
+    const rows = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, pick<unknown>(column)]))
+    const shares: number[] = []
+    const share_mib: number[] = []
+    after.share_mib.forEach((mib, share) => {
+      if (!changed.includes(after.shares[share * 3]!)) return
+      shares.push(...after.shares.slice(share * 3, share * 3 + 3))
+      share_mib.push(mib)
+    })
+    return {
+      seq: after.seq,
+      cursor: 'm-1.2',
+      tenants: after.tenants,
+      changed,
+      rows: rows as MapChanges['rows'],
+      shares,
+      share_mib,
+    }
+  }
+
+  test('gives the columns of the whole answer', () => {
+    const after = makeAnswer({
+      state: ['adopted', 'lost', 'adopted', 'draining', 'adopted'],
+      mechanism: ['mig', null, 'mps', 'mps', null],
+      used_milli: [null, null, null, 0, 0],
+      held_milli: [500, 0, 900, 0, 0],
+      largest_milli: [500, 0, 0, 0, 0],
+    })
+    after.seq = 9
+    after.shares = [0, 0, 500, 2, -1, 900]
+    after.share_mib = [40 * 1024, 45 * 1024]
+    expect(patchColumns(makeColumns(), makeChanges(after, [0, 1]))).toEqual(readColumns(after))
+  })
+
+  test('keeps the tenants of other cards by name where their positions move', () => {
+    const before = makeColumns()
+    const after = makeAnswer()
+    after.tenants = ['audio', 'vision', 'nlp']
+    after.shares = [2, -1, 900, 0, 1, 500, 0, 2, 250, 4, 0, 100]
+    after.share_mib = [45 * 1024, 40 * 1024, 20 * 1024, 1024]
+    expect(patchColumns(before, makeChanges(after, [4]))).toEqual(readColumns(after))
+  })
+
+  test('gives the same object where nothing has changed', () => {
+    const before = makeColumns()
+    expect(patchColumns(before, makeChanges(makeAnswer(), []))).toBe(before)
+  })
+
+  test('changes a card of a large pool and no other', () => {
+    const answer = makeLargeAnswer(2000)
+    const before = readColumns(answer)
+    const after = makeLargeAnswer(2000)
+    after.cards.used_milli[777] = 1
+    const patched = patchColumns(before, makeChanges(after, [777]))
+    expect(findChangedCards(before, patched)).toEqual([777])
+    expect(patched).toEqual(readColumns(after))
   })
 })
 

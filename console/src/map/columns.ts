@@ -15,6 +15,8 @@ export type Condition = 'ok' | 'observed' | 'unknown' | 'warning' | 'draining' |
 /** The body of `GET /api/v1/map`. */
 export interface MapAnswer {
   seq: number
+  /** Names this answer; a server of an earlier release has none. */
+  cursor?: string
   simulated: boolean | null
   nodes: { name: string[]; rack: (string | null)[]; domain: (string | null)[] }
   cards: {
@@ -37,6 +39,17 @@ export interface MapAnswer {
   shares: number[]
   /** Memory of each share in MiB: one integer for three of `shares`. */
   share_mib: number[]
+}
+
+/** Columns that say which card it is; the others change while it stays the same card. */
+type CardIdentity = 'id' | 'node' | 'index' | 'model'
+
+/** The body of `GET /api/v1/map?after=CURSOR`, where the server knows that answer still. */
+export interface MapChanges extends Pick<MapAnswer, 'seq' | 'tenants' | 'shares' | 'share_mib'> {
+  cursor: string
+  /** Positions of the cards of `rows`. */
+  changed: number[]
+  rows: Omit<MapAnswer['cards'], CardIdentity>
 }
 
 /** A tenant that the caller may not see. */
@@ -76,18 +89,19 @@ export interface PoolColumns {
   readonly shareMib: Int32Array
 }
 
+type Shares = Pick<PoolColumns, 'shareStart' | 'shareTenant' | 'shareMilli' | 'shareMib'>
+
 /** Read the answer of `GET /api/v1/map` into columns. */
 export function readColumns(answer: MapAnswer): PoolColumns {
   const { cards } = answer
   const size = cards.id.length
-  const mechanisms = [...new Set(cards.mechanism.filter((word) => word !== null))].sort()
   return {
     seq: answer.seq,
     simulated: answer.simulated,
     nodes: answer.nodes,
     models: answer.models,
     tenants: answer.tenants,
-    mechanisms,
+    ...numberWords(cards.mechanism),
     size,
     ids: Int32Array.from(cards.id),
     node: Int32Array.from(cards.node),
@@ -95,7 +109,6 @@ export function readColumns(answer: MapAnswer): PoolColumns {
     model: Int32Array.from(cards.model),
     state: Uint8Array.from(cards.state, (word) => indexOfWord(STATES, word)),
     health: Uint8Array.from(cards.health, (word) => indexOfWord(HEALTHS, word)),
-    mechanism: Int32Array.from(cards.mechanism, (word) => mechanisms.indexOf(word ?? '')),
     heldMilli: Int32Array.from(cards.held_milli),
     usedMilli: Int32Array.from(cards.used_milli, (milli) => milli ?? UNKNOWN_USE),
     memoryBytes: Float64Array.from(cards.memory_bytes),
@@ -105,6 +118,73 @@ export function readColumns(answer: MapAnswer): PoolColumns {
   }
 }
 
+/**
+ * Read an answer of changes into the columns that it goes on from.
+ *
+ * @returns the same columns where nothing has changed, so that nothing is drawn again.
+ */
+export function patchColumns(before: PoolColumns, changes: MapChanges): PoolColumns {
+  const { changed, rows } = changes
+  if (changed.length === 0 && isSameList(before.tenants, changes.tenants)) return before
+  const words = Array.from(before.mechanism, (word) => before.mechanisms[word] ?? null)
+  const state = before.state.slice()
+  const health = before.health.slice()
+  const heldMilli = before.heldMilli.slice()
+  const usedMilli = before.usedMilli.slice()
+  const memoryBytes = before.memoryBytes.slice()
+  const heldBytes = before.heldBytes.slice()
+  const largestMilli = before.largestMilli.slice()
+  changed.forEach((card, row) => {
+    words[card] = rows.mechanism[row]!
+    state[card] = indexOfWord(STATES, rows.state[row]!)
+    health[card] = indexOfWord(HEALTHS, rows.health[row]!)
+    heldMilli[card] = rows.held_milli[row]!
+    usedMilli[card] = rows.used_milli[row] ?? UNKNOWN_USE
+    memoryBytes[card] = rows.memory_bytes[row]!
+    heldBytes[card] = rows.held_bytes[row]!
+    largestMilli[card] = rows.largest_milli[row]!
+  })
+  return {
+    ...before,
+    seq: changes.seq,
+    tenants: changes.tenants,
+    ...numberWords(words),
+    state,
+    health,
+    heldMilli,
+    usedMilli,
+    memoryBytes,
+    heldBytes,
+    largestMilli,
+    ...mergeShares(before, changes),
+  }
+}
+
+/** Put the shares of changed cards in the place of those they had; the others keep their tenant by name. */
+function mergeShares(before: PoolColumns, changes: MapChanges): Shares {
+  const positions = new Map(changes.tenants.map((name, position) => [name, position]))
+  const moved = before.tenants.map((name) => positions.get(name) ?? OTHER_TENANT)
+  const isChanged = new Uint8Array(before.size)
+  for (const card of changes.changed) isChanged[card] = 1
+  const flat = [...changes.shares]
+  const mib = [...changes.share_mib]
+  for (let card = 0; card < before.size; card++) {
+    if (isChanged[card]) continue
+    for (let share = before.shareStart[card]!; share < before.shareStart[card + 1]!; share++) {
+      const tenant = before.shareTenant[share]!
+      flat.push(card, moved[tenant] ?? OTHER_TENANT, before.shareMilli[share]!)
+      mib.push(before.shareMib[share]!)
+    }
+  }
+  return sortShares(flat, mib, before.size)
+}
+
+function numberWords(words: readonly (string | null)[]): Pick<PoolColumns, 'mechanism' | 'mechanisms'> {
+  const mechanisms = [...new Set(words.filter((word) => word !== null))].sort()
+  const numbers = new Map(mechanisms.map((word, number) => [word, number]))
+  return { mechanisms, mechanism: Int32Array.from(words, (word) => numbers.get(word ?? '') ?? -1) }
+}
+
 function indexOfWord(words: readonly string[], word: string): number {
   const index = words.indexOf(word)
   // A newer server may have a state of its own: show the card as unknown instead of failing.
@@ -112,11 +192,7 @@ function indexOfWord(words: readonly string[], word: string): number {
 }
 
 /** Order the shares by card with one counting pass; those of a card keep their order. */
-function sortShares(
-  flat: readonly number[],
-  mib: readonly number[],
-  size: number,
-): Pick<PoolColumns, 'shareStart' | 'shareTenant' | 'shareMilli' | 'shareMib'> {
+function sortShares(flat: readonly number[], mib: readonly number[], size: number): Shares {
   const count = Math.floor(flat.length / 3)
   const shareStart = new Int32Array(size + 1)
   for (let share = 0; share < count; share++) {

@@ -13,6 +13,13 @@ _SENTENCES: Final[Mapping[str, tuple[str, str]]] = {
         ),
         "作业 {name} 申请了 {asked}，现按建议策略以 {share} 运行。如需更改：gpupool resize {name}",
     ),
+    "proposed": (
+        (
+            "Job {name} asked for {asked}; the advice policy proposes {share}. "
+            "To take it: gpupool resize {name}"
+        ),
+        "作业 {name} 申请了 {asked}；建议策略建议改为 {share}。如需采用：gpupool resize {name}",
+    ),
     "returned": (
         "Job {name} has again what it asked for, {asked}: {share} by the advice policy was too little.",
         "作业 {name} 已恢复其申请的 {asked}：建议策略给的 {share} 不够用。",

@@ -95,6 +95,7 @@ _BY_KIND: Final[Mapping[str, tuple[Topic, ...]]] = {
     "job.idle-stopped": (Topic.JOB_IDLE,),
     "job.idle-return-waits": (Topic.JOB_IDLE,),
     "job.advice-applied": (Topic.JOB_ADVISED,),
+    "job.advice-proposed": (Topic.JOB_ADVISED,),
     "job.advice-returned": (Topic.JOB_ADVISED,),
     "job.advice-return-waits": (Topic.JOB_ADVISED,),
     "budget.crossed": (Topic.BUDGET_CROSSED,),
@@ -159,6 +160,9 @@ def _is_about(topic: Topic, occurrence: Occurrence) -> bool:
         return occurrence.data.get("outcome") in _UNMET
     if topic is Topic.CARD_FAILED:
         return occurrence.data.get("health") == "failed"
+    if occurrence.kind == "job.advice-proposed":
+        # The submission of a new job tells what is proposed for it.
+        return bool(occurrence.data.get("is_running"))
     return True
 
 

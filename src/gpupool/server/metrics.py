@@ -2,7 +2,7 @@
 
 Reads the database, the fleet's latest samples and the process's counters at the moment of
 a scrape; keeps nothing. The names are a contract, frozen by tests/golden/metrics_names.txt.
-Labels are few: cards, models, tenants, reasons, routes; never jobs or users. A hardware
+Labels are few: cards, models, tenants, services, reasons, routes; never jobs or users. A hardware
 figure that is not known is absent, never 0.
 """
 
@@ -59,6 +59,9 @@ from gpupool.server.process_metrics import (
     collect_lease,
     collect_requests,
 )
+from gpupool.server.serving_metrics import ServingMetrics
+from gpupool.serving.standings import read_standings
+from gpupool.serving.traffic import ServiceTraffic
 from gpupool.store import counters
 from gpupool.store.database import Store
 from gpupool.store.tables import pool
@@ -87,6 +90,10 @@ def get_metrics(
         state.allocations.quotas.describe_capacity(),
         state.checks,
         MoneyMetrics(state.billing.latest_hour.value, state.allocations.budget_watch.standings),
+        ServingMetrics(
+            read_standings(state.store, state.serving.controller.load),
+            state.serving.controller.traffic,
+        ),
     )
 
 
@@ -97,6 +104,7 @@ def build_metrics(
     capacity: CapacityOut,
     checks: HealthChecks | None = None,
     money: MoneyMetrics | None = None,
+    serving: ServingMetrics | None = None,
 ) -> Response:
     """Build the answer to one scrape."""
     # Of this scrape alone. describe() would collect once more, only to find names that are known.
@@ -104,6 +112,7 @@ def build_metrics(
     registry.register(PoolMetrics(store, fleet, metering, capacity))
     registry.register(HealthMetrics(checks or HealthChecks()))
     registry.register(money or MoneyMetrics(None, ()))
+    registry.register(serving or ServingMetrics((), ServiceTraffic()))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -17,12 +17,20 @@ from gpupool.base.silence import mark_busy
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.metering.service import MeteringService
 from gpupool.serving.checks import check_replica
-from gpupool.serving.replicas import READY, STARTING
+from gpupool.serving.replicas import DRAINING, READY, STARTING
 from gpupool.serving.routing import ReplicaRoute, RequestLoad, RouteBook, ServiceRoute
 from gpupool.serving.rows import TOPIC, Row
 from gpupool.serving.scaling import LoadMeasure, Recommendation, trim_history
-from gpupool.serving.sights import ReplicaHealth, ServiceFacts, ServiceSight, make_rule
+from gpupool.serving.sights import (
+    ReplicaHealth,
+    ServiceFacts,
+    ServiceSight,
+    is_drain_over,
+    make_rule,
+)
+from gpupool.serving.sockets import OpenSockets
 from gpupool.serving.steps import ServiceSteps
+from gpupool.serving.traffic import ServiceLabels, ServiceTraffic
 from gpupool.store.database import Store
 from gpupool.workspaces.streams import StreamBroker
 
@@ -65,6 +73,8 @@ class ServiceController:
         self._broker = broker
         self._metering = metering
         self.load = RequestLoad()
+        self.traffic = ServiceTraffic()
+        self.sockets = OpenSockets()
         self.book = RouteBook()
         self.book.ask_look = self._ask_look
         self._watches: dict[tuple[int, int], _ReplicaWatch] = {}
@@ -101,7 +111,10 @@ class ServiceController:
         if sights:
             sights = await asyncio.to_thread(self._steps.read)
         self._forget(sights)
-        self.book.publish([_make_route(sight) for sight in sights])
+        routes = [_make_route(sight) for sight in sights]
+        self.book.publish(routes)
+        self.traffic.forget_others([route.labels for route in routes])
+        await self.sockets.check_callers()
         return bool(sights)
 
     def read_load(self, sight: ServiceSight) -> float | None:
@@ -132,6 +145,9 @@ class ServiceController:
             if watch is not None and watch.health is not None:
                 health[one.number] = watch.health
             requests[one.number] = self.load.count_replica(service.id, one.number)
+            if one.state == DRAINING and is_drain_over(sight.rule, one, now_ns):
+                # Before its job is stopped, so that callers get a close frame.
+                self.sockets.end_replica(service.id, one.number)
         facts = ServiceFacts(
             self._measure(sight),
             self.load.count_waiting(service.id),
@@ -196,6 +212,7 @@ def _make_route(sight: ServiceSight) -> ServiceRoute:
         service.public_id,
         service.name,
         service.tenant_id,
+        ServiceLabels(service.tenant, service.name),
         sight.rule.wait_seconds,
         tuple(replicas),
     )

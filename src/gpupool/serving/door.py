@@ -11,13 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
-from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpupool.base.errors import (
+    BadInput,
+    GpupoolError,
     JobUnreachable,
     NotFound,
     NotLoggedIn,
@@ -27,11 +30,15 @@ from gpupool.base.errors import (
     UnknownService,
 )
 from gpupool.model.tenant import Permission, Principal
+from gpupool.serving.messages import ReplicaAnswer, RequestBody
 from gpupool.serving.routing import ReplicaRoute, ServiceRoute
 from gpupool.serving.service import ServingService
-from gpupool.tenancy.access import PRINCIPAL_KEY, require_permission
+from gpupool.serving.sockets import GOING_AWAY, ServiceSocket
+from gpupool.serving.traffic import BROKEN, BUSY, LEFT, NOT_READY, SILENT
+from gpupool.tenancy.access import PRINCIPAL_KEY, recheck_caller, require_permission
 from gpupool.workspaces.exchange import ServiceExchange
-from gpupool.workspaces.upgrade import UPGRADE_EXTENSION
+from gpupool.workspaces.upgrade import UPGRADE_EXTENSION, find_upgrade
+from gpupool.workspaces.web_socket import is_web_socket
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +52,11 @@ _NEW_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 5
 #: Methods that are sent to another replica where the first one ended without an answer.
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: A page of a tenant must not act on the origin of the API.
-_HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": "sandbox; default-src 'none'",
-    "X-Content-Type-Options": "nosniff",
+#: Why the pool itself answers, in metrics.
+_REJECTS: Final[Mapping[type[GpupoolError], str]] = {
+    ServiceBusy: BUSY,
+    ServiceNotReady: NOT_READY,
+    ReplicaSilent: SILENT,
 }
 
 
@@ -66,6 +74,37 @@ class ServiceDoor:
         caller = check_caller(scope)
         name, inner = split_path(scope)
         route = await self._find(caller, name)
+        request = _ServiceRequest(caller, scope, inner, RequestBody(receive), ReplicaAnswer(send))
+        begin = asyncio.get_running_loop().time()
+        outcome = "5xx"
+        try:
+            await self._serve(route, request)
+            outcome = f"{request.answer.status // 100}xx"
+        except ConnectionResetError as error:
+            outcome = LEFT if request.body.is_gone else BROKEN
+            # The answer has begun: that it is not complete is all that a client can be told.
+            logger.info("an answer of service %s broke off: %s", route.name, error)
+        except GpupoolError as error:
+            outcome = self._judge_refusal(route, request, error)
+            raise
+        finally:
+            if not request.is_switched:
+                seconds = asyncio.get_running_loop().time() - begin
+                self._serving.controller.traffic.note_answer(route.labels, outcome, seconds)
+
+    def _judge_refusal(
+        self, route: ServiceRoute, request: _ServiceRequest, error: GpupoolError
+    ) -> str:
+        """Return what came of a request that no replica has answered."""
+        if request.body.is_gone:
+            return LEFT
+        reason = _REJECTS.get(type(error))
+        if reason is not None:
+            self._serving.controller.traffic.note_reject(route.labels, reason)
+        return "4xx" if isinstance(error, (ServiceBusy, BadInput)) else "5xx"
+
+    async def _serve(self, route: ServiceRoute, request: _ServiceRequest) -> None:
+        """Answer a request, counted as load."""
         load = self._serving.controller.load
         if load.count(route.id) >= MOST_REQUESTS:
             raise ServiceBusy(
@@ -75,47 +114,45 @@ class ServiceDoor:
             )
         load.begin(route.id)
         try:
-            await self._forward(caller, route, inner, receive, send)
-        except ConnectionResetError as error:
-            # The answer has begun: that it is not complete is all that a client can be told.
-            logger.info("an answer of service %s broke off: %s", route.name, error)
+            await self._forward(route, request)
         finally:
             load.end(route.id)
 
+    def _look_up(self, caller: Principal, name: str) -> ServiceRoute | None:
+        sees_all = caller.sees_all and caller.has_permission(Permission.MANAGE_POOL)
+        return self._serving.controller.book.find(caller.tenant_id, name, sees_all=sees_all)
+
     async def _find(self, caller: Principal, name: str) -> ServiceRoute:
         book = self._serving.controller.book
-        sees_all = caller.sees_all and caller.has_permission(Permission.MANAGE_POOL)
-        found = book.find(caller.tenant_id, name, sees_all=sees_all)
+        found = self._look_up(caller, name)
         if found is None:
             book.ask_look()
             await book.wait_news(_NEW_SECONDS)
-            found = book.find(caller.tenant_id, name, sees_all=sees_all)
+            found = self._look_up(caller, name)
         if found is None:
             raise UnknownService(f"there is no service {name[:80]!r}", hint="gpupool service list")
         return found
 
-    async def _forward(
-        self, caller: Principal, route: ServiceRoute, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _forward(self, route: ServiceRoute, request: _ServiceRequest) -> None:
         """Send a request to a replica, to another one where the first cannot be reached."""
         controller = self._serving.controller
-        answer = _ServiceAnswer(send)
-        body = _RequestBody(receive)
+        answer = request.answer
+        body = request.body
         tried = set[int]()
         until = asyncio.get_running_loop().time() + route.wait_seconds
         while True:
             replica = controller.book.choose(route, controller.load, tried)
             if replica is None:
-                route = await self._await_replica(caller, route, until)
+                route = await self._await_replica(request.caller, route, until)
                 tried.clear()
                 continue
             tried.add(replica.number)
             controller.load.begin_replica(route.id, replica.number)
             try:
-                await self._exchange(replica, scope, body, answer)
+                await self._exchange(route, replica, request)
                 return
             except JobUnreachable as error:
-                is_safe = scope["method"] in _SAFE or not body.was_read
+                is_safe = request.inner["method"] in _SAFE or not body.was_read
                 if answer.has_begun or not is_safe or not body.can_repeat or body.is_gone:
                     raise ReplicaSilent(
                         f"replica {replica.number} of service {route.name}: {error.message}",
@@ -126,12 +163,45 @@ class ServiceDoor:
                 controller.load.end_replica(route.id, replica.number)
 
     async def _exchange(
-        self, replica: ReplicaRoute, scope: Scope, body: _RequestBody, answer: _ServiceAnswer
+        self, route: ServiceRoute, replica: ReplicaRoute, request: _ServiceRequest
     ) -> None:
         target = {"kind": "port", "port": replica.port}
         opened = await self._serving.broker.open_stream(replica.agent, replica.job, target)
         self._serving.note_activity(replica.job)
-        await ServiceExchange(opened, scope, body.receive, answer.send).answer()
+        # A long answer and an open WebSocket are use of the replica too.
+        opened.end.note_bytes = partial(self._serving.note_activity, replica.job)
+        answer = request.answer
+        exchange = ServiceExchange(opened, request.inner, request.body.receive, answer.send)
+        if not request.is_handshake:
+            await exchange.answer()
+            return
+        socket = ServiceSocket()
+        if await exchange.switch(find_upgrade(request.scope), socket):
+            await self._hold_socket(route, replica, request, socket)
+
+    async def _hold_socket(
+        self,
+        route: ServiceRoute,
+        replica: ReplicaRoute,
+        request: _ServiceRequest,
+        socket: ServiceSocket,
+    ) -> None:
+        """Count a WebSocket as a request under way until it is closed."""
+        request.is_switched = True
+        controller = self._serving.controller
+        controller.traffic.note_answer(route.labels, "1xx", None)
+
+        async def recheck() -> None:
+            caller = await recheck_caller(HTTPConnection(request.scope), Permission.RUN)
+            if self._look_up(caller, route.public_id) is None:
+                raise UnknownService(f"there is no service {route.name!r}")
+
+        try:
+            # What counts requests of the API learns of it; the connection is switched by now.
+            await request.answer.send({"type": "http.response.start", "status": 101, "headers": []})
+            await controller.sockets.hold(socket, route.id, replica.number, recheck)
+        finally:
+            socket.end(GOING_AWAY)
 
     async def _await_replica(
         self, caller: Principal, route: ServiceRoute, until: float
@@ -139,6 +209,8 @@ class ServiceDoor:
         """Wait for a healthy replica. Raises ServiceNotReady, UnknownService."""
         controller = self._serving.controller
         loop = asyncio.get_running_loop()
+        if not controller.load.count_waiting(route.id):
+            controller.traffic.note_cold_start(route.labels)
         controller.load.begin_wait(route.id)
         # Once: until a replica is healthy the controller looks every second anyway.
         controller.book.ask_look()
@@ -157,48 +229,25 @@ class ServiceDoor:
         )
 
 
-class _RequestBody:
-    """The request's body; a request that came whole in one piece can be sent again."""
+class _ServiceRequest:
+    """A request to a service, as it came and as its replica gets it."""
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._first: Message | None = None
-        self._is_next = False
-        self.was_read = False
-        self.can_repeat = True
-        self.is_gone = False
-
-    async def receive(self) -> Message:
-        if self._is_next and self._first is not None:
-            self._is_next = False
-            return self._first
-        message = await self._receive()
-        self.is_gone |= message["type"] == "http.disconnect"
-        if self._first is None:
-            self._first = message
-            self.was_read = True
-            self.can_repeat = message["type"] == "http.request" and not message.get("more_body")
-        return message
-
-    def rewind(self) -> None:
-        """Give the first message again."""
-        self._is_next = True
-
-
-class _ServiceAnswer:
-    """The answer of a replica, kept from acting on the origin of the API."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.has_begun = False
-
-    async def send(self, message: Message) -> None:
-        self.has_begun = True
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers[name] = value
-        await self._send(message)
+    def __init__(
+        self,
+        caller: Principal,
+        scope: Scope,
+        inner: Scope,
+        body: RequestBody,
+        answer: ReplicaAnswer,
+    ) -> None:
+        self.caller = caller
+        self.scope = scope
+        self.inner = inner
+        self.body = body
+        self.answer = answer
+        self.is_handshake = scope["method"] == "GET" and is_web_socket(HTTPConnection(scope))
+        #: Whether its connection carries a WebSocket.
+        self.is_switched = False
 
 
 def check_caller(scope: Scope) -> Principal:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpupool.serving.traffic import ServiceLabels
+
 #: Seconds over which requests under way are averaged.
 WINDOW_SECONDS: Final = 10.0
 #: Seconds of requests that make a measure.
@@ -37,6 +39,7 @@ class ServiceRoute:
     public_id: str
     name: str
     tenant_id: int
+    labels: ServiceLabels
     wait_seconds: int
     replicas: tuple[ReplicaRoute, ...]
 
@@ -73,7 +76,8 @@ class RequestLoad:
 
     def count(self, service: int) -> int:
         """Return the requests of a service that are under way or wait."""
-        return self._find(service).count
+        found = self._services.get(service)
+        return 0 if found is None else found.count
 
     def count_waiting(self, service: int) -> int:
         return self._waiting[service]

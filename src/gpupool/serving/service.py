@@ -27,6 +27,7 @@ from gpupool.serving.rows import SERVICE, TOPIC, Row, change_service, read_repli
 from gpupool.serving.sights import ServiceSight, make_owner
 from gpupool.serving.steps import ServiceSteps
 from gpupool.serving.tables import service_replicas, services
+from gpupool.serving.traffic import ServiceLabels
 from gpupool.serving.views import can_change, describe_service
 from gpupool.store.database import Store
 from gpupool.templates.service import TemplateService
@@ -238,7 +239,14 @@ class ServingService:
     ) -> ServiceOut:
         load = self.controller.read_load(ServiceSight(row, replicas))
         return describe_service(
-            row, replicas, self.controller.load, load, caller, why, with_replicas=full
+            row,
+            replicas,
+            self.controller.load,
+            load,
+            caller,
+            why,
+            recent=self.controller.traffic.read_recent(ServiceLabels(row.tenant, row.name)),
+            with_replicas=full,
         )
 
     def _explain_wait(self, connection: sa.Connection, service: Row, job: str) -> str:

@@ -67,6 +67,13 @@ def make_rule(rule: ServiceRule) -> ScalingRule:
     )
 
 
+def is_drain_over(rule: ServiceRule, replica: Row, now_ns: int) -> bool:
+    """Whether the time for the requests of a replica that ends is over."""
+    if replica.drain_ns is None:
+        return True
+    return bool(now_ns - replica.drain_ns >= rule.drain_seconds * NANOS_PER_SECOND)
+
+
 def make_key(service: Row, replica: Row) -> str:
     """Return the key under which the job of a replica is submitted."""
     return f"service/{service.public_id}/{replica.number}"

@@ -48,6 +48,7 @@ from gpupool.serving.sights import (
     ServiceFacts,
     ServiceSight,
     count_wanted,
+    is_drain_over,
     make_key,
     make_owner,
     make_rule,
@@ -255,7 +256,6 @@ class ServiceSteps:
     def _end_drained(self, sight: ServiceSight, facts: ServiceFacts) -> bool:
         """Stop the jobs of replicas without requests, or whose time for them is over."""
         has_changed = False
-        limit_ns = sight.rule.drain_seconds * NANOS_PER_SECOND
         now_ns = self._store.clock.now_ns()
         for one in sight.list_states(DRAINING):
             job = one.job or self._keyed.find(sight.service.user_id, make_key(sight.service, one))
@@ -268,7 +268,7 @@ class ServiceSteps:
                 with self._store.write() as write:
                     set_replica(write, one, job=job)
                 has_changed = True
-            is_over = one.drain_ns is None or now_ns - one.drain_ns >= limit_ns
+            is_over = is_drain_over(sight.rule, one, now_ns)
             if one.stop_requested is None and (is_over or not facts.requests.get(one.number)):
                 has_changed |= self._stop(job)
         return has_changed

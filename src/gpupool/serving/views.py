@@ -8,7 +8,8 @@ from gpupool.model.tenant import Permission, Principal
 from gpupool.serving.replicas import ENDED, LIVE, READY, STARTING, WANTED
 from gpupool.serving.routing import RequestLoad
 from gpupool.serving.rows import Row
-from gpupool.wire.serving.services import ReplicaOut, ServiceOut, ServiceRule
+from gpupool.serving.traffic import RecentRequests
+from gpupool.wire.serving.services import ReplicaOut, ServiceOut, ServiceRecent, ServiceRule
 
 #: Replicas that an explanation names.
 _NAMED = 3
@@ -27,6 +28,7 @@ def describe_service(
     caller: Principal,
     why: Callable[[str], str],
     *,
+    recent: RecentRequests | None,
     with_replicas: bool,
 ) -> ServiceOut:
     """Describe a service.
@@ -38,6 +40,7 @@ def describe_service(
         measured: The load by the service's measure; None: unknown.
         caller: For this user.
         why: Returns why a job waits.
+        recent: Requests of the last minutes; None: there was none.
         with_replicas: List them.
     """
     live = [one for one in replicas if one.state in LIVE]
@@ -61,11 +64,28 @@ def describe_service(
         live=len(live),
         load=measured,
         waiting=load.count_waiting(service.id),
+        recent=None if recent is None else _describe_recent(recent),
         command=service.body["launch"]["argv"] if can_change(service, caller) else [],
         replicas=listed,
         scaled_ns=service.scaled_ns,
         created_ns=service.created_ns,
     )
+
+
+def _describe_recent(recent: RecentRequests) -> ServiceRecent:
+    return ServiceRecent(
+        seconds=round(recent.seconds),
+        requests=recent.requests,
+        errors=recent.errors,
+        per_second=round(recent.requests / recent.seconds, 4),
+        p50_seconds=_round(recent.p50_seconds),
+        p95_seconds=_round(recent.p95_seconds),
+    )
+
+
+def _round(seconds: float | None) -> float | None:
+    # Estimates from buckets: a millisecond is more than they know.
+    return None if seconds is None else round(seconds, 3)
 
 
 def _describe_replica(

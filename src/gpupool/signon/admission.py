@@ -15,6 +15,13 @@ import sqlalchemy as sa
 from gpupool.base.errors import GpupoolError
 from gpupool.model.tenant import UnixIdentity, UserRole
 from gpupool.signon import tables
+from gpupool.signon.leaver_facts import (
+    GROUPS_GRACE_SECONDS,
+    LOST_GROUPS,
+    LeaverFacts,
+    LeaverJobs,
+    describe_move,
+)
 from gpupool.signon.rule_service import describe_groups, read_rules
 from gpupool.signon.rules import (
     LEAST_UID,
@@ -60,6 +67,7 @@ class AdmissionFacts:
 
     accounts: UnixAccounts
     live_jobs: LiveJobs
+    leaver_jobs: LeaverJobs
 
 
 def admit_person(
@@ -68,12 +76,15 @@ def admit_person(
     person: ExternalPerson,
     rules: Sequence[SignonRule] | None = None,
 ) -> Admission | AdmissionRefusal:
-    """Make or change the user of a person by the first rule that matches; None: of all rules."""
+    """Make or change the user of a person by the first rule that matches; None: of all rules.
+
+    A person whose groups give no role in the tenant of its user any more is a leaver of it.
+    """
     chosen = choose_rule(read_rules(write.connection) if rules is None else rules, person)
     known = _find_identity(write, person)
     if chosen is None:
         if known is not None:
-            suspend_identity(write, known, "no rule matches its groups any more")
+            _record_leaver(write, facts, known, LOST_GROUPS)
         return AdmissionRefusal(
             f"no rule of this pool gives rights to {describe_groups(person.groups)}",
             "an admin types: gpupool sso rule-add --group GROUP --role user --tenant TENANT",
@@ -85,7 +96,7 @@ def admit_person(
     user = write.execute(sa.select(users).where(users.c.id == known.user_id)).one()
     refusal = _refuse_user(user, known)
     if refusal is None:
-        refusal = _change_user(write, facts.live_jobs, user, rule, account)
+        refusal = _change_user(write, facts, user, known, rule, account)
     if refusal is not None:
         return refusal
     seen = {"groups": list(person.groups), "seen_ns": write.now_ns, "suspended_ns": None}
@@ -120,6 +131,24 @@ def suspend_identity(write: WriteTransaction, identity: Row, reason: str) -> boo
     write.event("user.changed", row.name, tenant_id=row.tenant_id, data=data)
     write.announce(PEOPLE)
     return True
+
+
+def _record_leaver(
+    write: WriteTransaction, facts: AdmissionFacts, identity: Row, reason: str
+) -> None:
+    """Disable the user of an identity, and write down that its jobs go by the policy of leavers."""
+    if not suspend_identity(write, identity, reason):
+        return
+    user = write.execute(sa.select(users).where(users.c.id == identity.user_id)).one()
+    leaver = LeaverFacts(
+        user.id,
+        user.tenant_id,
+        identity.provider,
+        reason,
+        identity.provider,
+        grace_seconds=GROUPS_GRACE_SECONDS,
+    )
+    facts.leaver_jobs.record(write, leaver)
 
 
 def _find_identity(write: WriteTransaction, person: ExternalPerson) -> Row | None:
@@ -207,8 +236,9 @@ def _refuse_user(user: Row, identity: Row) -> AdmissionRefusal | None:
 
 def _change_user(
     write: WriteTransaction,
-    live_jobs: LiveJobs,
+    facts: AdmissionFacts,
     user: Row,
+    identity: Row,
     rule: SignonRule,
     account: UnixIdentity | None,
 ) -> AdmissionRefusal | None:
@@ -226,11 +256,10 @@ def _change_user(
         return None
     mine = sa.and_(tokens.c.user_id == user.id, tokens.c.kind == "session")
     if "tenant_id" in changes:
-        count = live_jobs(write.connection, None, user.id)
+        count = facts.live_jobs(write.connection, None, user.id)
         if count:
             # Its rights in the earlier tenant end all the same.
-            end_tokens(write, mine)
-            end_sessions(write, sessions.c.user_id == user.id)
+            _record_leaver(write, facts, identity, describe_move(rule.tenant))
             jobs = "1 job" if count == 1 else f"{count} jobs"
             return AdmissionRefusal(
                 f"{user.name} now belongs to the tenant {rule.tenant} and still has {jobs} in "

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -18,63 +17,24 @@ from gpupool.signon.admission import (
     suspend_identity,
 )
 from gpupool.signon.ldap.directory import LdapDirectory
+from gpupool.signon.leaver_facts import (
+    LOST_GROUPS,
+    LeaverChoice,
+    LeaverFacts,
+    LeaverJobs,
+    describe_move,
+)
 from gpupool.signon.providers import ProviderRecord, ProviderService
 from gpupool.signon.rule_service import read_rules
-from gpupool.signon.rules import ExternalPerson, choose_rule
-from gpupool.store.database import Store, WriteTransaction
+from gpupool.signon.rules import ExternalPerson, SignonRule, choose_rule
+from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants, users
-from gpupool.wire.leavers.policies import LeaverAct
 from gpupool.wire.signon import LeaverOut, SyncIn, SyncOut
 
 Row = sa.Row[Any]
 #: Fewer leavers than this are believed whatever their part is.
 FEW: Final = 10
 DAY_NS: Final = 86400 * NANOS_PER_SECOND
-
-
-@dataclass(frozen=True)
-class LeaverChoice:
-    """What becomes of a leaver's jobs. `until_ns`: kept until then; None: without an end."""
-
-    act: LeaverAct
-    until_ns: int | None = None
-    heir: str | None = None
-
-
-@dataclass(frozen=True)
-class LeaverFacts:
-    """A user that is disabled now, on whose word, and what was chosen; None: by its policy."""
-
-    user_id: int
-    tenant_id: int
-    provider: str | None
-    reason: str
-    by: str
-    choice: LeaverChoice | None = None
-
-
-@dataclass(frozen=True)
-class LeaverCounts:
-    """What was done: jobs whose end was requested, units that went to an heir."""
-
-    stopped: int = 0
-    handed: int = 0
-
-
-class LeaverJobs(Protocol):
-    """What becomes of leavers' jobs: the seam to the package that has them."""
-
-    def check(self, caller: Principal, choice: LeaverChoice, *, keep_seconds: int | None) -> None:
-        """Refuse a choice that cannot be."""
-
-    def choose(self, connection: sa.Connection, leaver: LeaverFacts, now_ns: int) -> LeaverChoice:
-        """Return what becomes of a leaver's jobs."""
-
-    def record(self, write: WriteTransaction, leaver: LeaverFacts) -> None:
-        """Write down a leaver in the transaction that disables it."""
-
-    def settle(self, user_ids: Collection[int]) -> LeaverCounts:
-        """Do what is due, and count what was done for these users."""
 
 
 class LeaverService:
@@ -149,6 +109,10 @@ class LeaverService:
             return self._find_unseen(provider, body, known), []
         with self._store.read() as connection:
             rules = read_rules(connection)
+            has_jobs = {
+                row.user_id: self._facts.live_jobs(connection, None, row.user_id) > 0
+                for row in known
+            }
         directory = LdapDirectory(provider)
         leavers: list[tuple[Row, str]] = []
         staying: list[ExternalPerson] = []
@@ -157,10 +121,12 @@ class LeaverService:
                 person = directory.find_subject(connection, row.subject)
                 if person is None:
                     leavers.append((row, f"the directory {provider.name} has it no more"))
-                elif choose_rule(rules, person) is None:
-                    leavers.append((row, "no rule matches its groups any more"))
-                else:
+                    continue
+                reason = find_leaving(rules, person, row.tenant, has_jobs=has_jobs[row.user_id])
+                if reason is None:
                     staying.append(person)
+                else:
+                    leavers.append((row, reason))
         return leavers, staying
 
     def _find_unseen(
@@ -207,6 +173,21 @@ class LeaverService:
             until_ns=chosen.until_ns,
             heir=chosen.heir,
         )
+
+
+def find_leaving(
+    rules: Sequence[SignonRule], person: ExternalPerson, tenant: str, *, has_jobs: bool
+) -> str | None:
+    """Find why a person of the directory is a leaver of its user's tenant; None: it stays.
+
+    A user without jobs moves to another tenant at once, and leaves nothing.
+    """
+    chosen = choose_rule(rules, person)
+    if chosen is None:
+        return LOST_GROUPS
+    if has_jobs and chosen[1].tenant != tenant:
+        return describe_move(chosen[1].tenant)
+    return None
 
 
 def _build_facts(

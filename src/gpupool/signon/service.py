@@ -11,7 +11,8 @@ from gpupool.model.tenant import Principal
 from gpupool.signon.admission import AdmissionFacts
 from gpupool.signon.ldap.directory import LdapDirectory
 from gpupool.signon.ldap.service import LdapLogins
-from gpupool.signon.leavers import LeaverJobs, LeaverService
+from gpupool.signon.leaver_facts import LeaverJobs
+from gpupool.signon.leavers import LeaverService
 from gpupool.signon.local.passwords import PasswordHashes
 from gpupool.signon.local.service import LocalLogins
 from gpupool.signon.oidc.client import OidcClient, settings_of
@@ -63,7 +64,7 @@ class SignonService:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         accounts = accounts or UnixAccounts()
-        facts = AdmissionFacts(accounts, live_jobs)
+        facts = AdmissionFacts(accounts, live_jobs, leaver_jobs)
         self.providers = ProviderService(store)
         self.rules = RuleService(store, accounts)
         self.sessions = PersonSessions(store, tenancy.tokens, facts)

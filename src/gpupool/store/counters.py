@@ -50,6 +50,11 @@ class LabelCounter:
     def total(self) -> int:
         return sum(self.read().values())
 
+    def keep(self, is_kept: Callable[[tuple[str, ...]], bool]) -> None:
+        """Forget the sums of other labels: what they name is gone."""
+        with self._lock:
+            self._sums = {labels: value for labels, value in self._sums.items() if is_kept(labels)}
+
 
 class SecondsHistogram:
     """How often a measured number of seconds was up to each bound."""
@@ -77,6 +82,13 @@ class SecondsHistogram:
                 labels: (tuple(counts), self._sums[labels])
                 for labels, counts in self._counts.items()
             }
+
+    def keep(self, is_kept: Callable[[tuple[str, ...]], bool]) -> None:
+        """Forget the sums of other labels: what they name is gone."""
+        with self._lock:
+            for labels in [labels for labels in self._counts if not is_kept(labels)]:
+                del self._counts[labels]
+                del self._sums[labels]
 
 
 class JudgedClaim(Protocol):

@@ -136,9 +136,18 @@ class ServiceExchange:
             if not is_kept:
                 self._opened.end.close()
 
-    async def switch(self, upgrade: ConnectionUpgrade | None) -> None:
-        """Pass a handshake on; if the service agrees, the two connections become one."""
+    async def switch(self, upgrade: ConnectionUpgrade | None, end: PipeEnd | None = None) -> bool:
+        """Pass a handshake on; if the service agrees, the two connections become one.
+
+        Args:
+            upgrade: takes the caller's connection over.
+            end: serves it from then on; None: a plain one.
+
+        Returns:
+            Whether the service agreed; otherwise its answer was passed on.
+        """
         if upgrade is None:
+            self._opened.end.close()
             raise BadInput("this connection cannot switch protocols")
         reader = AnswerReader(self._opened.end)
         is_kept = False
@@ -148,14 +157,15 @@ class ServiceExchange:
             answer = parse_answer_head(head)
             if answer.status != _SWITCHING:
                 await self._send_answer(reader, answer, head, rest)
-                return
+                return False
             kept = [*filter_answer(answer.headers), (b"connection", b"Upgrade")]
             kept.append((b"upgrade", b"websocket"))
-            end = BufferedPipeEnd()
+            end = end or BufferedPipeEnd()
             upgrade.switch(encode_answer_head(answer, kept), end)
             is_kept = True
             end.write(rest + reader.take_rest())
             join_ends(end, self._opened.end)
+            return True
         except TimeoutError:
             raise JobUnreachable("the job did not answer the handshake") from None
         finally:

@@ -13,7 +13,7 @@ from tests.support.links import ROOT
 from tests.support.promql import list_faults, list_labels, read_families
 
 FOLDER = ROOT / "deploy" / "grafana"
-BOARDS = ("capacity", "cards", "money", "queue", "tenants")
+BOARDS = ("capacity", "cards", "money", "queue", "services", "tenants")
 VARIABLE = re.compile(r"\$(?!__)([a-z]\w*)")
 FAMILIES = re.compile(r'__name__=~"([^"]+)"')
 LEGEND = re.compile(r"\{\{(\w+)\}\}")

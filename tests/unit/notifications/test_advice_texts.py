@@ -24,3 +24,17 @@ def test_changes_of_running_jobs_are_of_the_topic() -> None:
     for kind in ("job.advice-applied", "job.advice-returned", "job.advice-return-waits"):
         found = Occurrence("event/1", kind, "j-1", DATA, 1, 1, 1)
         assert list_topics(found) == [Topic.JOB_ADVISED]
+
+
+def test_a_proposal_is_of_the_topic_for_running_jobs_alone() -> None:
+    data = {**DATA, "state": "proposed"}
+    found = Occurrence("event/1", "job.advice-proposed", "j-1", data, 1, 1, 1)
+    assert list_topics(found) == []
+    running = Occurrence(
+        "event/1", "job.advice-proposed", "j-1", data | {"is_running": True}, 1, 1, 1
+    )
+    assert list_topics(running) == [Topic.JOB_ADVISED]
+    assert write_sentence(Topic.JOB_ADVISED, "j-1", running.data, "en") == (
+        "Job train-7 asked for 0.50 GPU; the advice policy proposes 0.25 GPU. "
+        "To take it: gpupool resize train-7"
+    )

@@ -30,6 +30,10 @@ from gpupool.model.tenant import Permission, UserRole
 from gpupool.scheduling.snapshot.claims import ExpectedDemand
 from gpupool.server.metrics import build_metrics, router
 from gpupool.server.money_metrics import MoneyMetrics
+from gpupool.server.serving_metrics import ServingMetrics
+from gpupool.serving.routing import RequestLoad
+from gpupool.serving.standings import ServiceStanding
+from gpupool.serving.traffic import ServiceLabels, ServiceTraffic
 from gpupool.store import counters
 from gpupool.store.database import sqlite_url
 from gpupool.tenancy.access import PRINCIPAL_KEY
@@ -105,12 +109,22 @@ def room_of(pool: Pool) -> CapacityOut:
     return found.model_copy(update={"idle": [card]})
 
 
+def make_serving() -> ServingMetrics:
+    """A service with one request."""
+    labels = ServiceLabels("vision", "web")
+    traffic = ServiceTraffic()
+    traffic.note_answer(labels, "2xx", 0.5)
+    return ServingMetrics([ServiceStanding(labels, 2, 1, 4, {"ready": 1}, 3, 0)], traffic)
+
+
 def scraped(pool: Pool) -> str:
     checks = HealthChecks()
     checks.add("space", lambda: well("enough"))
     money = MoneyMetrics(HOUR, [STANDING])
     return bytes(
-        build_metrics(pool.store, pool.fleet, pool.metering, room_of(pool), checks, money).body
+        build_metrics(
+            pool.store, pool.fleet, pool.metering, room_of(pool), checks, money, make_serving()
+        ).body
     ).decode()
 
 
@@ -370,6 +384,8 @@ def app_of(pool: Pool, who: Any) -> FastAPI:
         budget_watch=SimpleNamespace(standings=()),
     )
     app.state.billing = SimpleNamespace(latest_hour=SimpleNamespace(value=None))
+    controller = SimpleNamespace(load=RequestLoad(), traffic=ServiceTraffic())
+    app.state.serving = SimpleNamespace(controller=controller)
     app.include_router(router)
     app.add_middleware(As, who=who)
     return app

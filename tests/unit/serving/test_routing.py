@@ -7,9 +7,16 @@ import asyncio
 import pytest
 
 from gpupool.serving.routing import ReplicaRoute, RequestLoad, RouteBook, ServiceRoute
+from gpupool.serving.traffic import ServiceLabels
 
 ROUTE = ServiceRoute(
-    1, "v-0123456789", "web", 7, 60, tuple(ReplicaRoute(n, f"j-{n}", "a", 8000 + n) for n in (1, 2))
+    1,
+    "v-0123456789",
+    "web",
+    7,
+    ServiceLabels("acme", "web"),
+    60,
+    tuple(ReplicaRoute(n, f"j-{n}", "a", 8000 + n) for n in (1, 2)),
 )
 
 

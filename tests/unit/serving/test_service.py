@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from gpupool.base.errors import BadService, NameTaken, NoPermission, UnknownService
+from gpupool.serving.traffic import ServiceLabels
 from gpupool.wire.serving.services import ServiceAdd, ServiceChange, ServiceRule
 from tests.support.shop import Shop
 
@@ -31,6 +32,25 @@ def test_a_service_is_seen_in_its_tenant_and_changed_by_its_owner(shop: Shop) ->
     assert shop.serving.list_services(eve) == []
     assert shop.serving.change(made.id, change, ada).rule.max_replicas == 2
     assert [one.name for one in shop.serving.list_services(house.admin)] == ["web"]
+
+
+def test_a_service_tells_of_its_own_latest_requests_alone(shop: Shop) -> None:
+    shop.add("web")
+    shop.add("chat")
+    assert shop.get("web").recent is None
+    traffic = shop.serving.controller.traffic
+    labels = ServiceLabels(shop.house.admin.tenant, "web")
+    for outcome in ("2xx", "2xx", "2xx", "5xx"):
+        traffic.note_answer(labels, outcome, 0.2)
+    found = shop.get("web").recent
+    assert found is not None
+    assert (found.requests, found.errors) == (4, 1)
+    assert found.p50_seconds == pytest.approx(0.175)
+    assert found.per_second == pytest.approx(4 / found.seconds, rel=0.5)
+    assert shop.get("chat").recent is None
+    by_name = {one.name: one.recent for one in shop.serving.list_services(shop.house.admin)}
+    assert by_name["web"] is not None
+    traffic.forget_others([])
 
 
 def test_a_name_is_once_in_a_tenant(shop: Shop) -> None:

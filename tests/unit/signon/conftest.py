@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from gpupool.base.clock import LedgerClock
 from gpupool.model.tenant import Principal, UnixIdentity
 from gpupool.server.migrate import prepare_database
-from gpupool.signon.leavers import LeaverChoice, LeaverCounts, LeaverFacts
+from gpupool.signon.leaver_facts import LeaverChoice, LeaverCounts, LeaverFacts
 from gpupool.signon.local.passwords import PasswordHashes
 from gpupool.signon.rules import ExternalPerson
 from gpupool.signon.service import SignonService
@@ -68,6 +68,7 @@ class Door:
     clock: HandClock
     jobs: dict[int, int] = field(default_factory=dict)
     stopped: list[int] = field(default_factory=list)
+    leavers: list[LeaverFacts] = field(default_factory=list)
     policy: LeaverChoice = field(default_factory=lambda: LeaverChoice("keep"))
 
     def __post_init__(self) -> None:
@@ -145,6 +146,7 @@ class Door:
         return leaver.choice or self.policy
 
     def record(self, write: WriteTransaction, leaver: LeaverFacts) -> None:
+        self.leavers.append(leaver)
         if self.choose(write.connection, leaver, 0).act == "stop":
             self.stopped.append(leaver.user_id)
 

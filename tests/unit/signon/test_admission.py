@@ -6,7 +6,7 @@ import pytest
 
 from gpupool.base.errors import NotLoggedIn, SignonRefused
 from gpupool.model.tenant import UserRole
-from gpupool.wire.people import UserPatch
+from gpupool.wire.people import TokenIn, UserPatch
 from tests.unit.signon.conftest import Door
 
 
@@ -59,6 +59,12 @@ def test_a_login_without_rights_disables_the_user_and_all_its_tokens(door: Door)
     with pytest.raises(NotLoggedIn):
         door.bearer(session)
     assert door.tenancy.users.get(door.owner, "alice").disabled
+    with pytest.raises(SignonRefused):
+        door.log_in("alice")
+    # The second refusal finds it disabled: one leaver, with time for its groups to come back.
+    (leaver,) = door.leavers
+    assert (leaver.provider, leaver.by, leaver.grace_seconds) == ("corp", "corp", 3600)
+    assert leaver.reason == "no rule matches its groups any more"
     assert door.log_in("alice", "nlp").user == "alice"
     assert not door.tenancy.users.get(door.owner, "alice").disabled
 
@@ -83,18 +89,33 @@ def test_an_admins_disabling_counts_also_after_one_by_the_rules(door: Door) -> N
         door.log_in("alice", "nlp")
 
 
-def test_a_change_of_tenant_waits_for_jobs_and_ends_sessions(door: Door) -> None:
+def test_a_change_of_tenant_makes_a_leaver_of_the_earlier_one(door: Door) -> None:
     door.rule("nlp", "user", "nlp")
     door.rule("vision", "user", "vision")
     session = door.log_in("alice", "nlp").token
     user_id = door.bearer(session).user_id
+    made = door.tenancy.tokens.create(door.owner, TokenIn(user="alice")).token or ""
+    tenant_id = door.bearer(made).tenant_id
     door.jobs[user_id] = 2
     with pytest.raises(SignonRefused, match="2 jobs"):
         door.log_in("alice", "vision")
-    with pytest.raises(NotLoggedIn):
-        door.bearer(session)
+    for ended in (session, made):
+        with pytest.raises(NotLoggedIn):
+            door.bearer(ended)
+    (leaver,) = door.leavers
+    assert (leaver.user_id, leaver.tenant_id) == (user_id, tenant_id)
+    assert leaver.reason == "its groups now give rights in the tenant vision"
     del door.jobs[user_id]
     assert door.log_in("alice", "vision").tenant == "vision"
+    assert not door.tenancy.users.get(door.owner, "alice").disabled
+
+
+def test_a_mover_without_jobs_is_no_leaver(door: Door) -> None:
+    door.rule("nlp", "user", "nlp")
+    door.rule("vision", "user", "vision")
+    door.log_in("alice", "nlp")
+    assert door.log_in("alice", "vision").tenant == "vision"
+    assert door.leavers == []
 
 
 @pytest.mark.parametrize(

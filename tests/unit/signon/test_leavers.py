@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpupool.base.errors import BadOption, NotLoggedIn, SignonRefused
+from gpupool.signon.leaver_facts import LOST_GROUPS
+from gpupool.signon.leavers import find_leaving
+from gpupool.signon.rule_service import read_rules
 from gpupool.wire.people import TokenIn
 from gpupool.wire.signon import SyncIn
 from tests.support.identity_provider import IdentityProvider
@@ -36,6 +39,27 @@ def test_a_person_that_did_not_log_in_for_long_is_a_leaver_and_its_jobs_end(door
     with pytest.raises(NotLoggedIn):
         door.bearer(made)
     assert door.signon.sync(door.owner, body).checked == 1
+
+
+def test_a_person_of_the_directory_leaves_without_a_role_in_the_tenant_of_its_jobs(
+    door: Door,
+) -> None:
+    door.forget_rules()
+    door.rule("vision", "user", "vision")
+    door.rule("nlp", "user", "nlp")
+    with door.store.read() as connection:
+        rules = read_rules(connection)
+    cases = {
+        ("guests",): (LOST_GROUPS, LOST_GROUPS),
+        ("nlp",): (None, None),
+        ("nlp", "vision"): (None, "its groups now give rights in the tenant vision"),
+    }
+    for groups, expected in cases.items():
+        person = door.person("alice", *groups)
+        found = tuple(
+            find_leaving(rules, person, "nlp", has_jobs=has_jobs) for has_jobs in (False, True)
+        )
+        assert found == expected
 
 
 def test_an_oidc_provider_needs_a_number_of_days(door: Door) -> None:

@@ -2,25 +2,37 @@
 import { useQuery } from '@tanstack/react-query'
 import { leaveForLogin, SEAL } from '../../api/client'
 import { readProblem } from '../../api/problem'
-import { type MapAnswer, type PoolColumns, readColumns } from '../../map/columns'
+import { type MapAnswer, type MapChanges, type PoolColumns, patchColumns, readColumns } from '../../map/columns'
 
 export const MAP_KEY = ['map'] as const
 
 interface KnownMap {
   readonly tag: string
+  readonly cursor: string
   readonly columns: PoolColumns
 }
 let known: KnownMap | null = null
 
-/** Ask for the map. The same answer gives the same columns, so that nothing is drawn again. */
+/**
+ * Ask for the map, or for the cards that have changed since the one that is known.
+ *
+ * Where nothing has changed the columns are the same, so that nothing is drawn again.
+ */
 async function readMap({ signal }: { signal: AbortSignal }): Promise<PoolColumns> {
-  // The browser itself sends the tag of the answer that it has, and reads that again after a 304.
-  const response = await fetch('/api/v1/map', { credentials: 'same-origin', headers: SEAL, signal })
+  const base = known
+  const query = base?.cursor ? `?after=${encodeURIComponent(base.cursor)}` : ''
+  // The browser itself sends the tag of a whole answer that it has, and reads that again after a 304.
+  const response = await fetch(`/api/v1/map${query}`, { credentials: 'same-origin', headers: SEAL, signal })
   if (response.status === 401) leaveForLogin()
   if (!response.ok) throw await readProblem(response)
   const tag = response.headers.get('ETag') ?? ''
-  if (known !== null && tag !== '' && known.tag === tag) return known.columns
-  known = { tag, columns: readColumns((await response.json()) as MapAnswer) }
+  if (base !== null && tag !== '' && base.tag === tag) return base.columns
+  const answer = (await response.json()) as MapAnswer | MapChanges
+  if ('changed' in answer && base !== null) {
+    known = { tag: '', cursor: answer.cursor, columns: patchColumns(base.columns, answer) }
+  } else {
+    known = { tag, cursor: answer.cursor ?? '', columns: readColumns(answer as MapAnswer) }
+  }
   return known.columns
 }
 

@@ -1,16 +1,18 @@
 """Decides which moves of promised starts are announced.
 
 A start is compared with the instant that was announced last, not with the last plan: small moves
-add up, and an unchanged plan announces nothing. Pure except for the event that it writes.
+add up, and an unchanged plan announces nothing. The notice of a broken promise is kept while its
+claim waits, so that the next promise is a move. Pure except for what it writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
+from gpupool.allocations.store.hold_tables import broken_promises
 from gpupool.allocations.store.tables import arrays, gangs, jobs
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.scheduling import LEEWAY_NS
@@ -46,12 +48,17 @@ class StartMoves:
 
     def __init__(self) -> None:
         self._notices: Mapping[str, StartNotice] = {}
+        #: Last notices of claims that wait and whose promise was broken.
+        self._broken: Mapping[str, StartNotice] = {}
         #: Instants of the last plan that are moves and are not written yet.
         self._pending: dict[str, int] = {}
 
-    def restore(self, notices: Mapping[str, StartNotice]) -> None:
+    def restore(
+        self, notices: Mapping[str, StartNotice], broken: Mapping[str, StartNotice] | None = None
+    ) -> None:
         """Replace everything by what is written."""
         self._notices = dict(notices)
+        self._broken = dict(broken or {})
         self._pending = {}
 
     def note_plan(self, starts: Mapping[str, int], now_ns: int) -> None:
@@ -79,7 +86,7 @@ class StartMoves:
         notices = dict[str, StartNotice]()
         moves = list[StartMove]()
         for claim in sorted(standing):
-            before = self._notices.get(claim)
+            before = self._notices.get(claim) or self._broken.get(claim)
             at_ns = new.get(claim, self._pending.get(claim))
             if before is None:
                 # A promise of an earlier version, or the first one.
@@ -91,9 +98,43 @@ class StartMoves:
                 notices[claim] = before
         return notices, moves
 
-    def confirm(self, notices: Mapping[str, StartNotice]) -> None:
+    def list_broken(
+        self, broken: Iterable[str], waits: Callable[[str], bool]
+    ) -> dict[str, StartNotice]:
+        """Return the last notices of claims that wait without a promise. Changes nothing.
+
+        Args:
+            broken: Claims whose promise was broken since the last write.
+            waits: Whether a claim still waits for a promise.
+        """
+        notices = {claim: notice for claim, notice in self._broken.items() if waits(claim)}
+        for claim in broken:
+            notice = self._notices.get(claim)
+            if notice is not None and waits(claim):
+                notices[claim] = notice
+        return notices
+
+    def write_broken(self, write: WriteTransaction, notices: Mapping[str, StartNotice]) -> None:
+        """Replace the written notices of broken promises, in the caller's transaction."""
+        over = [claim for claim in self._broken if claim not in notices]
+        if over:
+            query = sa.delete(broken_promises).where(broken_promises.c.claim.in_(sorted(over)))
+            write.execute(query)
+        rows = list[dict[str, str | int | None]]()
+        for claim, notice in sorted(notices.items()):
+            if claim not in self._broken:
+                rows.append(
+                    {"claim": claim, "notice_ns": notice.at_ns, "moved_ns": notice.moved_ns}
+                )
+        if rows:
+            write.execute(sa.insert(broken_promises), rows)
+
+    def confirm(
+        self, notices: Mapping[str, StartNotice], broken: Mapping[str, StartNotice] | None = None
+    ) -> None:
         """Take over what a committed write says."""
         self._notices = notices
+        self._broken = broken or {}
         self._pending = {}
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.allocations.cache.start_moves import StartMoves, StartNotice, write_moves
-from gpupool.allocations.store.hold_tables import estimates, promises
+from gpupool.allocations.store.hold_tables import broken_promises, estimates, promises
 from gpupool.metering.tables import add_rows, start_tallies
 from gpupool.scheduling import (
     LEEWAY_NS,
@@ -56,6 +56,7 @@ class StartRecords:
         #: Estimates that are written.
         self._written = set[_Key]()
         self._moves = StartMoves()
+        self._waits: Callable[[str], bool] = _waits_never
 
     def load_records(
         self, connection: sa.Connection, waits: Callable[[str], bool]
@@ -94,7 +95,11 @@ class StartRecords:
             if waits(row.claim):
                 forecasts.append(StartForecast(row.at_ns, row.claim, row.sort, row.chance_pct))
         self.book.restore_forecasts(forecasts)
-        self._moves.restore(notices)
+        broken = dict[str, StartNotice]()
+        for row in connection.execute(sa.select(broken_promises)):
+            broken[row.claim] = StartNotice(row.notice_ns, row.moved_ns)
+        self._moves.restore(notices, broken)
+        self._waits = waits
         return starts
 
     def copy_tallies(self) -> dict[str, ForecastTally]:
@@ -103,6 +108,7 @@ class StartRecords:
 
     def record_plan(self, plan: Plan, now_ns: int, waits: Callable[[str], bool]) -> None:
         """Take in the starts of a plan, which is the last one from now on."""
+        self._waits = waits
         # First, because the chance of a new estimate counts the outcomes until now.
         self._ended += self.book.settle_passed(now_ns, waits)
         firm = {start.claim: start for start in plan.starts.values() if start.firm}
@@ -153,13 +159,29 @@ class StartRecords:
                 sa.update(promises).where(mine).values(**_build_notice(notices[move.claim]))
             )
         write_moves(write, moves)
+        broken = self._list_broken(rows, started)
+        self._moves.write_broken(write, broken)
         written = self._save_estimates(write, started)
         # Memory follows only after the commit: with a failed one nothing was written or counted.
         counted = len(self._ended)
         write.note(
             partial(self._confirm_save, tuple(started), write.now_ns, counted, rows, written)
         )
-        write.note(partial(self._moves.confirm, notices))
+        write.note(partial(self._moves.confirm, notices, broken))
+
+    def _list_broken(
+        self, standing: Collection[str], started: Collection[str]
+    ) -> dict[str, StartNotice]:
+        """Return the last notices of claims that wait and whose promise was broken."""
+        over = set[str]()
+        for outcome in self._ended:
+            if outcome.told.sort == PROMISE and not outcome.kept:
+                over.add(outcome.told.claim)
+
+        def waits(claim: str) -> bool:
+            return claim not in standing and claim not in started and self._waits(claim)
+
+        return self._moves.list_broken(sorted(over), waits)
 
     def _save_estimates(self, write: WriteTransaction, started: Collection[str]) -> set[_Key]:
         """Write the estimates that stand; return the keys of all that are written then."""
@@ -192,6 +214,10 @@ class StartRecords:
         self._new = {}
         self._written = written
         self._estimates = {}
+
+
+def _waits_never(_claim: str) -> bool:
+    return False
 
 
 def _build_notice(notice: StartNotice) -> dict[str, int | None]:

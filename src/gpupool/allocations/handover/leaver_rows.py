@@ -7,7 +7,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gpupool.allocations.handover.tables import IS_OPEN, leavers
+from gpupool.model.tenant import Principal
 from gpupool.store.database import Store, WriteTransaction
+from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.tables import tenants, users
 from gpupool.wire.common import Page
 from gpupool.wire.leavers.policies import LeaverRowOut
@@ -34,9 +36,14 @@ LEAVER = (
 )
 
 
-def list_leavers(store: Store, *, everything: bool) -> Page[LeaverRowOut]:
-    """List the leavers that are not settled, or all; the latest first, 1,000 at most."""
-    query = LEAVER if everything else LEAVER.where(IS_OPEN)
+def list_leavers(store: Store, caller: Principal, *, everything: bool) -> Page[LeaverRowOut]:
+    """List the leavers in the caller's scope that are not settled, or all.
+
+    The latest first, 1,000 at most.
+    """
+    query = LEAVER.where(match_visible(caller, leavers.c.tenant_id))
+    if not everything:
+        query = query.where(IS_OPEN)
     with store.read() as connection:
         rows = connection.execute(query.order_by(leavers.c.id.desc()).limit(MOST_ROWS)).all()
     return Page(items=[_describe(row) for row in rows])
@@ -87,4 +94,5 @@ def _describe(row: Row) -> LeaverRowOut:
         made_by=row.made_by,
         made_ns=row.made_ns,
         ended_ns=row.ended_ns,
+        due_ns=row.due_ns,
     )

@@ -10,10 +10,11 @@ from gpupool.allocations.handover.service import check_heir_of_tenant
 from gpupool.allocations.handover.tables import leaver_policies
 from gpupool.base.errors import LeaverPolicyContradicts, UnknownLeaverPolicy, UnknownProvider
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.model.tenant import Principal
-from gpupool.signon.leavers import LeaverChoice
+from gpupool.model.tenant import Permission, Principal
+from gpupool.signon.leaver_facts import LeaverChoice
 from gpupool.signon.tables import providers
 from gpupool.store.database import Store
+from gpupool.tenancy.access import match_visible
 from gpupool.tenancy.tables import tenants, users
 from gpupool.tenancy.tenants import find_tenant
 from gpupool.tenancy.users import find_user
@@ -29,25 +30,30 @@ _POLICIES = (
 
 
 class LeaverPolicyService:
-    """Policies as pool admins see them."""
+    """Policies as admins see them: of the pool all of them, of a tenant its own."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def list_policies(self) -> list[LeaverPolicyOut]:
+    def list_policies(self, caller: Principal) -> list[LeaverPolicyOut]:
         """List the policies: those of tenants behind those of any tenant."""
+        query = _POLICIES.where(match_visible(caller, leaver_policies.c.tenant_id))
         with self._store.read() as connection:
-            return [_describe(row) for row in connection.execute(_POLICIES)]
+            return [_describe(row) for row in connection.execute(query)]
 
     def put_policy(self, caller: Principal, body: LeaverPolicyIn) -> LeaverPolicyOut:
         """Set the policy of a tenant, a provider, both or the pool. Idempotent.
 
+        A tenant's admin sets that of its tenant, which it need not name.
+
         Raises:
             LeaverPolicyContradicts: What is given does not go together.
-            NotFound: There is no such tenant, provider or heir.
+            NotFound: The caller's scope lacks the tenant or the heir, or there is no such provider.
             HandoverRefused: The heir cannot take jobs over.
         """
         check_choice(body)
+        by_tenant = not caller.has_permission(Permission.MANAGE_POOL)
+        body = body.model_copy(update={"tenant": _choose_tenant(caller, body.tenant)})
         with self._store.write() as write:
             tenant = None
             if body.tenant is not None:
@@ -66,6 +72,7 @@ class LeaverPolicyService:
                 "heir_id": heir_id,
                 "changed_by": caller.user,
                 "changed_ns": write.now_ns,
+                "by_tenant": by_tenant,
             }
             if write.execute(leaver_policies.update().where(mine).values(**values)).rowcount == 0:
                 key = {
@@ -80,7 +87,13 @@ class LeaverPolicyService:
         return out
 
     def delete_policy(self, caller: Principal, provider: str | None, tenant: str | None) -> None:
-        """Delete a policy; leavers of before keep what it said. Raises UnknownLeaverPolicy."""
+        """Delete a policy; leavers of before keep what it said.
+
+        Raises:
+            UnknownLeaverPolicy: There is none of this tenant and provider.
+            UnknownTenant: The caller's scope lacks the tenant.
+        """
+        tenant = _choose_tenant(caller, tenant)
         with self._store.write() as write:
             found = None if tenant is None else find_tenant(write.connection, caller, tenant)
             tenant_id = None if found is None else found.id
@@ -131,7 +144,14 @@ def find_policy(
     until_ns = row.until_ns
     if row.keep_seconds is not None:
         until_ns = now_ns + row.keep_seconds * NANOS_PER_SECOND
-    return LeaverChoice(row.act, until_ns, row.heir)
+    return LeaverChoice(row.act, until_ns, row.heir, not row.by_tenant)
+
+
+def _choose_tenant(caller: Principal, tenant: str | None) -> str | None:
+    """Return the tenant of a policy; None: any, which only an admin of the pool sets."""
+    if tenant is None and not caller.has_permission(Permission.MANAGE_POOL):
+        return caller.tenant
+    return tenant
 
 
 def _require_provider(connection: sa.Connection, name: str | None) -> None:

@@ -25,8 +25,9 @@ from gpupool.allocations.handover.writing import HandoverAuthor
 from gpupool.base.errors import GpupoolError
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
+from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.model.tenant import Principal
-from gpupool.signon.leavers import LeaverChoice, LeaverCounts, LeaverFacts
+from gpupool.signon.leaver_facts import LeaverChoice, LeaverCounts, LeaverFacts
 from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.tables import users
 from gpupool.tenancy.users import find_user
@@ -95,6 +96,13 @@ class LeaverSettlement:
         """Write down a leaver in the transaction that disables it."""
         chosen = self.choose(write.connection, leaver, write.now_ns)
         is_open = chosen.act != "keep" or chosen.until_ns is not None
+        due_ns = None
+        if leaver.grace_seconds:
+            due_ns = write.now_ns + leaver.grace_seconds * NANOS_PER_SECOND
+        # An earlier row says when an earlier grace ends, and the user was enabled in between.
+        mine = sa.and_(leavers.c.user_id == leaver.user_id, IS_OPEN)
+        for row in write.execute(LEAVER.where(mine)).all():
+            close_leaver(write, row, f"{row.user} was enabled again")
         heir = sa.select(users.c.id).where(users.c.name == chosen.heir)
         write.insert(
             leavers,
@@ -112,6 +120,8 @@ class LeaverSettlement:
             made_by=leaver.by,
             made_ns=write.now_ns,
             ended_ns=None if is_open else write.now_ns,
+            due_ns=due_ns,
+            by_pool=chosen.by_pool,
         )
         write.announce(TOPIC)
 
@@ -134,6 +144,8 @@ class LeaverSettlement:
         if row.disabled_ns is None and row.retired_ns is None:
             self._close(row, f"{row.user} is enabled again")
             return
+        if row.due_ns is not None and row.due_ns > self._store.clock.now_ns():
+            return
         if row.act == "hand-over":
             self._hand_over(row)
             return
@@ -151,8 +163,8 @@ class LeaverSettlement:
             lacks = "has left" if heir is None else f"is not of the tenant {row.tenant}"
             self._note(row, f"{row.heir} {lacks}: gpupool user handover {row.user} --to USER", 0)
             return
-        # A pool's admin has set the policy: it may pass jobs of any Unix account on.
-        plan = self._handovers.plan_units(owner, heir, takes_accounts=True)
+        # A tenant's admin passes on only what the heir may run itself: it could name itself.
+        plan = self._handovers.plan_units(owner, heir, takes_accounts=row.by_pool)
         author = HandoverAuthor(row.made_by, None, row.tenant, row.reason)
         wanted = [unit for unit, refusal in plan if refusal is None]
         done = self._handovers.write_units(owner, heir, author, wanted)

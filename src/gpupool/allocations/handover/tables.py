@@ -21,6 +21,13 @@ leaver_policies = sa.Table(
     sa.Column("heir_id", sa.ForeignKey(users.c.id), nullable=True),
     sa.Column("changed_by", sa.String(63), nullable=False),
     sa.Column("changed_ns", sa.BigInteger, nullable=False),
+    sa.Column(
+        "by_tenant",
+        sa.Boolean,
+        nullable=False,
+        server_default=sa.false(),
+        comment="set by an admin of the tenant",
+    ),
 )
 
 _OPEN = sa.text("state = 'open'")
@@ -44,6 +51,14 @@ leavers = sa.Table(
     sa.Column("made_by", sa.String(63), nullable=False),
     sa.Column("made_ns", sa.BigInteger, nullable=False),
     sa.Column("ended_ns", sa.BigInteger, nullable=True),
+    sa.Column("due_ns", sa.BigInteger, nullable=True, comment="not before; null: at once"),
+    sa.Column(
+        "by_pool",
+        sa.Boolean,
+        nullable=False,
+        server_default=sa.true(),
+        comment="the heir may get jobs of any Unix account",
+    ),
     sa.Index("ix_leavers_open", "id", sqlite_where=_OPEN, postgresql_where=_OPEN),
 )
 #: The condition of the partial index, word for word.

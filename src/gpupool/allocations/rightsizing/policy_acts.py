@@ -1,5 +1,7 @@
 """What a policy does with one running job: each is one transaction with its event. Idempotent.
 
+A proposal changes nothing of the job, and is told once until it differs by more than a step.
+
 A look has decided before. Each act reads its job again and decides again, so that a resize, a stop or
 another policy between the two wins.
 """
@@ -29,7 +31,14 @@ from gpupool.allocations.rightsizing.running_shares import (
     read_running_share,
     read_use,
 )
-from gpupool.allocations.store.advice_rows import APPLIED, RETURNED, WAITS, AdvisedShare
+from gpupool.allocations.store.advice_rows import (
+    APPLIED,
+    LAPSED,
+    PROPOSED,
+    RETURNED,
+    WAITS,
+    AdvisedShare,
+)
 from gpupool.allocations.store.advice_tables import advice_runs
 from gpupool.base.errors import RequestRejection, StaleGeneration, WrongState
 from gpupool.base.units import NANOS_PER_SECOND
@@ -37,6 +46,7 @@ from gpupool.metering.job_use.tables import use_histograms
 from gpupool.metering.service import MeteringService
 from gpupool.rightsizing.policy import (
     PAUSE_SECONDS,
+    POLICY_RULES,
     AdviceMode,
     AdviceTarget,
     limit_advice,
@@ -67,22 +77,20 @@ class PolicyActs:
         self._book = book
 
     def choose_share(self, unit: RunningShare, standing: PolicyStanding) -> AdvisedShare | None:
-        """Choose what a running job gets instead of its request; None: it keeps it."""
+        """Choose what a running job gets, or would get, instead of its request; None: nothing."""
         share = unit.request
         advice = None if share is None else self._book.advise(unit.key, share)
         if share is None or advice is None:
             return None
         rule = standing.find_rule(unit.key)
-        if rule is None or rule.bounds.mode is not AdviceMode.APPLY:
-            return None
-        if not rule.bounds.covers(AdviceTarget.RUNNING):
+        if rule is None or not rule.bounds.covers(AdviceTarget.RUNNING):
             return None
         given = limit_advice(rule.bounds, share, advice)
         if given is None:
             return None
         return AdvisedShare(
             rule.policy,
-            APPLIED,
+            APPLIED if rule.bounds.mode is AdviceMode.APPLY else PROPOSED,
             share.gpu_milli,
             share.memory_bytes,
             given.gpu_milli,
@@ -99,7 +107,7 @@ class PolicyActs:
                 known = read_running_share(write.connection, unit.row_id)
                 standing = read_standing(write.connection, write.now_ns)
                 chosen = None if known is None else self.choose_share(known, standing)
-                if known is None or chosen is None:
+                if known is None or chosen is None or chosen.state != APPLIED:
                     return False
                 self._resize(write, known, chosen.gpu_milli, chosen.memory_bytes or 0, snapshot)
                 _write_run(write, known, chosen)
@@ -112,6 +120,43 @@ class PolicyActs:
             log.info("advice of job %s is not applied: %s", unit.job, error)
             return False
         return True
+
+    def propose(self, unit: RunningShare) -> bool:
+        """Propose a running job its advice; return whether it is told."""
+        with self._store.write() as write:
+            known = read_running_share(write.connection, unit.row_id)
+            standing = read_standing(write.connection, write.now_ns)
+            chosen = None if known is None else self.choose_share(known, standing)
+            if known is None or chosen is None or chosen.state != PROPOSED:
+                return False
+            if not must_propose(known, chosen):
+                return False
+            last = known.proposal
+            is_news = last is None or differs_by_step(last, chosen)
+            # What was told last stays what the next one is compared with.
+            again = chosen if last is None else replace(last, state=PROPOSED, policy=chosen.policy)
+            _write_run(write, known, chosen if is_news else again)
+            write.announce(("job", known.job))
+            if is_news:
+                # `is_running` makes it a message: of a new job its submission tells it.
+                data = chosen.write_event_data(known.name) | {"is_running": True}
+                tenant_id, _, _ = known.owner
+                write.event("job.advice-proposed", known.job, tenant_id=tenant_id, data=data)
+        return is_news
+
+    def withdraw(self, unit: RunningShare) -> None:
+        """Let a proposal lapse that no policy makes any more; what it said is kept."""
+        with self._store.write() as write:
+            known = read_running_share(write.connection, unit.row_id)
+            if known is None or not known.has_open_proposal:
+                return
+            standing = read_standing(write.connection, write.now_ns)
+            chosen = self.choose_share(known, standing)
+            if chosen is not None and chosen.state == PROPOSED:
+                return
+            mine = sa.and_(advice_runs.c.job_id == known.row_id, advice_runs.c.state == PROPOSED)
+            write.execute(advice_runs.update().where(mine).values(state=LAPSED))
+            write.announce(("job", known.job))
 
     def give_back(self, unit: RunningShare) -> bool:
         """Give a job what it asked for, and leave its family alone; False: there is no room yet."""
@@ -179,6 +224,19 @@ class PolicyActs:
         size = RequestedSize(gpu_milli, memory_bytes)
         result = resize_job(write, self._metering, unit.row_id, size, headroom)
         write.note(partial(self._cache.apply_change, result.granted))
+
+
+def must_propose(unit: RunningShare, chosen: AdvisedShare) -> bool:
+    """Whether a proposal is to be written: it is new, differs by a step, or had lapsed."""
+    last = unit.proposal
+    return last is None or last.state == LAPSED or differs_by_step(last, chosen)
+
+
+def differs_by_step(last: AdvisedShare, chosen: AdvisedShare) -> bool:
+    """Whether advice differs from what was proposed last by more than it is rounded to."""
+    rules = POLICY_RULES
+    memory = abs((chosen.memory_bytes or 0) - (last.memory_bytes or 0))
+    return abs(chosen.gpu_milli - last.gpu_milli) > rules.step_milli or memory > rules.step_bytes
 
 
 def _write_run(write: WriteTransaction, unit: RunningShare, share: AdvisedShare) -> None:

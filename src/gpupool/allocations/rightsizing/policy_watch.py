@@ -1,4 +1,4 @@
-"""The thread that applies advice policies to running jobs, and takes back what was too little.
+"""The thread that applies or proposes advice to running jobs, and takes back what was too little.
 
 A pool without policies and without changed jobs is asked for both once in each look, and nothing else.
 """
@@ -17,7 +17,7 @@ from gpupool.allocations.cache.ledger_cache import LedgerCache
 from gpupool.allocations.placement.placer import Placer
 from gpupool.allocations.rightsizing.advice_book import AdviceBook
 from gpupool.allocations.rightsizing.policies import TOPIC
-from gpupool.allocations.rightsizing.policy_acts import PolicyActs
+from gpupool.allocations.rightsizing.policy_acts import PolicyActs, must_propose
 from gpupool.allocations.rightsizing.policy_rows import (
     AdvicePolicy,
     forget_pauses,
@@ -30,6 +30,7 @@ from gpupool.allocations.rightsizing.running_shares import (
     read_ended_shares,
     read_running_shares,
 )
+from gpupool.allocations.store.advice_rows import APPLIED
 from gpupool.allocations.store.advice_tables import advice_pauses
 from gpupool.base.silence import mark_busy
 from gpupool.base.supervision import SupervisedThread
@@ -111,7 +112,7 @@ class PolicyWatch:
             self._closing.wait(min(PAUSE_SECONDS, time.monotonic() - began))
 
     def look(self) -> None:
-        """Give back what was too little, then apply advice to running jobs. Idempotent."""
+        """Give back what was too little, then apply or propose advice. Idempotent."""
         with self._looking:
             now_ns = self._store.clock.now_ns()
             with self._store.read() as connection:
@@ -124,8 +125,9 @@ class PolicyWatch:
             self._give_back(changed)
             self._judge_ended(now_ns)
             self._refresh(policies, now_ns)
-            if any(_acts_on_running(one) for one in policies):
-                self._apply_to_running()
+            has_proposals = any(one.has_open_proposal for one in changed)
+            if has_proposals or any(_is_about_running(one) for one in policies):
+                self._judge_running()
 
     def _give_back(self, changed: list[RunningShare]) -> None:
         is_waiting = False
@@ -155,19 +157,34 @@ class PolicyWatch:
         self._book.refresh()
         self._refreshed_ns = now_ns
 
-    def _apply_to_running(self) -> None:
+    def _judge_running(self) -> None:
+        """Apply advice to running jobs, propose it, and let proposals lapse that are no more."""
         with self._store.read() as connection:
             standing = read_standing(connection, self._store.clock.now_ns())
             units = read_running_shares(connection)
-        wanted = [one for one in units if self._acts.choose_share(one, standing) is not None]
-        for unit in wanted[:MOST_CHANGES]:
+        applied = list[RunningShare]()
+        proposed = list[RunningShare]()
+        lapsed = list[RunningShare]()
+        for unit in units:
+            chosen = self._acts.choose_share(unit, standing)
+            if chosen is not None and chosen.state == APPLIED:
+                applied.append(unit)
+            elif chosen is not None and must_propose(unit, chosen):
+                proposed.append(unit)
+            elif chosen is None and unit.has_open_proposal:
+                lapsed.append(unit)
+        for unit in applied[:MOST_CHANGES]:
             if self._acts.apply(unit):
                 log.info("job %s runs with the share of its advice", unit.job)
+        for unit in proposed[:MOST_CHANGES]:
+            self._acts.propose(unit)
+        for unit in lapsed[:MOST_CHANGES]:
+            self._acts.withdraw(unit)
 
 
-def _acts_on_running(policy: AdvicePolicy) -> bool:
+def _is_about_running(policy: AdvicePolicy) -> bool:
     bounds = policy.bounds
-    return bounds.mode is AdviceMode.APPLY and bounds.covers(AdviceTarget.RUNNING)
+    return bounds.mode is not AdviceMode.OFF and bounds.covers(AdviceTarget.RUNNING)
 
 
 def _has_old_pauses(connection: sa.Connection, now_ns: int) -> bool:

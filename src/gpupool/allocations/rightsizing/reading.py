@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from gpupool.allocations.store.advice_rows import PROPOSED
+from gpupool.allocations.store.advice_tables import advice_runs
 from gpupool.allocations.store.tables import IS_LIVE, allocations, claims, jobs, seats
 from gpupool.base.units import MIB, NANOS_PER_SECOND, WHOLE
 from gpupool.fleet.tables import devices
@@ -63,6 +65,9 @@ class LiveRun:
     card_bytes: int
     profile: str | None
     sharing: str
+    #: What a policy proposes for it; None: nothing.
+    proposed_milli: int | None = None
+    proposed_bytes: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -202,12 +207,16 @@ def add_live_runs(
             seats.c.gpu_milli,
             seats.c.memory_bytes,
             devices.c.memory_bytes.label("card_bytes"),
+            advice_runs.c.gpu_milli.label("proposed_milli"),
+            advice_runs.c.memory_bytes.label("proposed_bytes"),
         ).select_from(jobs)
     )
+    is_proposal = sa.and_(advice_runs.c.job_id == jobs.c.id, advice_runs.c.state == PROPOSED)
     query = (
         query.join(allocations, allocations.c.job_id == jobs.c.id)
         .join(seats, seats.c.allocation_id == allocations.c.id)
         .join(devices, devices.c.id == seats.c.device_id)
+        .outerjoin(advice_runs, is_proposal)
         .where(
             condition,
             IS_LIVE,
@@ -232,6 +241,8 @@ def add_live_runs(
                 row.card_bytes,
                 row.profile,
                 row.sharing,
+                row.proposed_milli,
+                row.proposed_bytes,
             )
         )
 

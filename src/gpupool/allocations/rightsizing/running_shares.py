@@ -10,7 +10,14 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gpupool.allocations.rightsizing.reading import OWNER, join_owner
-from gpupool.allocations.store.advice_rows import APPLIED, RETURNED, WAITS, AdvisedShare
+from gpupool.allocations.store.advice_rows import (
+    APPLIED,
+    LAPSED,
+    PROPOSED,
+    RETURNED,
+    WAITS,
+    AdvisedShare,
+)
 from gpupool.allocations.store.advice_tables import advice_claims, advice_runs
 from gpupool.allocations.store.suspension_tables import suspensions
 from gpupool.allocations.store.tables import IS_LIVE, allocations, claims, jobs, seats
@@ -23,6 +30,8 @@ from gpupool.rightsizing.families import FamilyKey, find_pattern
 from gpupool.rightsizing.policy import is_memory_too_small, is_share_too_small
 from gpupool.rightsizing.runs import RequestedShare
 
+#: States of a run that leave the job as it is.
+_PROPOSALS: Final = (PROPOSED, LAPSED)
 _SHARES: Final = (SharingKind.FIXED.value, SharingKind.BURST.value)
 _USE: Final = (
     use_histograms.c.bins,
@@ -178,10 +187,23 @@ class RunningShare:
         return is_memory_too_small(self.peak_bytes, change.memory_bytes or 0, asked)
 
     @property
+    def proposal(self) -> AdvisedShare | None:
+        """What was proposed for it last, also one that lapsed; None: nothing."""
+        if self.run is not None:
+            return self.run if self.run.state in _PROPOSALS else None
+        is_proposed = self.claim is not None and self.claim.state == PROPOSED
+        return self.claim if is_proposed else None
+
+    @property
+    def has_open_proposal(self) -> bool:
+        """Whether a proposal of a policy for the running job stands."""
+        return self.run is not None and self.run.state == PROPOSED
+
+    @property
     def request(self) -> RequestedShare | None:
         """What it holds as it was asked for; None: a policy may not change it."""
-        is_touched = self.claim is not None and self.claim.state != "proposed"
-        if is_touched or self.run is not None:
+        is_touched = self.claim is not None and self.claim.state != PROPOSED
+        if is_touched or (self.run is not None and self.run.state not in _PROPOSALS):
             return None
         if self.gpu_milli != self.claim_milli:
             return None

@@ -202,6 +202,8 @@ def _describe_live(one: LiveRun, user: str) -> LiveRunOut:
         gpu_milli=one.gpu_milli if one.promises_compute else 0,
         memory_bytes=one.memory_bytes,
         fixed=fixed,
+        proposed_milli=one.proposed_milli,
+        proposed_bytes=one.proposed_bytes,
     )
 
 

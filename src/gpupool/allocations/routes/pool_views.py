@@ -5,24 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import Header, Request, Response
+from fastapi import Header, Query, Request, Response
 
 from gpupool.allocations.routes.dependencies import Reader, Service
 from gpupool.api.late_routes import Router
 from gpupool.wire.views.overviews import OverviewOut
-from gpupool.wire.views.pool_map import CardShareOut, MapOut
+from gpupool.wire.views.pool_map import CardShareOut, MapChangesOut, MapOut
 
 router = Router(tags=["fleet"])
 IfNoneMatch = Annotated[
     str | None, Header(max_length=1000, description="`ETag` of the answer before; 304: still so")
 ]
 
+After = Annotated[
+    str | None, Query(max_length=100, description="`cursor` of the answer that the caller has")
+]
 
-@router.get("/map", response_model=MapOut, responses={304: {"description": "Nothing changed."}})
+
+@router.get(
+    "/map",
+    response_model=MapOut | MapChangesOut,
+    responses={304: {"description": "Nothing changed."}},
+)
 def get_map(
-    request: Request, allocations: Service, caller: Reader, if_none_match: IfNoneMatch = None
+    request: Request,
+    allocations: Service,
+    caller: Reader,
+    if_none_match: IfNoneMatch = None,
+    after: After = None,
 ) -> Response:
-    """Every card and every share, in columns: for a picture of the whole pool."""
+    """Every card and every share, in columns: for a picture of the whole pool. With `after` only
+    the cards that have changed since, or everything where that answer is not known any more."""
+    changes = None if after is None else allocations.pool_map.read_changes(caller, after)
+    if changes is not None:
+        return Response(
+            changes.model_dump_json(),
+            headers={"Cache-Control": "no-store"},
+            media_type="application/json",
+        )
     found = allocations.pool_map.read_map(caller)
     # Private: another caller of the same proxy may see less. No store of it is used unasked.
     headers = {

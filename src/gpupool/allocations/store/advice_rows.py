@@ -11,6 +11,8 @@ from gpupool.store.database import WriteTransaction
 
 APPLIED: Final = "applied"
 PROPOSED: Final = "proposed"
+#: A proposal for a running job that no policy makes any more.
+LAPSED: Final = "lapsed"
 #: The claim refuses advice.
 EXACT: Final = "exact"
 #: A share that was too small waits for room.

@@ -45,11 +45,17 @@ advice_claims = sa.Table(
 advice_runs = sa.Table(
     "advice_runs",
     metadata,
-    # One row for each job that a policy changed while it ran, or that got back what it asked for.
+    # One row for each job that a policy changed while it ran, that got back what it asked for, or
+    # for which it proposes a share.
     sa.Column("job_id", BigId, sa.ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
     sa.Column("allocation_id", BigId, nullable=False, comment="a later one begins as it was asked"),
     sa.Column("policy", sa.String(16), nullable=False),
-    sa.Column("state", sa.String(8), nullable=False, comment="applied, waits or returned"),
+    sa.Column(
+        "state",
+        sa.String(8),
+        nullable=False,
+        comment="applied, waits or returned; proposed or lapsed",
+    ),
     sa.Column("asked_milli", sa.Integer, nullable=False, comment="of a card"),
     sa.Column("asked_bytes", sa.BigInteger, nullable=False),
     sa.Column("gpu_milli", sa.Integer, nullable=False, comment="given"),

@@ -58,6 +58,18 @@ promises = sa.Table(
     sa.Column("moved_ns", sa.BigInteger, nullable=True, comment="when a move was last told"),
 )
 
+broken_promises = sa.Table(
+    "broken_promises",
+    metadata,
+    # The last notices of claims whose promise was broken: one row until the claim starts, ends or
+    # has another promise, which is then a move.
+    sa.Column(
+        "claim", sa.String(80), primary_key=True, comment="a job or a gang, by its public id"
+    ),
+    sa.Column("notice_ns", sa.BigInteger, nullable=False, comment="start in the last notice"),
+    sa.Column("moved_ns", sa.BigInteger, nullable=True, comment="when a move was last told"),
+)
+
 estimates = sa.Table(
     "estimates",
     metadata,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gpupool.allocations.store.advice_rows import APPLIED, EXACT, PROPOSED, WAITS
+from gpupool.allocations.store.advice_rows import APPLIED, EXACT, LAPSED, PROPOSED, WAITS
 from gpupool.allocations.store.advice_tables import advice_claims, advice_runs
 from gpupool.base.units import format_gpu, format_mib
 from gpupool.wire.rightsizing.policies import AdvisedShareOut
@@ -28,7 +28,7 @@ ADVICE_COLUMNS: Final = (
 
 def describe_advised_share(row: Any) -> AdvisedShareOut | None:
     """Describe what the policies of a job did with its request; None: nothing."""
-    kind = "run" if row.advice_run_state is not None else "claim"
+    kind = "claim" if row.advice_run_state in (None, LAPSED) else "run"
     state = getattr(row, f"advice_{kind}_state")
     if state is None:
         return None

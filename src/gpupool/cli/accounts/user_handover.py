@@ -37,11 +37,12 @@ def run_handover(options: argparse.Namespace, context: CommandContext) -> int:
     if options.output != "table":
         done = plan
         if not options.dry_run:
-            confirm_plan(_list_acts(plan), yes=options.yes)
+            if plan["handed"]:
+                confirm_plan(_list_acts(plan), yes=options.yes)
             done = _ask(context, options.user, options.to, only, dry_run=False)
         print_data(done, options.output)
         return _compute_code(done)
-    print_list(plan["units"], COLUMNS, "table", empty=f"{options.user} owns nothing to hand over")
+    _print_plan(plan)
     if options.dry_run or not plan["handed"]:
         return _compute_code(plan)
     confirm_plan(_list_acts(plan), yes=options.yes)
@@ -70,7 +71,7 @@ def hand_over(
         yes: The plan is agreed to.
     """
     plan = _ask(context, user, heir, None, dry_run=True)
-    print_list(plan["units"], COLUMNS, "table", empty=f"{user} owns nothing to hand over")
+    _print_plan(plan)
     confirm_plan([first, *_list_acts(plan)], yes=yes)
     prepare()
     done = _ask(context, user, heir, None, dry_run=False)
@@ -91,7 +92,14 @@ def _split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def _print_plan(plan: Mapping[str, Any]) -> None:
+    empty = f"{plan['user']} has no jobs, schedules or reservations to hand over"
+    print_list(plan["units"], COLUMNS, "table", empty=empty)
+
+
 def _list_acts(plan: Mapping[str, Any]) -> list[str]:
+    if not plan["handed"]:
+        return []
     things = "1 thing" if plan["handed"] == 1 else f"{plan['handed']} things"
     acts = [f"hand {things} of {plan['user']} over to {plan['to']}"]
     accounts = _list_accounts(plan["units"])
@@ -108,12 +116,17 @@ def _list_accounts(units: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _print_result(done: Mapping[str, Any]) -> None:
-    jobs = "1 job" if done["jobs"] == 1 else f"{done['jobs']} jobs"
-    things = "1 thing" if done["handed"] == 1 else f"{done['handed']} things"
-    sys.stdout.write(f"{things} of {done['user']} with {jobs} now {done['to']}'s\n")
+    if done["handed"]:
+        _print_handed(done)
     for unit in done["units"]:
         if unit["refusal"] is not None:
             print_notice(f"{unit['kind']} {unit['name']} stays: {unit['refusal']}")
+
+
+def _print_handed(done: Mapping[str, Any]) -> None:
+    jobs = "1 job" if done["jobs"] == 1 else f"{done['jobs']} jobs"
+    things = "1 thing" if done["handed"] == 1 else f"{done['handed']} things"
+    sys.stdout.write(f"{things} of {done['user']} with {jobs} now {done['to']}'s\n")
 
 
 def _compute_code(done: Mapping[str, Any]) -> int:

@@ -76,7 +76,21 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     }
     rows = context.api.request("GET", "advice", query=query)
     print_list(rows, COLUMNS, options.output, empty="no job with a card ran in this time")
+    if options.output in ("table", "wide"):
+        for row in rows:
+            _print_proposals(row)
     return 0
+
+
+def _print_proposals(row: Row) -> None:
+    for one in _list_proposals(row):
+        share = _describe_share(one["proposed_milli"], one["proposed_bytes"])
+        sys.stdout.write(f"the policy proposes {share} for the running job {one['name']}\n")
+
+
+def _list_proposals(row: Row) -> list[Row]:
+    # A server from before the field has none.
+    return [one for one in row["live"] if one.get("proposed_milli") is not None]
 
 
 def _show_tenants(options: argparse.Namespace, context: CommandContext) -> int:
@@ -192,6 +206,7 @@ COLUMNS = (
     TableColumn("MODELS", lambda row: ", ".join(row["models"]) or None, wide=True),
     TableColumn("CHEAPER MODEL", _describe_cheaper, wide=True),
     TableColumn("LIVE", lambda row: len(row["live"]), right=True, wide=True),
+    TableColumn("PROPOSED", lambda row: len(_list_proposals(row)), right=True, wide=True),
     TableColumn("PROJECT", lambda row: row["project"], wide=True),
 )
 

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from gpupool.base.errors import BadOption
+from gpupool.base.units import format_span
 from gpupool.cli.serving.rule_options import add_rule, build_new_rule, read_rule
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
@@ -157,6 +158,7 @@ def _print_service(context: CommandContext, one: dict[str, Any], output: str) ->
         f"  address    {one['path']}  with a token of tenant {one['tenant']}\n"
         f"  replicas   {one['ready']} healthy of {one['desired']}; {bounds}\n"
         f"  load       {_format_load(one)}\n"
+        f"  answers    {_format_recent(one)}\n"
         f"  check      {check}, every {rule['check_seconds']} s\n"
         f"  template   {one['template'] or '--'}\n"
         f"  owner      {one['user']} of {one['tenant']}\n"
@@ -179,6 +181,32 @@ def _format_load(row: Row) -> str:
         waiting = f", {row['waiting']} waiting" if row["waiting"] else ""
         return f"{load} requests under way, {target} a replica{waiting}"
     return f"{load} % of all shares together, {target} % a replica"
+
+
+def _format_recent(row: Row) -> str:
+    # A server of an earlier release tells nothing of them.
+    recent = row.get("recent")
+    if recent is None:
+        return "-- in the last 5m"
+    median = _format_seconds(recent["p50_seconds"])
+    slow = _format_seconds(recent["p95_seconds"])
+    rate = _format_rate(recent["per_second"])
+    share = 100 * recent["errors"] / recent["requests"]
+    span = format_span(recent["seconds"])
+    errors = f"{recent['errors']} errors ({share:.1f} %)"
+    return f"{rate} requests/s, p50 {median}, p95 {slow}, {errors} in the last {span}"
+
+
+def _format_rate(rate: float) -> str:
+    return f"{rate:.1f}" if rate >= 10 else f"{rate:.2g}"
+
+
+def _format_seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "--"
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def _list_fields() -> Any:

@@ -42,7 +42,11 @@ def register_policies(parser: CommandParser) -> None:
 
 
 def _add_scope(parser: CommandParser) -> None:
-    parser.add_argument("--tenant", metavar="TENANT", help="of its users (default: any)")
+    parser.add_argument(
+        "--tenant",
+        metavar="TENANT",
+        help="of its users (default: any; for an admin of a tenant: its own)",
+    )
     parser.add_argument("--provider", metavar="NAME", help="of its persons (default: any)")
 
 
@@ -121,6 +125,7 @@ LEAVERS = (
     TableColumn("NOTE", lambda row: row["note"]),
     TableColumn("REASON", lambda row: row["reason"], wide=True),
     TableColumn("SINCE", lambda row: describe_instant(row["made_ns"])),
+    TableColumn("NOT BEFORE", lambda row: describe_instant(row.get("due_ns")), wide=True),
 )
 POLICIES = (
     TableColumn("TENANT", lambda row: row["tenant"] or "any"),

@@ -3,6 +3,10 @@
 `/assets/` has files that are named by their content. Every other page of the console is its
 `index.html`, which looks at the address itself; so a link into the console answers it too. Paths
 of the server's own routes, and everything below /api, are none of its pages.
+
+A build or an upgrade may replace the files while the server runs: a page, and an asset that is not
+known, look whether the folder has changed. Assets of the build before stay in memory for the pages
+that are open.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 #: Types that shrink; fonts and pictures are compressed already.
 _TEXTS: Final = ("text/", "application/javascript", "application/json", "image/svg+xml")
 _SMALLEST_BYTES: Final = 1024
+#: Assets of builds before that stay in memory at most, those that were read last: two builds or so.
+_KEPT_BYTES: Final = 16 * 2**20
 
 _ABSENT: Final[Mapping[str, tuple[str, str]]] = {
     "en": (
@@ -63,6 +69,14 @@ class _StaticFile:
     body: bytes
     compressed: bytes | None
     media_type: str
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """The console's files at one time. `mark` is another one once they are replaced."""
+
+    mark: tuple[object, ...]
+    paths: Mapping[str, Path]
 
 
 def find_static() -> Path | None:
@@ -93,10 +107,7 @@ class ConsoleFiles:
         self._folder = folder
         self._reserved = {path.split("/")[1] for path in routes} | {"api"}
         # Looked up by their whole path: no request names a file that is not among them.
-        self._paths: dict[str, Path] = {}
-        if folder is not None:
-            files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-            self._paths = {f"/{path.relative_to(folder).as_posix()}": path for path in files}
+        self._found = _Folder((), {}) if folder is None else _list_folder(folder)
         self._files: dict[str, _StaticFile] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,8 +122,12 @@ class ConsoleFiles:
             return None
         path = str(scope["path"])
         first = path.split("/")[1] if path.startswith("/") else ""
-        if path in self._paths and path != f"/{_INDEX}":
-            return await self._answer_file(scope, path)
+        if path != f"/{_INDEX}":
+            if first == ASSETS and path not in self._files and path not in self._found.paths:
+                await self._look_again()
+            found = await self._load_file(path)
+            if found is not None:
+                return _answer_file(scope, path, found)
         if first == ASSETS:
             # Never index.html: a page of an older build would run it as a script.
             missing = RouteNotFound(
@@ -123,32 +138,57 @@ class ConsoleFiles:
             return None
         return await self._answer_page(scope)
 
-    async def _answer_file(self, scope: Scope, path: str) -> Response:
+    async def _look_again(self) -> None:
+        """List the folder again if its files were replaced."""
+        if self._folder is None:
+            return
+        found = await run_in_threadpool(_list_changed, self._folder, self._found)
+        if found is self._found:
+            return
+        self._found = found
+        files = dict[str, _StaticFile]()
+        room = _KEPT_BYTES
+        for path, file in reversed(self._files.items()):
+            room -= 0 if path in found.paths else len(file.body)
+            # Files that are not assets have one name in every build, and are read again.
+            if path.startswith(f"/{ASSETS}/") and room >= 0:
+                files[path] = file
+        self._files = dict(reversed(files.items()))
+
+    async def _load_file(self, path: str) -> _StaticFile | None:
         found = self._files.get(path)
-        if found is None:
-            found = await run_in_threadpool(_read_file, self._paths[path])
-            self._files[path] = found
-        headers = make_file_headers()
-        named_by_content = path.startswith(f"/{ASSETS}/")
-        headers["Cache-Control"] = _FOREVER if named_by_content else "no-cache"
-        body = found.body
-        if found.compressed is not None:
-            headers["Vary"] = "Accept-Encoding"
-            if accepts_gzip(scope):
-                headers["Content-Encoding"] = "gzip"
-                body = found.compressed
-        return Response(body, 200, headers, found.media_type)
+        place = self._found.paths.get(path)
+        if found is not None or place is None:
+            return found
+        try:
+            found = await run_in_threadpool(_read_file, place)
+        except FileNotFoundError:
+            # Replaced since the folder was listed.
+            return None
+        self._files[path] = found
+        return found
 
     async def _answer_page(self, scope: Scope) -> Response:
         nonce = new_nonce()
-        if self._folder is None:
-            text = _format_absent(choose_language(scope))
-        else:
-            index = self._folder / _INDEX
-            text = _set_nonce(await run_in_threadpool(index.read_text, "utf-8"), nonce)
+        await self._look_again()
+        index = None if self._folder is None else await run_in_threadpool(_read_index, self._folder)
+        text = _format_absent(choose_language(scope)) if index is None else _set_nonce(index, nonce)
         headers = make_page_headers(nonce, secure=scope.get("scheme") == "https")
         headers["Vary"] = "Accept, Accept-Language"
         return Response(text, 200, headers, "text/html; charset=utf-8")
+
+
+def _answer_file(scope: Scope, path: str, found: _StaticFile) -> Response:
+    headers = make_file_headers()
+    named_by_content = path.startswith(f"/{ASSETS}/")
+    headers["Cache-Control"] = _FOREVER if named_by_content else "no-cache"
+    body = found.body
+    if found.compressed is not None:
+        headers["Vary"] = "Accept-Encoding"
+        if accepts_gzip(scope):
+            headers["Content-Encoding"] = "gzip"
+            body = found.compressed
+    return Response(body, 200, headers, found.media_type)
 
 
 def accepts_gzip(scope: Scope) -> bool:
@@ -183,6 +223,35 @@ def _format_absent(language: str) -> str:
         f'<meta name="viewport" content="width=device-width"><title>gpupool</title></head>'
         f"<body><h1>gpupool</h1><p><strong>{title}</strong></p><p>{text}</p></body></html>\n"
     )
+
+
+def _list_folder(folder: Path) -> _Folder:
+    mark = _mark_folder(folder)
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return _Folder(mark, {f"/{path.relative_to(folder).as_posix()}": path for path in files})
+
+
+def _list_changed(folder: Path, before: _Folder) -> _Folder:
+    return before if _mark_folder(folder) == before.mark else _list_folder(folder)
+
+
+def _mark_folder(folder: Path) -> tuple[object, ...]:
+    """Return what differs once a build has written its index or an asset."""
+    # Names, not the time of the folder: two files within one tick of the clock leave it the same.
+    try:
+        found = (folder / _INDEX).stat()
+        names = frozenset(path.name for path in (folder / ASSETS).iterdir())
+    except FileNotFoundError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns, names
+
+
+def _read_index(folder: Path) -> str | None:
+    try:
+        return (folder / _INDEX).read_text("utf-8")
+    except FileNotFoundError:
+        # A build is being replaced.
+        return None
 
 
 def _read_file(path: Path) -> _StaticFile:

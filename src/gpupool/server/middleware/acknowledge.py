@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpupool.base.errors import GpupoolError
 from gpupool.server.http.problems import problem_response
+from gpupool.serving.door import PREFIX as SERVICE_PREFIX
 from gpupool.store.durability import CommitDurability
 
 #: What a process says of itself: it tells of no commit, and is asked most when the disk does not
@@ -28,7 +29,9 @@ class DurableAnswerMiddleware:
         self._durability = durability
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope.get("path") in OF_ITSELF:
+        path = scope.get("path", "")
+        # What a replica answers tells of no commit of the pool: no token of a text waits for a disk.
+        if path in OF_ITSELF or path.startswith(SERVICE_PREFIX):
             await self._app(scope, receive, send)
             return
         answer = DurableAnswer(scope, receive, send, self._durability)

@@ -1,5 +1,5 @@
-"""The layer that compresses long JSON answers of GET for callers that take gzip. Streams pass as
-they are."""
+"""The layer that compresses long JSON answers of GET for callers that take gzip. Streams and the
+answers of services pass as they are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpupool.server.console.files import accepts_gzip
+from gpupool.serving.door import PREFIX as SERVICE_PREFIX
 
 #: A shorter answer fits one packet as it is.
 SMALLEST_BYTES: Final = 1024
@@ -30,7 +31,9 @@ class CompressionMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "GET" or not accepts_gzip(scope):
+        is_read = scope["type"] == "http" and scope["method"] == "GET"
+        # Here an answer is held until it is whole; that of a service may have any size.
+        if not is_read or scope["path"].startswith(SERVICE_PREFIX) or not accepts_gzip(scope):
             await self._app(scope, receive, send)
             return
         await self._app(scope, receive, CompressedAnswer(send).send)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gpupool.serving.door import PREFIX as SERVICE_PREFIX
 from gpupool.store import counters
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -34,7 +35,7 @@ class RequestMetricsMiddleware:
             if not told:
                 told = True
                 counters.requests.count_answer(
-                    route_template(scope), _known_method(scope), status, self._clock() - began
+                    _name_route(scope), _known_method(scope), status, self._clock() - began
                 )
 
         async def send_and_count(message: Message) -> None:
@@ -52,6 +53,12 @@ def route_template(scope: Scope) -> str:
     """Return the route as it is written, `/api/v1/jobs/{job}`; one word for what no route took."""
     path = getattr(scope.get("route"), "path", None)
     return path if isinstance(path, str) else "(none)"
+
+
+def _name_route(scope: Scope) -> str:
+    # Services are reached through no route: their answers, which may take minutes, stand apart.
+    is_service = str(scope.get("path", "")).startswith(SERVICE_PREFIX)
+    return SERVICE_PREFIX + "{service}" if is_service else route_template(scope)
 
 
 def _known_method(scope: Scope) -> str:

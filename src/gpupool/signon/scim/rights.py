@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.signon import tables
 from gpupool.signon.admission import AdmissionFacts, admit_person, suspend_identity
-from gpupool.signon.leavers import LeaverFacts, LeaverJobs
+from gpupool.signon.leaver_facts import LeaverFacts, LeaverJobs
 from gpupool.signon.rule_service import read_rules
 from gpupool.signon.rules import ExternalPerson, SignonRule
 from gpupool.signon.scim.library import load_scim

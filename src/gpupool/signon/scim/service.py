@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpupool.base.errors import NotScimAccount
 from gpupool.model.tenant import Permission, Principal
 from gpupool.signon.admission import AdmissionFacts
-from gpupool.signon.leavers import LeaverJobs
+from gpupool.signon.leaver_facts import LeaverJobs
 from gpupool.signon.scim.groups import ScimGroups
 from gpupool.signon.scim.rights import PersonRights
 from gpupool.signon.scim.users import ScimUsers

@@ -51,3 +51,6 @@ class LeaverRowOut(WireModel):
     made_by: str
     made_ns: int
     ended_ns: int | None
+    due_ns: int | None = Field(
+        None, description="nothing is done before: its groups may come back; null: at once"
+    )

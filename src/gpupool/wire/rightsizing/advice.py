@@ -18,6 +18,10 @@ class LiveRunOut(WireModel):
     gpu_milli: int = Field(description="of each card; 0: no promise")
     memory_bytes: int = Field(description="of each card")
     fixed: str = Field(description="why its share cannot be changed while it runs; empty: it can")
+    proposed_milli: int | None = Field(
+        None, description="what an advice policy proposes for each card; null: nothing"
+    )
+    proposed_bytes: int | None = None
 
 
 class PartitionAdviceOut(WireModel):

@@ -116,6 +116,20 @@ class ReplicaOut(WireModel):
     ended_ns: int | None = None
 
 
+class ServiceRecent(WireModel):
+    """Requests of the last minutes, from the counters that `/metrics` has too. A WebSocket counts as
+    a request when it opens, and has no time."""
+
+    seconds: int = Field(description="of which it tells; less than 300 after a start of the server")
+    requests: int = Field(description="that were answered or broke off")
+    errors: int = Field(description="of them: status 500 and above, or broken off")
+    per_second: float = Field(description="requests by second")
+    p50_seconds: float | None = Field(
+        description="half of the answers took no longer; an estimate from buckets; null: unknown"
+    )
+    p95_seconds: float | None = Field(description="as p50_seconds, for 95 of 100")
+
+
 class ServiceOut(WireModel):
     id: str
     name: str
@@ -134,6 +148,9 @@ class ServiceOut(WireModel):
         description="of the measure, over all replicas; null: it is not known"
     )
     waiting: int = Field(description="requests that wait for a healthy replica")
+    recent: ServiceRecent | None = Field(
+        None, description="the last 5 minutes; null: no request in them"
+    )
     command: list[str] = Field(
         default_factory=list, description="empty where it is not for this caller"
     )

@@ -18,13 +18,9 @@ class MapNodes(WireModel):
     )
 
 
-class MapCards(WireModel):
-    """Cards by node and index; one entry of each list belongs to one card, `NODE:INDEX`."""
+class MapRows(WireModel):
+    """What changes of cards; one entry of each list belongs to one card."""
 
-    id: list[int] = Field(description="the card's number in this pool, which never changes")
-    node: list[int] = Field(description="position in `nodes`")
-    index: list[int] = Field(description="on its node")
-    model: list[int] = Field(description="position in `models`")
     state: list[str] = Field(description="observed, adopted, draining or lost")
     health: list[str] = Field(description="ok, warning, failed or unknown")
     mechanism: list[str | None] = Field(
@@ -42,10 +38,22 @@ class MapCards(WireModel):
     )
 
 
+class MapCards(MapRows):
+    """Cards by node and index; one entry of each list belongs to one card, `NODE:INDEX`."""
+
+    id: list[int] = Field(description="the card's number in this pool, which never changes")
+    node: list[int] = Field(description="position in `nodes`")
+    index: list[int] = Field(description="on its node")
+    model: list[int] = Field(description="position in `models`")
+
+
 class MapOut(WireModel):
     """Every card and share. Callers other than admins see their own tenant's name alone."""
 
     seq: int = Field(description="the last event that it contains: go on with GET /watch from here")
+    cursor: str = Field(
+        "", description="names this answer: with `after` the next one has the changed cards alone"
+    )
     simulated: bool = Field(description="at least one card is simulated")
     nodes: MapNodes
     cards: MapCards
@@ -58,6 +66,20 @@ class MapOut(WireModel):
     share_mib: list[int] = Field(
         description="memory of each share in MiB, one number for three of `shares`"
     )
+
+
+class MapChangesOut(WireModel):
+    """The cards that differ from the answer of `after`; cards, nodes and models are the same."""
+
+    seq: int = Field(description="the last event that it contains")
+    cursor: str = Field(description="names the map that results: `after` of the next request")
+    tenants: list[str] = Field(
+        description="in the place of the list before; shares that did not change keep their tenant"
+    )
+    changed: list[int] = Field(description="positions of cards in the map")
+    rows: MapRows = Field(description="of these cards, in their order")
+    shares: list[int] = Field(description="all shares of these cards, as in the map")
+    share_mib: list[int] = Field(description="memory of each in MiB, as in the map")
 
 
 class CardShareOut(WireModel):

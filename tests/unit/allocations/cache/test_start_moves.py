@@ -16,9 +16,12 @@ from gpupool.allocations.cache.start_moves import (
     StartNotice,
     is_move,
 )
-from gpupool.allocations.store.hold_tables import promises
+from gpupool.allocations.cache.start_records import StartRecords
+from gpupool.allocations.store.hold_tables import broken_promises, promises
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.scheduling import LEEWAY_NS
+from gpupool.model.claim import Shape
+from gpupool.scheduling import LEEWAY_NS, Plan, PlannedStart
+from gpupool.scheduling.snapshot.claims import ClassKey
 from gpupool.store.tables import events
 from tests.support.house import House
 
@@ -132,4 +135,50 @@ def test_a_promise_that_was_broken_and_made_anew_is_a_move_of_its_job(house: Hou
     assert moves_of(house) == [expected]
     house.restart()
     house.allocations.placer.run_cycle()
+    assert len(moves_of(house)) == 1
+
+
+def test_a_broken_promise_that_returns_plans_later_is_a_move(house: House) -> None:
+    job = house.submit(1000, None, name="next", max_seconds=60).id
+    house.submit(1000, None, name="gone", max_seconds=60)
+    gone = house.job("gone").id
+    waiting = {job, gone}
+    first_ns = house.store.clock.now_ns()
+    memory = list[StartRecords]()
+
+    def run_plan(starts: dict[str, int], hours: int, *, restart: bool = False) -> None:
+        """Save a plan as of some hours later, in memory of its own after a restart."""
+        if restart:
+            memory[:] = [StartRecords()]
+            with house.store.read() as connection:
+                memory[0].load_records(connection, waiting.__contains__)
+        (records,) = memory
+        firm = {
+            ClassKey("default", number, Shape(1000)): PlannedStart(
+                first_ns + at_ns, reserved=True, claim=claim, firm=True
+            )
+            for number, (claim, at_ns) in enumerate(starts.items())
+        }
+        plan = Plan(1, (), {}, starts=firm)
+        records.record_plan(plan, first_ns + hours * HOUR, waiting.__contains__)
+        with house.store.write() as write:
+            records.save_changes(write)
+
+    def claims(table: sa.Table) -> list[str]:
+        with house.store.read() as connection:
+            return sorted(connection.execute(sa.select(table.c.claim)).scalars())
+
+    run_plan({job: HOUR, gone: HOUR}, 0, restart=True)
+    # The hour passes without a start, and the plan promises nothing.
+    run_plan({}, 2)
+    assert (claims(promises), claims(broken_promises)) == ([], sorted(waiting))
+    run_plan({}, 3, restart=True)
+    assert moves_of(house) == []
+    waiting.remove(gone)
+    run_plan({job: 8 * HOUR}, 4, restart=True)
+    (move,) = moves_of(house)
+    assert (move["job"], move["before_ns"]) == (job, first_ns + HOUR + LEEWAY_NS)
+    assert move["after_ns"] == first_ns + 8 * HOUR + LEEWAY_NS
+    assert (claims(promises), claims(broken_promises)) == ([job], [])
+    run_plan({job: 8 * HOUR}, 5, restart=True)
     assert len(moves_of(house)) == 1

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.allocations.handover.leaver_rows import list_leavers
 from gpupool.allocations.handover.policies import check_choice
-from gpupool.base.errors import HandoverRefused, LeaverPolicyContradicts, UnknownLeaverPolicy
+from gpupool.allocations.store.tables import jobs, launches
+from gpupool.base.errors import (
+    HandoverRefused,
+    LeaverPolicyContradicts,
+    UnknownLeaverPolicy,
+    UnknownTenant,
+)
 from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.signon.leavers import LeaverChoice, LeaverFacts
+from gpupool.model.tenant import UserRole
+from gpupool.signon.leaver_facts import LeaverChoice, LeaverFacts
+from gpupool.tenancy.identity import CallerIdentity
 from gpupool.wire.leavers.policies import LeaverPolicyIn, LeaverRowOut
 from gpupool.wire.people import UserPatch
 from tests.unit.allocations.handover.conftest import HandoverHouse
@@ -19,11 +29,11 @@ from tests.unit.allocations.handover.test_service import run
 HOUR_NS = 3600 * NANOS_PER_SECOND
 
 
-def leave(house: HandoverHouse, choice: LeaverChoice | None = None) -> None:
+def leave(house: HandoverHouse, choice: LeaverChoice | None = None, grace_seconds: int = 0) -> None:
     """What a sync does in its transaction."""
     house.tenancy.users.change(house.admin, "ann", UserPatch(disabled=True))
     ann = house.ann
-    facts = LeaverFacts(ann.user_id, ann.tenant_id, None, "left", "root", choice)
+    facts = LeaverFacts(ann.user_id, ann.tenant_id, None, "left", "root", choice, grace_seconds)
     with house.store.write() as write:
         house.allocations.leavers.record(write, facts)
 
@@ -34,7 +44,7 @@ def policy(house: HandoverHouse, **fields: Any) -> None:
 
 
 def rows(house: HandoverHouse) -> list[LeaverRowOut]:
-    return list_leavers(house.store, everything=True).items
+    return list_leavers(house.store, house.admin, everything=True).items
 
 
 @pytest.mark.nightly
@@ -140,3 +150,58 @@ def test_a_heir_of_another_tenant_is_refused(house: HandoverHouse) -> None:
     house.member("eve", "vision")
     with pytest.raises(HandoverRefused, match="tenant vision"):
         policy(house, act="hand-over", heir="eve", tenant="nlp")
+
+
+def test_a_grace_ends_with_the_policy_and_begins_anew_for_a_user_that_came_back(
+    house: HandoverHouse,
+) -> None:
+    job = run(house, "train")
+    leave(house, LeaverChoice("stop"), 3600)
+    house.pass_hours(0.5)
+    assert house.allocations.leavers.settle([house.ann.user_id]).stopped == 0
+    house.tenancy.users.change(house.admin, "ann", UserPatch(disabled=False))
+    leave(house, LeaverChoice("stop"), 3600)
+    assert [row.note for row in rows(house)] == ["", "ann was enabled again"]
+    house.pass_hours(0.75)
+    house.restart()
+    house.allocations.leavers.settle()
+    assert house.job(job).state == "running"
+    house.pass_hours(0.5)
+    assert house.allocations.leavers.settle([house.ann.user_id]).stopped == 1
+    assert [row.state for row in rows(house)] == ["done", "done"]
+
+
+def test_a_tenants_admin_sets_its_own_policy_and_passes_no_foreign_account_on(
+    house: HandoverHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of a pool of one user every job is of one account.
+    monkeypatch.setattr(CallerIdentity, "own_pool", False)
+    policies = house.allocations.leaver_policies
+    chief = replace(house.ann, role=UserRole.TENANT_ADMIN)
+    policy(house, act="stop")
+    made = policies.put_policy(chief, LeaverPolicyIn(act="hand-over", heir="bob"))
+    assert (made.tenant, made.heir) == ("nlp", "bob")
+    assert [row.tenant for row in policies.list_policies(chief)] == ["nlp"]
+    for refused in (
+        lambda: policies.put_policy(chief, LeaverPolicyIn(act="stop", tenant="default")),
+        lambda: policies.delete_policy(chief, None, "default"),
+    ):
+        with pytest.raises(UnknownTenant):
+            refused()
+    foreign = run(house, "train")
+    own = run(house, "other")
+    with house.store.write() as write:
+        train = sa.select(jobs.c.id).where(jobs.c.public_id == foreign).scalar_subquery()
+        mine = launches.c.job_id == train
+        spec = write.execute(sa.select(launches.c.spec).where(mine)).scalar_one()
+        spec["run_as"] = {"uid": 4711, "gid": 4711, "name": "ann"}
+        write.execute(launches.update().where(mine).values(spec=spec))
+    leave(house)
+    house.allocations.leavers.settle()
+    assert [house.job(one).user for one in (foreign, own)] == ["ann", "bob"]
+    (row,) = list_leavers(house.store, chief, everything=False).items
+    assert row.note.startswith("job train stays: ")
+    other = replace(chief, tenant_id=house.admin.tenant_id)
+    assert list_leavers(house.store, other, everything=True).items == []
+    policies.delete_policy(chief, None, None)
+    assert [row.tenant for row in policies.list_policies(house.admin)] == [None]

@@ -188,3 +188,50 @@ def test_a_job_that_ended_with_too_little_pauses_its_family(family: Family) -> N
 
     assert family.list_kinds() == ["job.advised", "advice.family-paused"]
     assert read_size(running(house, f"{family.name}-10", *(400, 16))) == (400, 16 * GIB)
+
+
+def test_a_running_job_is_proposed_its_advice_once_for_each_step(family: Family) -> None:
+    house = family.house
+    name = f"{family.name}-8"
+    running(house, name, *(500, 16))
+    set_policy(house, families=family.name, mode="propose", target="running")
+    look(house)
+    look(house)
+
+    job = house.job(name)
+    assert read_size(job) == ASKED
+    assert job.advice is not None
+    assert (job.advice.state, job.advice.gpu_milli) == ("proposed", 150)
+    assert family.list_kinds() == ["job.advice-proposed"]
+    _, data = house.list_events("job.advice-proposed")[-1]
+    assert (data["name"], data["is_running"], data["gpu_milli"]) == (name, True, 150)
+    (advice,) = house.allocations.rightsizing.list_advice(house.admin, 0, family=family.name)
+    assert [(one.name, one.proposed_milli) for one in advice.live] == [(name, 150)]
+
+    # One step of 0.05 is no news, also after the proposal had lapsed.
+    set_policy(house, families=family.name, mode="propose", target="running", least_milli=200)
+    look(house)
+    assert family.list_kinds() == ["job.advice-proposed"]
+    set_policy(house, families=family.name, mode="off")
+    look(house)
+    assert house.job(name).advice is None
+    set_policy(house, families=family.name, mode="propose", target="running")
+    look(house)
+    assert family.list_kinds() == ["job.advice-proposed"]
+    assert house.job(name).advice is not None
+    set_policy(house, families=family.name, mode="propose", target="running", least_milli=300)
+    look(house)
+    assert family.list_kinds() == ["job.advice-proposed"] * 2
+
+    # With `apply` it gets what was proposed; its user's size has the last word.
+    set_policy(house, families=family.name, target="running")
+    look(house)
+    assert read_size(house.job(name)) == ADVISED
+    assert family.list_kinds()[2:] == ["job.advice-applied"]
+    resized = f"{family.name}-9"
+    running(house, resized, *(400, 16))
+    resize(house, resized, 300)
+    set_policy(house, families=family.name, mode="propose", target="running")
+    look(house)
+    assert house.job(resized).advice is None
+    assert len(family.list_kinds()) == 3

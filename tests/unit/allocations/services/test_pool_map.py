@@ -80,6 +80,29 @@ def test_each_tenant_has_a_map_of_its_own(house: House) -> None:
     assert (seen["tenants"], seen["shares"]) == (["lab"], [0, -1, 300])
 
 
+def test_a_caller_with_an_earlier_map_gets_the_cards_that_changed(house: House) -> None:
+    service = house.allocations.pool_map
+    before = json.loads(service.read_map(house.admin).body)
+    house.submit(300, 8)
+    found = service.read_changes(house.admin, before["cursor"])
+    assert found is not None
+    after = json.loads(service.read_map(house.admin).body)
+    assert found.cursor == after["cursor"] != before["cursor"]
+    assert (found.changed, found.shares) == ([0], after["shares"])
+    assert found.rows.held_milli == [300]
+
+
+def test_a_cursor_of_another_tenant_or_server_is_answered_with_the_whole_map(
+    house: House,
+) -> None:
+    house.tenancy.tenants.create(house.admin, "lab", None)
+    guest = house.member("guest", "lab")
+    cursor = json.loads(house.allocations.pool_map.read_map(house.admin).body)["cursor"]
+    assert house.allocations.pool_map.read_changes(guest, cursor) is None
+    house.restart()
+    assert house.allocations.pool_map.read_changes(house.admin, cursor) is None
+
+
 def test_maps_of_many_tenants_do_not_pile_up(house: House) -> None:
     for number in range(MOST_MAPS + 5):
         caller = Principal(9, "someone", number, f"tenant-{number}", UserRole.VIEWER)

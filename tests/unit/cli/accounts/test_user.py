@@ -76,3 +76,32 @@ def test_user_remove_needs_a_yes(
     assert [one.method for one in pool.requests] == ["GET"]
     assert type_line("user remove ci --yes")[1].splitlines()[-1] == "ci removed"
     assert pool.requests[-1].method == "DELETE"
+
+
+EMPTY = {"user": "ci", "to": "bob", "dry_run": True, "units": [], "handed": 0, "jobs": 0}
+NOTHING = "ci has no jobs, schedules or reservations to hand over\n"
+
+
+def test_user_set_hands_over_nothing_of_a_user_without_jobs(
+    answer_with: AnswerWith, type_line: TypedLine
+) -> None:
+    answer_with("POST", "users/ci/handover", EMPTY)
+    answer_with("PATCH", "users/ci", known_user(disabled=True))
+    code, out, err = type_line("user set ci --disable --hand-over bob --yes")
+    assert (code, out) == (0, f"{NOTHING}will disable user ci\nci: user of nlp, disabled\n"), err
+
+
+def test_user_remove_and_handover_say_that_there_is_nothing(
+    answer_with: AnswerWith, type_line: TypedLine
+) -> None:
+    answer_with("POST", "users/ci/handover", EMPTY)
+    answer_with("GET", "users/ci", known_user())
+    answer_with("PATCH", "users/ci", known_user(disabled=True))
+    answer_with("DELETE", "users/ci", None)
+    plan = "will remove user ci of nlp and its tokens\n"
+    removed = type_line("user remove ci --hand-over bob --yes")
+    assert removed == (0, f"{NOTHING}{plan}ci removed\n", "")
+    # Without a question, also for programs: nothing would change.
+    assert type_line("user handover ci --to bob") == (0, NOTHING, "")
+    code, out, _ = type_line("user handover ci --to bob -o json")
+    assert (code, '"handed": 0' in out) == (0, True)

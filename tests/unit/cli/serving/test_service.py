@@ -9,7 +9,7 @@ import pytest
 from gpupool.base.errors import BadOption
 from gpupool.cli.serving.rule_options import build_new_rule
 from gpupool.terminal.parser import parse_command
-from gpupool.wire.serving.services import ReplicaOut, ServiceOut, ServiceRule
+from gpupool.wire.serving.services import ReplicaOut, ServiceOut, ServiceRecent, ServiceRule
 from tests.unit.cli.golden import AnswerWith, GoldenLine, TypedLine
 
 
@@ -25,6 +25,12 @@ def make_replica(number: int, **more: Any) -> ReplicaOut:
         "ready_ns": 10**18,
     }
     return ReplicaOut(**{**usual, **more})
+
+
+def make_recent() -> ServiceRecent:
+    return ServiceRecent(
+        seconds=300, requests=126, errors=2, per_second=0.42, p50_seconds=0.84, p95_seconds=4.75
+    )
 
 
 def make_service() -> dict[str, Any]:
@@ -49,6 +55,7 @@ def make_service() -> dict[str, Any]:
         live=2,
         load=17.25,
         waiting=2,
+        recent=make_recent(),
         replicas=replicas,
         scaled_ns=None,
         created_ns=10**18,
@@ -60,6 +67,42 @@ def test_a_service_is_shown_with_its_replicas(
 ) -> None:
     answer_with("GET", "services/web", make_service())
     golden_line("service-show", "service show web")
+
+
+@pytest.mark.parametrize(
+    ("recent", "line"),
+    [
+        (None, "-- in the last 5m"),
+        (
+            {"seconds": 40, "per_second": 12.34, "p50_seconds": None, "p95_seconds": None},
+            "12.3 requests/s, p50 --, p95 --, 2 errors (1.6 %) in the last 40s",
+        ),
+        (
+            {"per_second": 0.0033, "requests": 1, "errors": 0, "p50_seconds": 42.3},
+            "0.0033 requests/s, p50 42 s, p95 4.8 s, 0 errors (0.0 %) in the last 5m",
+        ),
+    ],
+    ids=["no-request", "web-sockets-alone", "one-request"],
+)
+def test_a_figure_that_is_not_known_is_a_dash(
+    type_line: TypedLine, answer_with: AnswerWith, recent: dict[str, Any] | None, line: str
+) -> None:
+    usual = make_recent().model_dump(mode="json")
+    told = None if recent is None else usual | recent
+    answer_with("GET", "services/web", make_service() | {"recent": told})
+    code, out, _ = type_line("service show web")
+    assert code == 0
+    assert f"  answers    {line}\n" in out
+
+
+def test_a_server_of_an_earlier_release_tells_no_answers(
+    type_line: TypedLine, answer_with: AnswerWith
+) -> None:
+    earlier = make_service()
+    del earlier["recent"]
+    answer_with("GET", "services/web", earlier)
+    _, out, _ = type_line("service show web")
+    assert "-- in the last 5m" in out
 
 
 def test_services_are_listed(golden_line: GoldenLine, answer_with: AnswerWith) -> None:

@@ -40,6 +40,7 @@ class Asked:
         *,
         method: str = "GET",
         scheme: str = "http",
+        layer: ConsoleFiles | None = None,
         **headers: str,
     ) -> None:
         self.handed_on = False
@@ -56,7 +57,8 @@ class Asked:
             "path": path,
             "headers": [(name.encode(), text.encode()) for name, text in sent.items()],
         }
-        asyncio.run(ConsoleFiles(self._inner, folder, ROUTES)(scope, self._receive, self._send))
+        layer = layer or ConsoleFiles(self._inner, folder, ROUTES)
+        asyncio.run(layer(scope, self._receive, self._send))
 
     async def _inner(self, *_: Any) -> None:
         self.handed_on = True
@@ -199,3 +201,38 @@ def test_the_package_is_found_where_it_is_built(
 )
 def test_gzip_is_sent_to_callers_that_take_it(header: str, answer: bool) -> None:
     assert accepts_gzip({"headers": [(b"accept-encoding", header.encode())]}) is answer
+
+
+async def refuse(*_: Any) -> None:
+    raise AssertionError("handed on")
+
+
+def test_files_that_are_replaced_under_a_server_need_no_restart(folder: Path) -> None:
+    layer = ConsoleFiles(refuse, folder, ROUTES)
+    assets = folder / "assets"
+    (assets / "chunk-3c4d.js").write_text("before")
+    assert Asked(folder, "/assets/main-1a2b.js", layer=layer).status == 200
+    assert Asked(folder, "/favicon.svg", layer=layer).body == b"<svg/>"
+
+    # As a build: the old files go, the page comes before its last script.
+    for path in (assets / "main-1a2b.js", assets / "chunk-3c4d.js"):
+        path.unlink()
+    (folder / "index.html").unlink()
+    assert b"console not built" in Asked(folder, "/", layer=layer).body
+    (folder / "index.html").write_text(INDEX.replace("<body>", '<body class="new">'))
+    (folder / "favicon.svg").write_text("<svg id='2'/>")
+    assert b'class="new"' in Asked(folder, "/", layer=layer).body
+    assert Asked(folder, "/assets/main-5e6f.js", layer=layer).status == 404
+    (assets / "main-5e6f.js").write_text("new")
+    assert Asked(folder, "/assets/main-5e6f.js", layer=layer).body == b"new"
+    assert Asked(folder, "/favicon.svg", layer=layer).body == b"<svg id='2'/>"
+    # Pages of the build before still load what the server had read, and nothing else of it.
+    assert Asked(folder, "/assets/main-1a2b.js", layer=layer).body.decode() == SCRIPT
+    assert Asked(folder, "/assets/chunk-3c4d.js", layer=layer).status == 404
+    assert Asked(folder, "/assets/../secret.txt", layer=layer).status == 404
+
+
+def test_a_file_that_went_before_it_was_read_is_not_found(folder: Path) -> None:
+    layer = ConsoleFiles(refuse, folder, ROUTES)
+    (folder / "assets" / "main-1a2b.js").unlink()
+    assert Asked(folder, "/assets/main-1a2b.js", layer=layer).status == 404

@@ -71,7 +71,8 @@ def test_an_answer_that_is_half_out_breaks_off() -> None:
         answer(Durability(fails_at=2), STREAM, BODY)
 
 
-def test_what_a_process_says_of_itself_waits_for_nothing() -> None:
+@pytest.mark.parametrize("path", ["/healthz", "/services/web/v1/chat"])
+def test_what_tells_of_no_commit_waits_for_nothing(path: str) -> None:
     durability: Any = Durability()
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
@@ -84,7 +85,7 @@ def test_what_a_process_says_of_itself_waits_for_nothing() -> None:
         layer = DurableAnswerMiddleware(app, durability)
         await layer({**SCOPE, "path": path}, ignore, ignore)  # type: ignore[arg-type]
 
-    asyncio.run(ask("/healthz"))
+    asyncio.run(ask(path))
     assert durability.waits == 0
     asyncio.run(ask("/api/v1/pool"))
     assert durability.waits == 1

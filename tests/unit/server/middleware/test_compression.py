@@ -21,7 +21,9 @@ from tests.support.api import running_app
 GZIP = {"Accept-Encoding": "gzip"}
 
 
-def answer(response: Response, method: str = "GET", encoding: bytes = b"gzip") -> list[Any]:
+def answer(
+    response: Response, method: str = "GET", encoding: bytes = b"gzip", path: str = "/api/v1/jobs"
+) -> list[Any]:
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -31,7 +33,8 @@ def answer(response: Response, method: str = "GET", encoding: bytes = b"gzip") -
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": method, "headers": [(b"accept-encoding", encoding)]}
+    headers = [(b"accept-encoding", encoding)]
+    scope = {"type": "http", "method": method, "path": path, "headers": headers}
     asyncio.run(CompressionMiddleware(response)(scope, receive, send))
     return sent
 
@@ -76,6 +79,11 @@ def test_a_stream_is_never_held_back(kind: str) -> None:
     sent = answer(StreamingResponse(iter(pieces), media_type=kind))
     assert "content-encoding" not in headers_of(sent)
     assert [part["body"].decode() for part in sent[1:] if part["body"]] == pieces
+
+
+def test_the_answer_of_a_service_is_not_held_until_it_is_whole() -> None:
+    sent = answer(JSONResponse("x" * 5000), path="/services/web/v1/models")
+    assert "content-encoding" not in headers_of(sent)
 
 
 def test_a_long_list_is_compressed_and_a_write_is_not(tmp_path: Path) -> None:

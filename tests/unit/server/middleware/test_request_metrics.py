@@ -50,12 +50,15 @@ def test_requests_are_counted_by_the_template_of_their_route() -> None:
     app = make_app()
     for path in ("/api/v1/things/one", "/api/v1/things/two", "/api/v1/nothing"):
         asyncio.run(ask(app, "GET", path))
+    for path in ("/services/web/v1/chat", "/services/other/"):
+        asyncio.run(ask(app, "POST", path))
     asyncio.run(ask(app, "BREW", "/api/v1/things/one"))
     with pytest.raises(RuntimeError):
         asyncio.run(ask(app, "GET", "/api/v1/things/broken"))
     assert counters.requests.count.read() == {
         ("/api/v1/things/{thing}", "GET", "200"): 2,
         ("(none)", "GET", "404"): 1,
+        ("/services/{service}", "POST", "404"): 2,
         ("/api/v1/things/{thing}", "other", "405"): 1,
         ("/api/v1/things/{thing}", "GET", "500"): 1,
     }
