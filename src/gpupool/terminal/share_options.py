@@ -52,7 +52,7 @@ SHARE: tuple[Option, ...] = (
     (("--model",), "model", "value", "MODEL", "only cards of this model, e.g. H200"),
     (("--label",), "label", "append", "KEY=VALUE", "only nodes with this label; may be repeated"),
     (
-        ("--sharing",),
+        ("--sharing", "--policy"),
         "sharing",
         "value",
         "HOW",

@@ -45,6 +45,8 @@ UNDERSTOOD = [
     "run --gpu 1. --memory 8192MiB true",
     "run --sharing best-effort --memory 16GB true",
     "run --sharing offline --memory 16GB true",
+    "run --policy burst --gpu 0.3 true",
+    "submit --policy=best-effort --memory 16GB true",
     "run --sharing burst --gpu 0.333 --memory 7kb true",
     "run --model H200 --label rack=r1 --label zone=a=b --label rack= true",
     "run --model 'ü\"\\ 😀' true",
@@ -135,6 +137,7 @@ run --count 0 true
 run --count 100001 true
 run --count +1 true
 run --sharing none true
+run --policy fgd true
 run --sharing= true
 run --label rack true
 run --label =r1 true
