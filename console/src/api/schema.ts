@@ -6372,6 +6372,19 @@ export interface components {
             trusted: string;
         };
         /**
+         * EvenGangOut
+         * @description Members that have equally many cards.
+         */
+        EvenGangOut: {
+            /** Members */
+            members: number;
+            /**
+             * Count
+             * @description cards of each member
+             */
+            count: number;
+        };
+        /**
          * Event
          * @description One line of the event log. `seq` has no gaps and orders events by commit.
          */
@@ -12282,6 +12295,8 @@ export interface components {
              * @description what would fit now, both numbers
              */
             nearest?: string | null;
+            /** @description of more cards than a node has: the gang that has as many */
+            gang?: components["schemas"]["EvenGangOut"] | null;
             /**
              * Share
              * @description of each job: both numbers, for people

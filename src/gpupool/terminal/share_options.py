@@ -173,12 +173,13 @@ JOB: tuple[Option, ...] = (
         "refuse instead of waiting when there is no room now",
     ),
     (
-        ("--no-fence",),
-        "no_fence",
+        ("--no-gang",),
+        "no_gang",
         "flag",
         None,
-        "run without the fence",
+        "refuse more cards than a node has instead of requesting a gang of several nodes",
     ),
+    (("--no-fence",), "no_fence", "flag", None, "run without the fence"),
 )
 CHAIN: tuple[Option, ...] = (
     (("--retries",), "retries", "value", "N", "start it again up to N times after a failure"),

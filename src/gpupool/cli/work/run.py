@@ -26,6 +26,9 @@ on a terminal what it waits for and what was granted, otherwise only refusals, t
 that the program did not choose. Ctrl-C goes to the program; its share is free when it ends. If it ignores
 Ctrl-C, use  gpupool stop JOB, or press Ctrl-C twice if its output goes to a file or pipe.
 
+A job has its cards on one node. More cards than a node has are requested as a gang, if they divide evenly: the command
+then runs once on each node, without this terminal, and its output follows. --no-gang refuses them.
+
 The command begins after --, or at the first word that is no option.
 
 Exit code: the job's own; 128 + N after signal N; 127 if the command is not found; gpupool's own codes
@@ -49,25 +52,56 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: ShareOptions, context: CommandContext) -> int:
+    from gpupool.base.errors import TooManyCards
     from gpupool.client.attached_run import AttachedRun
+    from gpupool.client.even_gang import make_gang_request
     from gpupool.terminal.share_options import make_job_body
 
     api = context.api
     if options.preview:
         from gpupool.terminal.preview_lines import print_preview
 
-        return print_preview(context, make_job_body(options, attached=api.local, local=api.local))
+        asked = make_job_body(options, attached=api.local, local=api.local)
+        return print_preview(context, asked, may_be_gang=not options.no_gang)
     words = _RunNotices(options)
     # Terminal and signals are handed over the Unix socket; no network carries them.
-    if not api.local:
-        return _run_remotely(options, context, words)
-    asked = make_job_body(options, attached=True, local=True)
+    asked = make_job_body(options, attached=api.local, local=api.local)
     if _print_plan(options, context, asked):
         return 0
-    attached = AttachedRun(api, asked, words.print_progress, pty=os.isatty(0) and os.isatty(1))
+    try:
+        if not api.local:
+            return _run_remotely(options, context, words, asked)
+        attached = AttachedRun(api, asked, words.print_progress, pty=os.isatty(0) and os.isatty(1))
+        with _SignalGuard():
+            code = attached.run()
+        words.print_end(attached.job)
+        return code
+    except TooManyCards as error:
+        gang = None if options.no_gang else make_gang_request(asked, error)
+        if gang is None:
+            raise
+    return _run_gang(options, context, words, asked, gang)
+
+
+def _run_gang(
+    options: ShareOptions,
+    context: CommandContext,
+    words: _RunNotices,
+    asked: dict[str, Any],
+    gang: dict[str, Any],
+) -> int:
+    """Run the gang that has as many cards as were asked for."""
+    from gpupool.cli.work.gang_run import run_gang
+    from gpupool.client.even_gang import describe_gang_request
+
+    def announce() -> None:
+        if not options.quiet:
+            print_notice(describe_gang_request(asked, gang))
+
     with _SignalGuard():
-        code = attached.run()
-    words.print_end(attached.job)
+        members, code = run_gang(context.api, gang, words.print_progress, announce)
+    for member in members:
+        words.print_end(member)
     return code
 
 
@@ -185,19 +219,17 @@ def _raise_interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _run_remotely(options: ShareOptions, context: CommandContext, words: _RunNotices) -> int:
+def _run_remotely(
+    options: ShareOptions, context: CommandContext, words: _RunNotices, asked: dict[str, Any]
+) -> int:
     """Run the job of a pool on another machine: submit it and follow its log.
 
     Its job cannot have this terminal.
     """
     from gpupool.cli.work.logs import follow_job
     from gpupool.client.attached_run import exit_code_of
-    from gpupool.terminal.share_options import make_job_body
 
     api = context.api
-    asked = make_job_body(options, attached=False, local=False)
-    if _print_plan(options, context, asked):
-        return 0
     job = api.request(
         "POST", "jobs", asked, query={"wait_seconds": 2}, idempotency_key=os.urandom(16).hex()
     )["first"]

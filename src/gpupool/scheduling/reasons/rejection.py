@@ -13,7 +13,7 @@ import numpy as np
 
 from gpupool.base.units import MIB, format_gpu, format_mib
 from gpupool.model.catalogue import nearest_model
-from gpupool.model.claim import Rejection, RejectionReason
+from gpupool.model.claim import EvenGang, Rejection, RejectionReason
 from gpupool.scheduling.filtering.feasibility import CODE, FITS, ORDER, ClaimFit, list_model_vendors
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.filtering.isolation import list_offered_cards
@@ -74,22 +74,33 @@ def explain_never(
     if most >= fit.shape.count:
         return _explain_no_host(fit, free)
     sentence = messages.describe_too_many(fit.shape, most, all_alike=bool(fit.possible.all()))
-    return _build_rejection(
-        fit,
-        free,
-        RejectionReason.TOO_FEW_CARDS,
-        sentence,
-        _suggest_fewer(fit, most),
-    )
-
-
-def _suggest_fewer(fit: ClaimFit, most: int) -> str:
-    """Suggest as many cards as one node has, or a gang where so many are on several nodes."""
+    gang = find_even_gang(fit.shape.count, free.count_cards_by_node(fit.possible))
     hint = f"ask for at most {phrases.format_count(most, 'card')}"
-    count = fit.shape.count
-    if most and count % most == 0 and int(fit.possible.sum()) >= count:
-        hint += f", or for a gang of {count // most} members with {phrases.format_count(most, 'card')} each"
-    return hint
+    if gang is not None:
+        each = phrases.format_count(gang.count, "card")
+        hint += f", or for a gang of {gang.members} members with {each} each"
+    found = _build_rejection(fit, free, RejectionReason.TOO_FEW_CARDS, sentence, hint)
+    return replace(found, gang=gang)
+
+
+def find_even_gang(count: int, cards_by_node: Ints) -> EvenGang | None:
+    """Find the gang that has `count` cards on as few nodes as possible, one member on a node.
+
+    A member has more than half of what the largest node has: of smaller members a node would have
+    several, and the command would run more often than on the nodes that the cards need.
+
+    Args:
+        count: How many cards in all.
+        cards_by_node: How many cards that can be used each node has.
+
+    Returns:
+        The gang; None where the cards do not divide evenly, or where too few nodes hold a member.
+    """
+    most = int(cards_by_node.max(initial=0))
+    for each in range(most, most // 2, -1):
+        if count % each == 0 and int(np.count_nonzero(cards_by_node >= each)) >= count // each:
+            return EvenGang(count // each, each)
+    return None
 
 
 def _explain_no_host(fit: ClaimFit, free: FreeCapacity) -> Rejection | None:
