@@ -187,6 +187,7 @@ CHAIN: tuple[Option, ...] = (
     (("--after",), "after", "append", "JOB[:END]", "start when JOB has ended: ok, any or fail (default: ok)"),
 )  # fmt: skip
 RUN: tuple[Option, ...] = (
+    (("--keep-output",), "keep_output", "flag", None, "log the output and copy it here: no terminal, no input"),
     (("-q", "--quiet"), "quiet", "flag", None, "print only refusals"),
     (("-v", "--verbose"), "verbose", "flag", None, "print progress also when stderr is no terminal"),
 )  # fmt: skip

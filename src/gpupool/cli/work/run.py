@@ -29,6 +29,10 @@ Ctrl-C, use  gpupool stop JOB, or press Ctrl-C twice if its output goes to a fil
 A job has its cards on one node. More cards than a node has are requested as a gang, if they divide evenly: the command
 then runs once on each node, without this terminal, and its output follows. --no-gang refuses them.
 
+The output of a job that has this terminal goes to it alone. With --keep-output the job writes to its log as a
+submitted one does, stdout and stderr together: gpupool logs JOB shows it during the run and after it, and a lost
+client ends nothing.
+
 The command begins after --, or at the first word that is no option.
 
 Exit code: the job's own; 128 + N after signal N; 127 if the command is not found; gpupool's own codes
@@ -45,6 +49,7 @@ def register(parser: CommandParser) -> None:
     parser.about = ABOUT
     parser.examples = [
         "gpupool run --gpu 0.3 --memory 8GiB -- python train.py",
+        "gpupool run --gpu 0.3 --keep-output --name hello -- python train.py",
         "gpupool run --gpu 1 --model H200 --max-time 2h -- ./bench",
         "gpupool run --gpu 4 -- torchrun --nproc-per-node 4 train.py",
         "gpupool run --gpu 0.5 --count 2 --no-wait nvidia-smi",
@@ -65,12 +70,13 @@ def run(options: ShareOptions, context: CommandContext) -> int:
         return print_preview(context, asked, may_be_gang=not options.no_gang)
     words = _RunNotices(options)
     # Terminal and signals are handed over the Unix socket; no network carries them.
-    asked = make_job_body(options, attached=api.local, local=api.local)
+    is_attached = api.local and not options.keep_output
+    asked = make_job_body(options, attached=is_attached, local=api.local)
     if _print_plan(options, context, asked):
         return 0
     try:
-        if not api.local:
-            return _run_remotely(options, context, words, asked)
+        if not is_attached:
+            return _run_logged(options, context, words, asked)
         attached = AttachedRun(api, asked, words.print_progress, pty=os.isatty(0) and os.isatty(1))
         with _SignalGuard():
             code = attached.run()
@@ -219,13 +225,10 @@ def _raise_interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _run_remotely(
+def _run_logged(
     options: ShareOptions, context: CommandContext, words: _RunNotices, asked: dict[str, Any]
 ) -> int:
-    """Run the job of a pool on another machine: submit it and follow its log.
-
-    Its job cannot have this terminal.
-    """
+    """Submit the job and follow its log: on another machine it cannot have this terminal."""
     from gpupool.cli.work.logs import follow_job
     from gpupool.client.attached_run import exit_code_of
 
@@ -233,13 +236,14 @@ def _run_remotely(
     job = api.request(
         "POST", "jobs", asked, query={"wait_seconds": 2}, idempotency_key=os.urandom(16).hex()
     )["first"]
-    if not options.quiet:
+    if not options.quiet and not api.local:
         print_notice(
             f"the pool is at {api.endpoint}: {job['name']} runs there without this terminal, its "
             "output follows"
         )
     try:
-        job = follow_job(api, job, words.print_progress)
+        with _SignalGuard():
+            job = follow_job(api, job, words.print_progress)
     except KeyboardInterrupt:
         # The connection is in the middle of a long poll; the order to stop needs one of its own.
         api.close()
