@@ -41,7 +41,7 @@ def print_preview(
     answer = context.api.request("POST", "jobs/preview", dict(asked))
     if may_be_gang and answer.get("gang"):
         from gpupool.base.errors import TooManyCards
-        from gpupool.client.even_gang import describe_gang_request, make_gang_request
+        from gpupool.client.gangs.even_gang import describe_gang_request, make_gang_request
         from gpupool.terminal.context import print_notice
 
         gang = make_gang_request(asked, TooManyCards(answer["reason"], gang=answer["gang"]))

@@ -59,7 +59,7 @@ def register(parser: CommandParser) -> None:
 def run(options: ShareOptions, context: CommandContext) -> int:
     from gpupool.base.errors import TooManyCards
     from gpupool.client.attached_run import AttachedRun
-    from gpupool.client.even_gang import make_gang_request
+    from gpupool.client.gangs.even_gang import make_gang_request
     from gpupool.terminal.share_options import make_job_body
 
     api = context.api
@@ -97,8 +97,8 @@ def _run_gang(
     gang: dict[str, Any],
 ) -> int:
     """Run the gang that has as many cards as were asked for."""
-    from gpupool.cli.work.gang_run import run_gang
-    from gpupool.client.even_gang import describe_gang_request
+    from gpupool.cli.work.gangs.gang_run import run_gang
+    from gpupool.client.gangs.even_gang import describe_gang_request
 
     def announce() -> None:
         if not options.quiet:

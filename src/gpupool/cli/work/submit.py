@@ -73,7 +73,7 @@ def run(options: ShareOptions, context: CommandContext) -> int:
 def _submit(options: ShareOptions, context: CommandContext, asked: dict[str, Any]) -> Any:
     """Submit; more cards than a node has as the gang that the refusal offers."""
     from gpupool.base.errors import TooManyCards
-    from gpupool.client.even_gang import describe_gang_request, make_gang_request
+    from gpupool.client.gangs.even_gang import describe_gang_request, make_gang_request
 
     # The key makes a repetition after a lost answer harmless: one job is submitted.
     try:

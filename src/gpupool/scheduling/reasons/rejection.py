@@ -13,12 +13,13 @@ import numpy as np
 
 from gpupool.base.units import MIB, format_gpu, format_mib
 from gpupool.model.catalogue import nearest_model
-from gpupool.model.claim import EvenGang, Rejection, RejectionReason
+from gpupool.model.claim import Rejection, RejectionReason
 from gpupool.scheduling.filtering.feasibility import CODE, FITS, ORDER, ClaimFit, list_model_vendors
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.filtering.isolation import list_offered_cards
 from gpupool.scheduling.mechanism_choice.pool_survey import describe_refusal, survey_cards
 from gpupool.scheduling.reasons import help_messages, messages, phrases
+from gpupool.scheduling.reasons.even_gang import find_even_gang
 from gpupool.scheduling.snapshot.cards import CardTable
 from gpupool.scheduling.snapshot.columns import Bools, Ints
 
@@ -81,26 +82,6 @@ def explain_never(
         hint += f", or for a gang of {gang.members} members with {each} each"
     found = _build_rejection(fit, free, RejectionReason.TOO_FEW_CARDS, sentence, hint)
     return replace(found, gang=gang)
-
-
-def find_even_gang(count: int, cards_by_node: Ints) -> EvenGang | None:
-    """Find the gang that has `count` cards on as few nodes as possible, one member on a node.
-
-    A member has more than half of what the largest node has: of smaller members a node would have
-    several, and the command would run more often than on the nodes that the cards need.
-
-    Args:
-        count: How many cards in all.
-        cards_by_node: How many cards that can be used each node has.
-
-    Returns:
-        The gang; None where the cards do not divide evenly, or where too few nodes hold a member.
-    """
-    most = int(cards_by_node.max(initial=0))
-    for each in range(most, most // 2, -1):
-        if count % each == 0 and int(np.count_nonzero(cards_by_node >= each)) >= count // each:
-            return EvenGang(count // each, each)
-    return None
 
 
 def _explain_no_host(fit: ClaimFit, free: FreeCapacity) -> Rejection | None:
