@@ -242,8 +242,7 @@ def _run_logged(
             "output follows"
         )
     try:
-        with _SignalGuard():
-            job = follow_job(api, job, words.print_progress)
+        job = follow_job(api, job, words.print_progress)
     except KeyboardInterrupt:
         # The connection is in the middle of a long poll; the order to stop needs one of its own.
         api.close()
