@@ -102,9 +102,13 @@ static int serve(const struct options *options, struct pool *pool, int socket, s
     struct signals signals;
     struct api api = {.pool = pool, .signals = &signals, .failure = &failure, .socket = socket};
 
-    signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error to be looked at */
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error to be looked at */
     signals_begin_ending(&signals, options->command == COMMAND_RUN);
     int code = options->command == COMMAND_RUN ? run(options, &api, body, key) : submit(options, &api, body, key);
+    if (code == TO_PYTHON) { /* what is blocked or ignored stays so in the program that this process becomes */
+        signals_end(&signals);
+        signal(SIGPIPE, before);
+    }
     api_close(&api);
     text_free(&api.in);
     failure_free(&failure);
@@ -128,5 +132,5 @@ int main(int argc, char **argv)
     text_free(&body);
     text_free(&pool.path);
     text_free(&pool.directory);
-    return code;
+    return code == TO_PYTHON ? fall_back(argv) : code;
 }

@@ -19,6 +19,7 @@ static const struct known {
     {"--model", BOTH, VALUE, AT(model)},
     {"--label", BOTH, LABEL, AT(labels)},
     {"--sharing", BOTH, VALUE, AT(sharing)},
+    {"--policy", BOTH, VALUE, AT(sharing)},
     {"--name", BOTH, VALUE, AT(name)},
     {"--priority", BOTH, VALUE, AT(priority)},
     {"--max-time", BOTH, VALUE, AT(max_time)},

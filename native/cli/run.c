@@ -322,7 +322,7 @@ int run(const struct options *options, struct api *api, struct slice body, const
         if (stop(&attended) == FAILED)
             code = failure_print(api->failure);
     } else if (outcome == FAILED)
-        code = failure_print(api->failure);
+        code = !attended.exists && may_be_gang(api->failure) ? TO_PYTHON : failure_print(api->failure);
     else
         tell_ended(&attended);
     text_free(&attended.printed_reason);

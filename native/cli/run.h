@@ -5,7 +5,7 @@
 #include "options.h"
 #include "pool/api.h"
 
-/* The exit code: the program's, or ours before it starts. */
+/* The exit code: the program's, or ours before it starts; or TO_PYTHON. */
 int run(const struct options *options, struct api *api, struct slice body, const char *key);
 
 #endif

@@ -104,6 +104,11 @@ static int show(const struct options *options, struct api *api, const struct sub
     return written ? 0 : unwritten(api, error);
 }
 
+bool may_be_gang(const struct failure *failure)
+{
+    return failure_is(failure, "GP-2004");
+}
+
 int submit(const struct options *options, struct api *api, struct slice body, const char *key)
 {
     struct submitted submitted = {0};
@@ -112,7 +117,8 @@ int submit(const struct options *options, struct api *api, struct slice body, co
     enum outcome outcome = send_job(api, body, key, &submitted, json ? &answer : NULL);
     int code = outcome == DONE          ? show(options, api, &submitted, &answer)
                : outcome == INTERRUPTED ? EXIT_INTERRUPTED
-                                        : failure_print(api->failure);
+               : !json && may_be_gang(api->failure) ? TO_PYTHON
+                                                    : failure_print(api->failure);
 
     job_free(&submitted.first);
     text_free(&answer);

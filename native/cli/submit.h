@@ -6,7 +6,10 @@
 #include "pool/api.h"
 #include "pool/job.h"
 
-enum { KEY_BYTES = 33 };
+enum {
+    KEY_BYTES = 33,
+    TO_PYTHON = -1, /* instead of an exit code: the pool refused it, and Python knows another request for the same */
+};
 
 /* An Idempotency-Key; false without randomness. */
 bool make_key(char key[KEY_BYTES]);
@@ -15,7 +18,9 @@ bool make_key(char key[KEY_BYTES]);
 enum outcome send_job(struct api *api, struct slice body, const char *key, struct submitted *submitted,
                       struct text *answer);
 
-/* The exit code. */
+/* More cards than a node has: Python asks for the gang that the refusal offers. */
+bool may_be_gang(const struct failure *failure);
+/* The exit code, or TO_PYTHON. */
 int submit(const struct options *options, struct api *api, struct slice body, const char *key);
 
 #endif

@@ -50,6 +50,20 @@ roles:
     assert len({worker["device"] for worker in workers}) == 2
 
 
+def test_more_cards_than_a_node_has_run_as_a_gang_whose_output_is_copied(pool: RealPool) -> None:
+    tell = 'echo "member $GPUPOOL_GANG_RANK"; exit $((3 + GPUPOOL_GANG_RANK))'
+    refused = pool.run("run", "--gpu", "2", "--no-gang", "--", "true")
+    assert refused.returncode == 3
+    assert "for a gang of 2 members with 1 card each" in refused.stderr
+    done = pool.run("run", "--gpu", "2", "--name", "wide", "--", "sh", "-c", tell)
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (4, ["member 0", "member 1"])
+    assert "requested as a gang of 2 members of 1 card each" in done.stderr
+    kept = pool.run(
+        "run", *SMALL, "--keep-output", "--name", "kept", "--", "sh", "-c", "echo hi; exit 5"
+    )
+    assert (kept.returncode, kept.stdout, pool.do("logs", "-f", "kept")) == (5, "hi\n", "hi\n")
+
+
 def test_stopping_everything_stops_a_gang_that_waits_though_its_members_end_with_each_other(
     pool: RealPool,
 ) -> None:

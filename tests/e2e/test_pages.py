@@ -37,6 +37,7 @@ ELSEWHERE = (
     "sso test",  # the providers of the page are invented: tests/api, tests/hosts/test_signon.py
     "sso sync",  # the same
     "login https:",  # the same
+    "run --gpu 1 --count 16",  # it waits, or sleeps: tests/e2e/test_cli_gangs.py
     "whatif --tune",  # needs days of history: tests/unit/simulation
 )
 #: Words that a page leaves to its reader, and those of this pool. Its nodes are sim-0 to sim-3.

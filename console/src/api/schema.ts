@@ -2730,7 +2730,7 @@ export interface paths {
         put?: never;
         /**
          * Whatif
-         * @description What the queue would come to with other nodes, another policy or other quotas. Changes
+         * @description What the queue would come to with other nodes, another policy, sharing or other quotas. Changes
          *     nothing.
          */
         post: operations["whatif_api_v1_whatif_post"];
@@ -6375,6 +6375,19 @@ export interface components {
             trusted: string;
         };
         /**
+         * EvenGangOut
+         * @description Members that have equally many cards.
+         */
+        EvenGangOut: {
+            /** Members */
+            members: number;
+            /**
+             * Count
+             * @description cards of each member
+             */
+            count: number;
+        };
+        /**
          * Event
          * @description One line of the event log. `seq` has no gaps and orders events by commit.
          */
@@ -7124,6 +7137,45 @@ export interface components {
              * @description how far this side was looked ahead
              */
             horizon_seconds: number;
+            /**
+             * Policy
+             * @description the placement policy of this side
+             * @default
+             */
+            policy: string;
+            /**
+             * Sharing
+             * @description the sharing of every share; null: each share has its own
+             */
+            sharing?: string | null;
+            /**
+             * Sharing Changed
+             * @description jobs whose sharing is another one here
+             * @default 0
+             */
+            sharing_changed: number;
+            /**
+             * Sharing Unchanged
+             * @description running jobs whose card has no compute left for the other sharing
+             * @default 0
+             */
+            sharing_unchanged: number;
+            /**
+             * Stranded Memory Bytes
+             * @description memory that is free on cards without free compute
+             * @default 0
+             */
+            stranded_memory_bytes: number;
+            /**
+             * Currency
+             * @description of the cost; null without a price list
+             */
+            currency?: string | null;
+            /**
+             * Cost Month Micro
+             * @description what the cards cost in 730 hours by the price list in force; null: a model has no price
+             */
+            cost_month_micro?: number | null;
         };
         /**
          * ForecastQueueOut
@@ -12345,6 +12397,8 @@ export interface components {
              * @description what would fit now, both numbers
              */
             nearest?: string | null;
+            /** @description of more cards than a node has: the gang that has as many */
+            gang?: components["schemas"]["EvenGangOut"] | null;
             /**
              * Share
              * @description of each job: both numbers, for people
@@ -16045,6 +16099,11 @@ export interface components {
             remove?: string[];
             /** Policy */
             policy?: string | null;
+            /**
+             * Sharing
+             * @description the sharing that every share has; whole cards and partitions keep theirs
+             */
+            sharing?: ("fixed" | "burst" | "best-effort" | "offline") | null;
             /**
              * Nominal Milli
              * @description guaranteed compute by tenant, in thousandths of a card

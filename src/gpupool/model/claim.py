@@ -240,12 +240,21 @@ class RejectionReason(StrEnum):
 
 
 @dataclass(frozen=True)
+class EvenGang:
+    """Members that have equally many cards: `members` of `count` cards each."""
+
+    members: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Rejection:
     """One sentence for people and the counts behind it.
 
     `cards` and `nodes` count, per reason, where the claim fell out; `fits_ever` is False
     when no emptying of the pool would help. `nearest` is a claim that would be placed now.
-    `lines` are the same in several lines, for a long sentence; empty for a short one.
+    `lines` are the same in several lines, for a long sentence; empty for a short one. `gang` is a
+    gang that has as many cards on several nodes.
     """
 
     sentence: str
@@ -256,3 +265,4 @@ class Rejection:
     nearest: Shape | None = None
     hint: str = ""
     lines: tuple[str, ...] = ()
+    gang: EvenGang | None = None

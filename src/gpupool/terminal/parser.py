@@ -27,7 +27,6 @@ OTHER_OPTIONS: Final[Mapping[str, str]] = {
     "gres": "gpu",
     "gpus": "gpu",
     "job-name": "name",
-    "policy": "sharing",
     "qos": "priority",
     "time": "max-time",
     "walltime": "max-time",

@@ -18,9 +18,20 @@ _MICRO = 1_000_000
 
 
 def print_preview(
-    context: CommandContext, asked: Mapping[str, Any], output: str | None = None
+    context: CommandContext,
+    asked: Mapping[str, Any],
+    output: str | None = None,
+    *,
+    may_be_gang: bool = False,
 ) -> int:
     """Ask for the preview of a submission and print it. Submits nothing.
+
+    Args:
+        context: The pool.
+        asked: The body of the submission.
+        output: `json`, or None for people.
+        may_be_gang: Whether the submission would ask for a gang in place of more cards than a node
+            has.
 
     Returns:
         0 where it would be accepted, else the exit code of its refusal.
@@ -28,6 +39,15 @@ def print_preview(
     from gpupool.terminal.output import print_data
 
     answer = context.api.request("POST", "jobs/preview", dict(asked))
+    if may_be_gang and answer.get("gang"):
+        from gpupool.base.errors import TooManyCards
+        from gpupool.client.gangs.even_gang import describe_gang_request, make_gang_request
+        from gpupool.terminal.context import print_notice
+
+        gang = make_gang_request(asked, TooManyCards(answer["reason"], gang=answer["gang"]))
+        if gang is not None:
+            print_notice(describe_gang_request(asked, gang))
+            answer = context.api.request("POST", "jobs/preview", gang)
     if output == "json":
         print_data(answer, "json")
     else:

@@ -52,7 +52,7 @@ SHARE: tuple[Option, ...] = (
     (("--model",), "model", "value", "MODEL", "only cards of this model, e.g. H200"),
     (("--label",), "label", "append", "KEY=VALUE", "only nodes with this label; may be repeated"),
     (
-        ("--sharing",),
+        ("--sharing", "--policy"),
         "sharing",
         "value",
         "HOW",
@@ -173,12 +173,13 @@ JOB: tuple[Option, ...] = (
         "refuse instead of waiting when there is no room now",
     ),
     (
-        ("--no-fence",),
-        "no_fence",
+        ("--no-gang",),
+        "no_gang",
         "flag",
         None,
-        "run without the fence",
+        "refuse more cards than a node has instead of requesting a gang of several nodes",
     ),
+    (("--no-fence",), "no_fence", "flag", None, "run without the fence"),
 )
 CHAIN: tuple[Option, ...] = (
     (("--retries",), "retries", "value", "N", "start it again up to N times after a failure"),
@@ -186,6 +187,7 @@ CHAIN: tuple[Option, ...] = (
     (("--after",), "after", "append", "JOB[:END]", "start when JOB has ended: ok, any or fail (default: ok)"),
 )  # fmt: skip
 RUN: tuple[Option, ...] = (
+    (("--keep-output",), "keep_output", "flag", None, "log the output and copy it here: no terminal, no input"),
     (("-q", "--quiet"), "quiet", "flag", None, "print only refusals"),
     (("-v", "--verbose"), "verbose", "flag", None, "print progress also when stderr is no terminal"),
 )  # fmt: skip

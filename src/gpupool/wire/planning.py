@@ -3,7 +3,7 @@ come to."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,9 @@ class WhatIfIn(WireModel):
         default_factory=list, max_length=1000
     )
     policy: str | None = Field(None, max_length=63)
+    sharing: Literal["fixed", "burst", "best-effort", "offline"] | None = Field(
+        None, description="the sharing that every share has; whole cards and partitions keep theirs"
+    )
     nominal_milli: dict[Name, Annotated[int, Field(ge=0, le=BIG)]] = Field(
         default_factory=dict,
         max_length=1000,
@@ -70,6 +73,22 @@ class ForecastOut(WireModel):
     no_end: int = Field(description="jobs of unknown end: here they never end")
     moved: int = Field(description="jobs on removed nodes, which wait again")
     horizon_seconds: float = Field(description="how far this side was looked ahead")
+    policy: str = Field("", description="the placement policy of this side")
+    sharing: str | None = Field(
+        None, description="the sharing of every share; null: each share has its own"
+    )
+    sharing_changed: int = Field(0, description="jobs whose sharing is another one here")
+    sharing_unchanged: int = Field(
+        0, description="running jobs whose card has no compute left for the other sharing"
+    )
+    stranded_memory_bytes: int = Field(
+        0, description="memory that is free on cards without free compute"
+    )
+    currency: str | None = Field(None, description="of the cost; null without a price list")
+    cost_month_micro: int | None = Field(
+        None,
+        description="what the cards cost in 730 hours by the price list in force; null: a model has no price",
+    )
 
 
 class WhatIfOut(WireModel):

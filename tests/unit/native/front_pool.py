@@ -190,7 +190,9 @@ def chunked(body: Any) -> bytes:
     return text + b"0\r\nX-After: 1\r\n\r\n"
 
 
-def problem(code: str, status: int = 409, detail: str = "it cannot be", hint: str = "") -> bytes:
+def problem(
+    code: str, status: int = 409, detail: str = "it cannot be", hint: str = "", **numbers: Any
+) -> bytes:
     body = {
         "type": "x",
         "title": "T",
@@ -198,7 +200,7 @@ def problem(code: str, status: int = 409, detail: str = "it cannot be", hint: st
         "detail": detail,
         "code": code,
         "hint": hint,
-        "numbers": {"a": [1]},
+        "numbers": {"a": [1], **numbers},
     }
     return http(body, status, "application/problem+json")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupool.base.errors import list_error_classes
+from gpupool.base.errors import TooManyCards, list_error_classes
 from gpupool.terminal.commands import GLOBAL_OPTIONS
 from gpupool.terminal.share_options import OF
 from tests.unit.native.front_pool import (
@@ -45,6 +45,8 @@ UNDERSTOOD = [
     "run --gpu 1. --memory 8192MiB true",
     "run --sharing best-effort --memory 16GB true",
     "run --sharing offline --memory 16GB true",
+    "run --policy burst --gpu 0.3 true",
+    "submit --policy=best-effort --memory 16GB true",
     "run --sharing burst --gpu 0.333 --memory 7kb true",
     "run --model H200 --label rack=r1 --label zone=a=b --label rack= true",
     "run --model 'ü\"\\ 😀' true",
@@ -106,6 +108,9 @@ submit --exact -- true
 run --dry-run -- true
 run --preview -- true
 submit --preview --gpu=0.1 -- true
+run --no-gang true
+run --keep-output true
+submit --no-gang true
 submit --network=lab --address=10.0.0.9 --security-group=web -- true
 submit --isolation=soft --goal=density --host=container --dry-run -- true
 submit --help
@@ -135,6 +140,7 @@ run --count 0 true
 run --count 100001 true
 run --count +1 true
 run --sharing none true
+run --policy fgd true
 run --sharing= true
 run --label rack true
 run --label =r1 true
@@ -372,7 +378,29 @@ def test_waiting_is_told_in_the_same_words_and_once(programs: Programs, how: str
 def test_every_problem_reads_the_same_and_ends_with_the_same_code(
     programs: Programs, command: str, code: str
 ) -> None:
-    programs.both(f"{command} true", problem(code, hint="do this\n\n  \nor that"))
+    answer = problem(code, hint="do this\n\n  \nor that")
+    if code == TooManyCards.code:
+        # Python decides whether it asks for the gang that this refusal may offer.
+        done = programs.run(programs.front, f"{command} true", answer)
+        assert (done.code, len(done.asked), done.err) == (FELL_BACK, 1, b"")
+        return
+    programs.both(f"{command} true", answer)
+
+
+def test_more_cards_than_a_node_has_are_requested_as_a_gang(programs: Programs) -> None:
+    refused = problem("GP-2004", gang={"members": 2, "count": 8})
+    gang = http(first(job(name="true.0", attached=False), "true", 2))
+    done = programs.run(programs.python, "submit --gpu 16 true", refused, gang)
+    assert (done.code, done.out) == (0, b"true\n")
+    assert b"16 cards are more than a node has: requested as a gang of 2 members of 8" in done.err
+    body = json.loads(done.asked[1].body)
+    assert body["gang"]["parts"] == [{"name": "member", "count": 2}]
+    assert (body["shape"]["count"], body["attached"]) == (8, False)
+    for words in ("submit --gpu 16 -o json true", "submit --gpu 16 --no-gang true"):
+        done = programs.run(programs.python, words, refused)
+        assert (done.code, len(done.asked)) == (3, 1)
+    # A program that reads JSON gets the refusal, also from the front door.
+    programs.both("submit --gpu 16 -o json true", refused)
 
 
 def test_what_cannot_be_printed_is_escaped_as_python_escapes_it(programs: Programs) -> None:

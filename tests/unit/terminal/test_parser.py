@@ -105,6 +105,6 @@ def test_formats_are_asked_for_as_other_tools_do_and_help_names_one_way(
 def test_an_option_of_another_tool_is_answered_with_ours(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for typed, ours in (("--policy", "--sharing"), ("--gres", "--gpu"), ("--time", "--max-time")):
+    for typed, ours in (("--gres", "--gpu"), ("--time", "--max-time")):
         assert main(["run", typed, "x", "--", "true"]) == 2
         assert f"did you mean {ours}?" in capsys.readouterr().err

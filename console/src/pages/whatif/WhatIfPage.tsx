@@ -6,7 +6,15 @@ import { useTranslation } from 'react-i18next'
 import { listAll, send } from '../../api/lists'
 import type { components } from '../../api/schema'
 import { findProblem } from '../../ui/FormDialog'
-import { formatCards, formatDuration, formatNumber, formatPercent, UNKNOWN } from '../../ui/format'
+import {
+  formatBytes,
+  formatCards,
+  formatDuration,
+  formatMoney,
+  formatNumber,
+  formatPercent,
+  UNKNOWN,
+} from '../../ui/format'
 import { Page, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
 import { Tenant } from '../../ui/ShareBar'
@@ -18,6 +26,7 @@ import {
   NO_CHANGE,
   parseAdded,
   parseHorizon,
+  parsePolicy,
   parseQuotas,
   type Side,
   writeCommand,
@@ -77,7 +86,7 @@ export function WhatIfPage() {
                 label={t('policy')}
                 placeholder={t('present')}
                 value={change.policy}
-                error={findProblem(ask.error, 'policy', { 'GP-1005': 'policy' })}
+                error={wrong(parsePolicy(change.policy) === null, 'policy', t('wrongPolicy'))}
                 onChange={(event) => set({ policy: event.currentTarget.value })}
               />
               <TextInput
@@ -119,7 +128,11 @@ function Comparison({ forecast }: { forecast: Forecast }) {
     after: write(after),
   })
   const percent = (value: number | null) => (value === null ? UNKNOWN : formatPercent(value / 100, 1))
+  const money = ({ cost_month_micro: micro, currency }: Side) =>
+    typeof micro === 'number' && currency ? formatMoney(micro / 1_000_000, currency) : UNKNOWN
   const lines = [
+    line('policy', (side) => side.policy || UNKNOWN),
+    line('sharing', (side) => side.sharing ?? t('asClaimed')),
     line('nodes', (side) => formatNumber(side.nodes)),
     line('cards', (side) => formatNumber(side.cards)),
     line('waiting', (side) => formatNumber(side.queue.waiting)),
@@ -129,8 +142,10 @@ function Comparison({ forecast }: { forecast: Forecast }) {
     line('p95', (side) => formatDuration(side.queue.wait_p95_seconds)),
     line('held', (side) => percent(side.allocation_now_pct)),
     line('heldMean', (side) => percent(side.allocation_pct)),
+    line('strandedMemory', (side) => formatBytes(side.stranded_memory_bytes)),
     line('largest', (side) => formatCards(side.largest_milli, 2)),
     line('wholeNodes', (side) => formatNumber(side.whole_nodes)),
+    line('cost', money),
     line('evictions', (side) => formatNumber(side.evictions)),
     line('moved', (side) => formatNumber(side.moved)),
     line('noEnd', (side) => formatNumber(side.no_end)),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { makeBody, NO_CHANGE, parseAdded, parseHorizon, parseQuotas, writeCommand } from './change'
+import { makeBody, NO_CHANGE, parseAdded, parseHorizon, parsePolicy, parseQuotas, writeCommand } from './change'
 
 describe('nodes to add', () => {
   it('are written as for a simulated pool', () => {
@@ -26,6 +26,13 @@ it('the look ahead ends after 31 days', () => {
   expect(parseHorizon('')).toBeNull()
 })
 
+it('a policy is of placement, or a kind of sharing', () => {
+  expect(parsePolicy('burst')).toEqual({ policy: null, sharing: 'burst' })
+  expect(parsePolicy('fgd, best-effort')).toEqual({ policy: 'fgd', sharing: 'best-effort' })
+  expect(parsePolicy('')).toEqual({ policy: null, sharing: null })
+  expect(parsePolicy('fixed,burst')).toBeNull()
+})
+
 describe('a change', () => {
   const change = { add: '4xL40S', remove: ['node-3'], policy: 'fgd', quotas: 'nlp=8', horizonHours: '168' }
 
@@ -34,6 +41,7 @@ describe('a change', () => {
       add: [{ nodes: 1, cards: 4, model: 'L40S' }],
       remove: ['node-3'],
       policy: 'fgd',
+      sharing: null,
       nominal_milli: { nlp: 8000 },
       horizon_seconds: 604_800,
     })
@@ -44,6 +52,7 @@ describe('a change', () => {
     expect(writeCommand(change)).toBe(
       'gpupool whatif --add 4xL40S --remove node-3 --policy fgd --quota nlp=8 --horizon 168h',
     )
+    expect(writeCommand({ ...NO_CHANGE, policy: 'fgd burst' })).toBe('gpupool whatif --policy fgd,burst')
     expect(writeCommand(NO_CHANGE)).toBe('gpupool whatif')
   })
 })

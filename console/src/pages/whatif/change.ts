@@ -55,16 +55,32 @@ export function parseHorizon(text: string): number | null {
   return text.trim() !== '' && hours > 0 && hours <= 744 ? Math.round(hours * 3600) : null
 }
 
+/** The kinds of sharing that every share can get; any other word is a placement policy. */
+export const KINDS = ['fixed', 'burst', 'best-effort', 'offline'] as const
+type Kind = (typeof KINDS)[number]
+
+const isKind = (word: string): word is Kind => (KINDS as readonly string[]).includes(word)
+
+/** `fgd`, `burst`, or `fgd,burst`: a placement policy, and a kind of sharing; null: two of one kind. */
+export function parsePolicy(text: string): { policy: string | null; sharing: Kind | null } | null {
+  const words = split(text)
+  const kinds = words.filter(isKind)
+  const policies = words.filter((word) => !isKind(word))
+  if (kinds.length > 1 || policies.length > 1) return null
+  return { policy: policies[0] ?? null, sharing: kinds[0] ?? null }
+}
+
 /** The body of `POST /api/v1/whatif`; null where a field cannot be read. */
 export function makeBody(change: Change) {
   const add = parseAdded(change.add)
   const quotas = parseQuotas(change.quotas)
   const horizon = parseHorizon(change.horizonHours)
-  if (add === null || quotas === null || horizon === null) return null
+  const policy = parsePolicy(change.policy)
+  if (add === null || quotas === null || horizon === null || policy === null) return null
   return {
     add,
     remove: change.remove,
-    policy: change.policy.trim() || null,
+    ...policy,
     nominal_milli: quotas,
     horizon_seconds: horizon,
   }
@@ -75,7 +91,7 @@ export function writeCommand(change: Change): string {
   const words = ['gpupool whatif']
   for (const spec of split(change.add)) words.push(`--add ${spec}`)
   for (const node of change.remove) words.push(`--remove ${node}`)
-  if (change.policy.trim()) words.push(`--policy ${change.policy.trim()}`)
+  if (change.policy.trim()) words.push(`--policy ${split(change.policy).join(',')}`)
   for (const quota of split(change.quotas)) words.push(`--quota ${quota}`)
   if (change.horizonHours.trim() !== '24') words.push(`--horizon ${change.horizonHours.trim()}h`)
   return words.join(' ')

@@ -16,6 +16,7 @@ from fastapi import Depends, Request
 
 from gpupool.allocations.routes.dependencies import service, wait_while_connected
 from gpupool.allocations.service import Allocations
+from gpupool.allocations.services.capacity_costs import CapacityCosts
 from gpupool.allocations.submission.user_queue import UserQueue
 from gpupool.api.late_routes import Router
 from gpupool.base.errors import (
@@ -27,6 +28,7 @@ from gpupool.base.errors import (
 )
 from gpupool.base.units import MIB, NANOS_PER_SECOND, format_gpu
 from gpupool.model.catalogue import CATALOGUE, find_model, nearest_model
+from gpupool.model.claim import SharingKind
 from gpupool.model.quota import GPU
 from gpupool.model.tenant import Permission, Principal
 from gpupool.scheduling import Snapshot, find_policy, get_native_library_path
@@ -64,7 +66,7 @@ async def whatif(
     allocations: Annotated[Allocations, Depends(service)],
     caller: Annotated[Principal, Depends(require_caller(Permission.READ))],
 ) -> WhatIfOut:
-    """What the queue would come to with other nodes, another policy or other quotas. Changes
+    """What the queue would come to with other nodes, another policy, sharing or other quotas. Changes
     nothing."""
     async with give_turn_aside(request):  # a process of its own computes it
         return await wait_while_connected(request, answer_question(body, allocations, caller))
@@ -76,7 +78,12 @@ async def answer_question(body: WhatIfIn, allocations: Allocations, caller: Prin
         question = await asyncio.to_thread(_build_question, body, allocations, caller)
         async with _one:
             before, after = decode_forecasts(await _compute_answer(encode_question(question)))
-    return WhatIfOut(before=_build_answer(before, caller), after=_build_answer(after, caller))
+    costs = CapacityCosts(allocations.store)
+    sides = [
+        await asyncio.to_thread(costs.add_cost, _build_answer(side, caller), side.models)
+        for side in (before, after)
+    ]
+    return WhatIfOut(before=sides[0], after=sides[1].model_copy(update={"sharing": body.sharing}))
 
 
 def _build_question(
@@ -148,7 +155,11 @@ def check_change(body: WhatIfIn, snapshot: Snapshot, caller: Principal) -> PoolC
         )
     _check_quotas(body.nominal_milli, snapshot, caller)
     return PoolChange(
-        tuple(_build_nodes(body, nodes)), tuple(body.remove), body.policy, dict(body.nominal_milli)
+        tuple(_build_nodes(body, nodes)),
+        tuple(body.remove),
+        body.policy,
+        dict(body.nominal_milli),
+        None if body.sharing is None else SharingKind(body.sharing),
     )
 
 
@@ -238,6 +249,10 @@ def _build_answer(found: PoolForecast, caller: Principal) -> ForecastOut:
         no_end=found.no_end,
         moved=found.moved,
         horizon_seconds=round(found.horizon_ns / NANOS_PER_SECOND, 3),
+        policy=found.policy,
+        sharing_changed=found.sharing_changed,
+        sharing_unchanged=found.sharing_unchanged,
+        stranded_memory_bytes=found.stranded_bytes,
     )
 
 

@@ -154,6 +154,7 @@ class JobPreviewService:
             reason=error.message,
             hints=[hint for hint in error.hint.split("; ") if hint],
             nearest=error.details.get("nearest"),
+            gang=error.details.get("gang"),
             share=format_share(
                 shape.gpu_milli,
                 shape.memory_bytes,

@@ -336,6 +336,8 @@ def refuse_rejection(rejection: Rejection | None) -> None:
     if rejection.nearest is not None:
         details["nearest"] = str(rejection.nearest)
         hint = (hint + "; " if hint else "") + f"fits now: {rejection.nearest}"
+    if rejection.gang is not None:
+        details["gang"] = {"members": rejection.gang.members, "count": rejection.gang.count}
     error = _REFUSALS.get(rejection.dominant, RequestRejection)
     raise error("\n".join(rejection.lines) or rejection.sentence, hint=hint, **details)
 

@@ -155,7 +155,8 @@ def _explain_state(
         nodes={str(reason): count for reason, count in answer.nodes.items()},
         nearest=str(answer.nearest) if answer.nearest and answer.nearest != shape else None,
         holders=_read_holders(connection, principal, shape.model) if shape.count else [],
-        ahead=answer.ahead + cache.count_jobs_ahead(job.id),
+        # Members of one gang start together: none of them is before another.
+        ahead=answer.ahead + (0 if job.gang else cache.count_jobs_ahead(job.id)),
         **build_start_fields(answer.start, answer.chance_pct),
     )
 

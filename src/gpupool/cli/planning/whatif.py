@@ -7,8 +7,10 @@ import sys
 from typing import Any
 
 from gpupool.base.errors import BadOption
-from gpupool.base.units import format_chance, format_duration, format_gpu, parse_duration
+from gpupool.base.units import GIB, format_chance, format_duration, format_gpu, parse_duration
 from gpupool.cli.accounts.quota_limits import parse_cards
+from gpupool.client.submission import SHARING
+from gpupool.model.claim import NAMED_KINDS
 from gpupool.terminal.context import CommandContext
 from gpupool.terminal.output import TableColumn, count_noun, format_table, print_data
 from gpupool.terminal.parser import OBJECT_FORMATS, CommandParser, add_output
@@ -31,6 +33,7 @@ def register(parser: CommandParser) -> None:
         "gpupool whatif --add 4xL40S",
         "gpupool whatif --remove node-3 --horizon 7d",
         "gpupool whatif --policy fgd",
+        "gpupool whatif --policy burst --add 4xL40S",
         "gpupool whatif --quota team-nlp=8 -o json",
         "gpupool whatif --tune --history 30d --within 1h",
     ]
@@ -49,7 +52,14 @@ def register(parser: CommandParser) -> None:
         metavar="NODE",
         help="remove a node; its jobs are requeued",
     )
-    add("--policy", metavar="NAME", help="another placement policy")
+    add(
+        "--policy",
+        metavar="NAME",
+        help=(
+            "another placement policy, or a kind of sharing (burst, ...) for every share; "
+            "fgd,burst: both"
+        ),
+    )
     add(
         "--quota",
         action="append",
@@ -111,10 +121,32 @@ def make_request(options: argparse.Namespace) -> dict[str, Any]:
     if options.remove:
         body["remove"] = options.remove
     if options.policy:
-        body["policy"] = options.policy
+        body |= parse_policy(options.policy)
     if options.quota:
         body["nominal_milli"] = dict(map(parse_quota, options.quota))
     return body
+
+
+def parse_policy(given: str) -> dict[str, str]:
+    """Read `fgd`, `burst` or `fgd,burst`: a policy of placement, and a kind of sharing.
+
+    The pool checks the name of the policy.
+    """
+    found: dict[str, str] = {}
+    for word in filter(None, map(str.strip, given.split(","))):
+        field = "sharing" if word in SHARING else "policy"
+        if word in NAMED_KINDS:
+            raise BadOption(
+                f"--policy {word}: which card serves whose programs is not forecast",
+                hint=f"write --policy {' or '.join(one for one in SHARING if one not in NAMED_KINDS)}",
+            )
+        if field in found:
+            raise BadOption(
+                f"--policy {given}: {found[field]} and {word} exclude each other",
+                hint="one placement policy and one kind of sharing: --policy fgd,burst",
+            )
+        found[field] = word
+    return found
 
 
 def _read_nodes(spec: str) -> list[dict[str, Any]]:
@@ -161,6 +193,16 @@ def format_answer(answer: dict[str, Any]) -> str:
 
 def _list_notes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     notes = []
+    if after.get("sharing"):
+        notes.append(
+            f"{after['sharing']} for every share: {count_noun(after['sharing_changed'], 'job')}"
+            " would have another sharing than now; whole cards and partitions keep theirs"
+        )
+    if after.get("sharing_unchanged"):
+        notes.append(
+            f"the old sharing stays with {count_noun(after['sharing_unchanged'], 'running job')}:"
+            " no compute is left to promise on the card"
+        )
     if after["moved"]:
         notes.append(
             f"{count_noun(after['moved'], 'job')} on removed nodes would start again from nothing"
@@ -202,7 +244,19 @@ def _percent_cell(name: str) -> Any:
     return lambda side: None if side[name] is None else f"{side[name]:.1f} %"
 
 
+def _describe_cost(side: dict[str, Any]) -> str | None:
+    micro = side.get("cost_month_micro")
+    return None if micro is None else f"{micro / 1_000_000:,.2f} {side['currency']}"
+
+
+def _describe_stranded(side: dict[str, Any]) -> str | None:
+    size = side.get("stranded_memory_bytes")
+    return None if size is None else f"{size / GIB:,.0f} GiB"
+
+
 _ROWS: tuple[tuple[str, Any], ...] = (
+    ("placement policy", lambda side: side.get("policy") or None),
+    ("sharing", lambda side: side.get("sharing") or "as claimed"),
     ("nodes, cards", lambda side: f"{side['nodes']}, {side['cards']}"),
     ("jobs waiting", lambda side: side["queue"]["waiting"]),
     ("  start now", lambda side: side["queue"]["start_now"]),
@@ -213,9 +267,11 @@ _ROWS: tuple[tuple[str, Any], ...] = (
     ("  wait p95", _wait_cell("wait_p95_seconds")),
     ("allocated now", _percent_cell("allocation_now_pct")),
     ("allocated over the horizon", _percent_cell("allocation_pct")),
+    ("stranded memory", _describe_stranded),
     ("largest claim that starts", lambda side: f"{format_gpu(side['largest_milli'])} GPU"),
     ("whole nodes free", lambda side: side["whole_nodes"]),
     ("evictions", lambda side: side["evictions"]),
+    ("cost per month", _describe_cost),
 )
 _COLUMNS = (
     TableColumn("", lambda row: row["what"]),

@@ -63,6 +63,9 @@ def format_answer(answer: dict[str, Any]) -> str:
     for noun in ("card", "node"):
         for reason, count in answer[f"{noun}s"].items():
             lines.append(f"  {count_noun(count, noun)}: {reason}")
+    # A start that is known is among the hints.
+    if answer["state"] == "pending" and answer.get("start", "") is None:
+        lines.append("  earliest start: --")
     if answer["ahead"]:
         lines.append(f"  {count_noun(answer['ahead'], 'job')} before it")
     if answer.get("needs"):  # a server from before the field says nothing of it

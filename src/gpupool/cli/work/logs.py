@@ -61,7 +61,7 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
     offset = _find_first_byte(job, attempt)
     if options.tail is not None:
         offset = max(offset, _find_tail(api, job["id"], options.tail, attempt))
-    ended = _copy_log(api, job["id"], offset, follow=options.follow, attempt=attempt)
+    ended = copy_log(api, job["id"], offset, follow=options.follow, attempt=attempt)
     if options.follow and options.exit_code and ended:
         from gpupool.client.attached_run import exit_code_of
 
@@ -73,6 +73,16 @@ def follow_job(
     api: Api, job: dict[str, Any], tell: Callable[[str, dict[str, Any]], None]
 ) -> dict[str, Any]:
     """Wait for the job to be placed and copy its output to its end; return the job as it ended."""
+    job = wait_for_start(api, job, tell)
+    copy_log(api, job["id"], 0, follow=True)
+    ended: dict[str, Any] = api.request("GET", job_path(job["id"]))
+    return ended
+
+
+def wait_for_start(
+    api: Api, job: dict[str, Any], tell: Callable[[str, dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Wait for the job to be placed, and tell why it waits and what it gets."""
     while job["state"] == "pending":
         tell("waiting", job)
         # The server answers once the job has another generation: no polling.
@@ -80,9 +90,7 @@ def follow_job(
         job = api.request("GET", job_path(job["id"]), query=query)
     if job["seats"]:
         tell("granted", job)
-    _copy_log(api, job["id"], 0, follow=True)
-    ended: dict[str, Any] = api.request("GET", job_path(job["id"]))
-    return ended
+    return job
 
 
 def _find_first_byte(job: dict[str, Any], attempt: int | None) -> int:
@@ -91,7 +99,21 @@ def _find_first_byte(job: dict[str, Any], attempt: int | None) -> int:
     return 0 if attempt is None else ends.get(attempt - 1) or 0
 
 
-def _copy_log(api: Api, job: str, offset: int, *, follow: bool, attempt: int | None = None) -> bool:
+def _write_output(data: bytes) -> None:
+    # Bytes as they are: a program's output need not be text.
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def copy_log(
+    api: Api,
+    job: str,
+    offset: int,
+    *,
+    follow: bool,
+    attempt: int | None = None,
+    write: Callable[[bytes], None] = _write_output,
+) -> bool:
     """Write the log from an offset on; True when the job has ended and everything is written."""
     while True:
         try:
@@ -108,9 +130,7 @@ def _copy_log(api: Api, job: str, offset: int, *, follow: bool, attempt: int | N
                 f"{piece['offset'] - offset} bytes before this were dropped (rotation or quota)"
             )
         data = b64decode(piece["data"])
-        # Bytes as they are: a program's output need not be text.
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        write(data)
         offset = piece["next_offset"]
         if piece["ended"] or (not follow and not data):
             return bool(piece["ended"])

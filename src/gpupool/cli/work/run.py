@@ -26,6 +26,13 @@ on a terminal what it waits for and what was granted, otherwise only refusals, t
 that the program did not choose. Ctrl-C goes to the program; its share is free when it ends. If it ignores
 Ctrl-C, use  gpupool stop JOB, or press Ctrl-C twice if its output goes to a file or pipe.
 
+A job has its cards on one node. More cards than a node has are requested as a gang, if they divide evenly: the command
+then runs once on each node, without this terminal, and its output follows. --no-gang refuses them.
+
+The output of a job that has this terminal goes to it alone. With --keep-output the job writes to its log as a
+submitted one does, stdout and stderr together: gpupool logs JOB shows it during the run and after it, and a lost
+client ends nothing.
+
 The command begins after --, or at the first word that is no option.
 
 Exit code: the job's own; 128 + N after signal N; 127 if the command is not found; gpupool's own codes
@@ -42,6 +49,7 @@ def register(parser: CommandParser) -> None:
     parser.about = ABOUT
     parser.examples = [
         "gpupool run --gpu 0.3 --memory 8GiB -- python train.py",
+        "gpupool run --gpu 0.3 --keep-output --name hello -- python train.py",
         "gpupool run --gpu 1 --model H200 --max-time 2h -- ./bench",
         "gpupool run --gpu 4 -- torchrun --nproc-per-node 4 train.py",
         "gpupool run --gpu 0.5 --count 2 --no-wait nvidia-smi",
@@ -49,25 +57,57 @@ def register(parser: CommandParser) -> None:
 
 
 def run(options: ShareOptions, context: CommandContext) -> int:
+    from gpupool.base.errors import TooManyCards
     from gpupool.client.attached_run import AttachedRun
+    from gpupool.client.gangs.even_gang import make_gang_request
     from gpupool.terminal.share_options import make_job_body
 
     api = context.api
     if options.preview:
         from gpupool.terminal.preview_lines import print_preview
 
-        return print_preview(context, make_job_body(options, attached=api.local, local=api.local))
+        asked = make_job_body(options, attached=api.local, local=api.local)
+        return print_preview(context, asked, may_be_gang=not options.no_gang)
     words = _RunNotices(options)
     # Terminal and signals are handed over the Unix socket; no network carries them.
-    if not api.local:
-        return _run_remotely(options, context, words)
-    asked = make_job_body(options, attached=True, local=True)
+    is_attached = api.local and not options.keep_output
+    asked = make_job_body(options, attached=is_attached, local=api.local)
     if _print_plan(options, context, asked):
         return 0
-    attached = AttachedRun(api, asked, words.print_progress, pty=os.isatty(0) and os.isatty(1))
+    try:
+        if not is_attached:
+            return _run_logged(options, context, words, asked)
+        attached = AttachedRun(api, asked, words.print_progress, pty=os.isatty(0) and os.isatty(1))
+        with _SignalGuard():
+            code = attached.run()
+        words.print_end(attached.job)
+        return code
+    except TooManyCards as error:
+        gang = None if options.no_gang else make_gang_request(asked, error)
+        if gang is None:
+            raise
+    return _run_gang(options, context, words, asked, gang)
+
+
+def _run_gang(
+    options: ShareOptions,
+    context: CommandContext,
+    words: _RunNotices,
+    asked: dict[str, Any],
+    gang: dict[str, Any],
+) -> int:
+    """Run the gang that has as many cards as were asked for."""
+    from gpupool.cli.work.gangs.gang_run import run_gang
+    from gpupool.client.gangs.even_gang import describe_gang_request
+
+    def announce() -> None:
+        if not options.quiet:
+            print_notice(describe_gang_request(asked, gang))
+
     with _SignalGuard():
-        code = attached.run()
-    words.print_end(attached.job)
+        members, code = run_gang(context.api, gang, words.print_progress, announce)
+    for member in members:
+        words.print_end(member)
     return code
 
 
@@ -185,23 +225,18 @@ def _raise_interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _run_remotely(options: ShareOptions, context: CommandContext, words: _RunNotices) -> int:
-    """Run the job of a pool on another machine: submit it and follow its log.
-
-    Its job cannot have this terminal.
-    """
+def _run_logged(
+    options: ShareOptions, context: CommandContext, words: _RunNotices, asked: dict[str, Any]
+) -> int:
+    """Submit the job and follow its log: on another machine it cannot have this terminal."""
     from gpupool.cli.work.logs import follow_job
     from gpupool.client.attached_run import exit_code_of
-    from gpupool.terminal.share_options import make_job_body
 
     api = context.api
-    asked = make_job_body(options, attached=False, local=False)
-    if _print_plan(options, context, asked):
-        return 0
     job = api.request(
         "POST", "jobs", asked, query={"wait_seconds": 2}, idempotency_key=os.urandom(16).hex()
     )["first"]
-    if not options.quiet:
+    if not options.quiet and not api.local:
         print_notice(
             f"the pool is at {api.endpoint}: {job['name']} runs there without this terminal, its "
             "output follows"

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 ABOUT = """
 Prints the id of the job; of an array its name, which `ps`, `logs` and `stop` understand.
-Output is kept: gpupool logs JOB.
+Output is kept: gpupool logs JOB. More cards than a node has are requested as a gang, if they divide evenly; with
+--no-gang and with -o json they are refused.
 """
 
 
@@ -50,11 +51,11 @@ def run(options: ShareOptions, context: CommandContext) -> int:
     if options.preview:
         from gpupool.terminal.preview_lines import print_preview
 
-        return print_preview(context, asked, options.output)
+        may_be_gang = not options.no_gang and options.output != "json"
+        return print_preview(context, asked, options.output, may_be_gang=may_be_gang)
     if options.dry_run:
         return _print_plan(context, asked, options.output)
-    # The key makes a repetition after a lost answer harmless: one job is submitted.
-    submitted = api.request("POST", "jobs", asked, idempotency_key=os.urandom(16).hex())
+    submitted = _submit(options, context, asked)
     first = submitted["first"]
     if options.output == "json":
         from gpupool.terminal.output import print_data
@@ -67,6 +68,25 @@ def run(options: ShareOptions, context: CommandContext) -> int:
         one = f"{first['name']}: {first['share']}"
         print_notice(f"{many if submitted['array'] else one}; gpupool ps  lists them")
     return 0
+
+
+def _submit(options: ShareOptions, context: CommandContext, asked: dict[str, Any]) -> Any:
+    """Submit; more cards than a node has as the gang that the refusal offers."""
+    from gpupool.base.errors import TooManyCards
+    from gpupool.client.gangs.even_gang import describe_gang_request, make_gang_request
+
+    # The key makes a repetition after a lost answer harmless: one job is submitted.
+    try:
+        return context.api.request("POST", "jobs", asked, idempotency_key=os.urandom(16).hex())
+    except TooManyCards as error:
+        # A program that reads JSON asked for one job, and decides by itself on another request.
+        is_wanted = not options.no_gang and options.output != "json"
+        gang = make_gang_request(asked, error) if is_wanted else None
+        if gang is None:
+            raise
+    answer = context.api.request("POST", "jobs", gang, idempotency_key=os.urandom(16).hex())
+    print_notice(describe_gang_request(asked, gang))
+    return answer
 
 
 def _print_plan(context: CommandContext, asked: dict[str, Any], output: str | None) -> int:

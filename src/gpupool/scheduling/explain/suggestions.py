@@ -6,7 +6,6 @@ the asking tenant are named, because tenants may not see each other's jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -95,7 +94,7 @@ def _suggest_shapes(
     asked = after.gangs[waiting.gang.id] if waiting.gang else None
     if asked is None:
         return []
-    fewer = next(_iterate_smaller_gangs(waiting, asked, after), None)
+    fewer = _find_smaller_gang(waiting, asked, after)
     return (
         []
         if fewer is None
@@ -103,17 +102,21 @@ def _suggest_shapes(
     )
 
 
-def _iterate_smaller_gangs(
+def _find_smaller_gang(
     waiting: WaitingClass, asked: PendingMembers, after: CycleState
-) -> Iterator[tuple[Path, int]]:
+) -> tuple[Path, int] | None:
     """The first role of which fewer members would let the whole gang start now."""
     for path, room in count_room_by_role(after.transaction, asked).items():
         if 0 < room < asked.least[path]:
             smaller = replace(asked, least={**asked.least, path: room})
             mark = after.transaction.mark()
-            if GangPlacement(after.transaction, waiting.tenant, smaller).try_place_minimum():
-                yield path, room
+            placement = GangPlacement(after.transaction, waiting.tenant, smaller)
+            is_enough = bool(placement.try_place_minimum())
+            # Before the answer: seats that stayed taken would hide what else helps.
             after.transaction.rollback(mark)
+            if is_enough:
+                return path, room
+    return None
 
 
 def _list_fits(waiting: WaitingClass, after: CycleState) -> list[ClaimFit]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from gpupool.base.units import WHOLE, format_gpu
 from gpupool.model.claim import Rejection, RejectionReason, TopologyConstraint
 from gpupool.model.gang import Gang, GangRole
-from gpupool.scheduling.filtering.feasibility import ClaimFit
+from gpupool.scheduling.filtering.feasibility import FITS, ClaimFit
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.reasons import messages, phrases, rejection
 from gpupool.scheduling.reasons.phrases import format_count, quote_name
@@ -29,6 +32,8 @@ def reject_too_few(
         free: What is free.
     """
     sentence = messages.describe_too_few_together(role.name, least, room, _describe_place(within))
+    if role.shape.is_whole and role.shape.count > 1:
+        sentence = f"{_describe_whole_cards(role.shape.count * least, fit, free)}; {sentence}"
     if not rejection.count_cards(fit) and role.shape.count == 1:
         return Rejection(sentence, RejectionReason.GANG)
     one = rejection.explain_not_now(fit, free)
@@ -83,6 +88,27 @@ def reject_never_together(gang: Gang) -> Rejection:
         " with every card of this pool free each role has room by itself, all have not"
     )
     return Rejection(sentence, RejectionReason.GANG, fits_ever=False, hint="ask for fewer members")
+
+
+def _describe_whole_cards(needed: int, fit: ClaimFit, free: FreeCapacity) -> str:
+    """Count the cards that the members could have: free, shared with how much is left, and in use."""
+    fits = fit.why == FITS
+    left = np.clip(free.cards.free_milli, 0, WHOLE)
+    shared = (fit.fixed == FITS) & ~fits & (left > 0) & (left < WHOLE)
+    other = int(np.count_nonzero(fit.possible & ~fits & ~shared))
+    whole = int(np.count_nonzero(fits))
+    parted = int(np.count_nonzero(shared))
+    rest = format_gpu(int(left[shared].sum()))
+    if parted and other:
+        return (
+            f"needs {needed} whole cards, {whole} free, {parted} shared ({rest} left) "
+            f"and {other} not available"
+        )
+    if parted:
+        return f"needs {needed} whole cards, {whole} free and {parted} shared ({rest} left)"
+    if other:
+        return f"needs {needed} whole cards, {whole} free and {other} not available"
+    return f"needs {needed} whole cards, {whole} free"
 
 
 def _describe_place(within: TopologyConstraint) -> str:

@@ -19,6 +19,7 @@ from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.filtering.isolation import list_offered_cards
 from gpupool.scheduling.mechanism_choice.pool_survey import describe_refusal, survey_cards
 from gpupool.scheduling.reasons import help_messages, messages, phrases
+from gpupool.scheduling.reasons.even_gang import find_even_gang
 from gpupool.scheduling.snapshot.cards import CardTable
 from gpupool.scheduling.snapshot.columns import Bools, Ints
 
@@ -74,22 +75,13 @@ def explain_never(
     if most >= fit.shape.count:
         return _explain_no_host(fit, free)
     sentence = messages.describe_too_many(fit.shape, most, all_alike=bool(fit.possible.all()))
-    return _build_rejection(
-        fit,
-        free,
-        RejectionReason.TOO_FEW_CARDS,
-        sentence,
-        _suggest_fewer(fit, most),
-    )
-
-
-def _suggest_fewer(fit: ClaimFit, most: int) -> str:
-    """Suggest as many cards as one node has, or a gang where so many are on several nodes."""
+    gang = find_even_gang(fit.shape.count, free.count_cards_by_node(fit.possible))
     hint = f"ask for at most {phrases.format_count(most, 'card')}"
-    count = fit.shape.count
-    if most and count % most == 0 and int(fit.possible.sum()) >= count:
-        hint += f", or for a gang of {count // most} members with {phrases.format_count(most, 'card')} each"
-    return hint
+    if gang is not None:
+        each = phrases.format_count(gang.count, "card")
+        hint += f", or for a gang of {gang.members} members with {each} each"
+    found = _build_rejection(fit, free, RejectionReason.TOO_FEW_CARDS, sentence, hint)
+    return replace(found, gang=gang)
 
 
 def _explain_no_host(fit: ClaimFit, free: FreeCapacity) -> Rejection | None:

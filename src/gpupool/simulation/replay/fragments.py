@@ -99,6 +99,12 @@ def compute_largest_milli(cards: CardTable, whole: Ints) -> int:
     return most * WHOLE if most else int(cards.free_milli[_select_open(cards)].max(initial=0))
 
 
+def compute_stranded_bytes(cards: CardTable) -> int:
+    """Return the free memory of open cards that have no compute left to promise."""
+    full = _select_open(cards) & (cards.free_milli <= 0)
+    return int(np.maximum(cards.free_bytes, 0)[full].sum())
+
+
 def count_whole_cards(cards: CardTable) -> Ints:
     """Count, for each node, the cards that are open and hold nothing."""
     return _count_by_node(cards, select_untouched(cards))

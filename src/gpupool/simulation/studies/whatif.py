@@ -8,23 +8,33 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpupool.base.units import NANOS_PER_SECOND
-from gpupool.model.claim import Rejection
+from gpupool.model.claim import Rejection, Shape, SharingKind
 from gpupool.scheduling.engine.promises import renumber_start
-from gpupool.scheduling.snapshot.claims import ClassKey, RunningJob, WaitingClass
+from gpupool.scheduling.snapshot.claims import ClassKey, RunningJob
 from gpupool.scheduling.snapshot.plan import Eviction, JobPlacement, Plan, PlannedStart
 from gpupool.scheduling.snapshot.snapshot import Snapshot
 from gpupool.scheduling.timeline.start_records import StartForecasts
-from gpupool.simulation.replay.fragments import compute_largest_milli, count_whole_cards
+from gpupool.simulation.replay.fragments import (
+    compute_largest_milli,
+    compute_stranded_bytes,
+    count_whole_cards,
+)
 from gpupool.simulation.replay.measure import WaitSummary, summarize_waits
 from gpupool.simulation.replay.pool_changes import AlteredPool, alter_pool
 from gpupool.simulation.replay.replay import Replay
+from gpupool.simulation.replay.sharing_changes import SharingChange, change_shape, change_sharing
 from gpupool.simulation.replay.world import SimulatedJob, SimulatedPool
+from gpupool.simulation.studies.forecast_jobs import (
+    build_homeless_job,
+    build_queue,
+    build_running_job,
+)
 from gpupool.simulation.traces.trace import TraceNode
 
 #: Cycles of one forecast; the horizon is then nearer than requested. It bounds the answer's time
@@ -34,12 +44,16 @@ MOST_CYCLES = 600
 
 @dataclass(frozen=True)
 class PoolChange:
-    """A change of the pool. `nominal_milli` is the guaranteed compute by tenant."""
+    """A change of the pool. `nominal_milli` is the guaranteed compute by tenant.
+
+    `policy` is a policy of placement, `sharing` the kind that every share gets.
+    """
 
     add: tuple[TraceNode, ...] = ()
     remove: tuple[str, ...] = ()
     policy: str | None = None
     nominal_milli: Mapping[str, int] = field(default_factory=dict)
+    sharing: SharingKind | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,14 @@ class PoolForecast:
     #: Jobs on removed nodes, which wait again.
     moved: int
     horizon_ns: int
+    #: Memory that is free beside no free compute.
+    stranded_bytes: int = 0
+    #: How many cards there are of each model.
+    models: Mapping[str, int] = field(default_factory=dict)
+    policy: str = ""
+    #: Jobs whose sharing the change replaces, and running ones whose card has no compute for it.
+    sharing_changed: int = 0
+    sharing_unchanged: int = 0
 
 
 def forecast_pool(
@@ -103,7 +125,24 @@ def forecast_pool(
             tenants[name], quota=replace(quota, nominal_milli=milli, borrowing_milli=borrowing)
         )
     begin = replace(after.snapshot, tenants=tenants, policy=change.policy or snapshot.policy)
-    return _play_forward(begin, after, now_ns, horizon_ns, book or StartForecasts())
+    shares = SharingChange(begin, 0, 0)
+    homeless = after.homeless
+    if change.sharing is not None:
+        shares = change_sharing(begin, change.sharing)
+        shapes = [change_shape(job.shape, change.sharing) for job in homeless]
+        homeless = tuple(map(_give_shape, homeless, shapes))
+    altered = AlteredPool(shares.snapshot, homeless)
+    found = _play_forward(altered, now_ns, horizon_ns, book or StartForecasts())
+    return replace(
+        found,
+        policy=begin.policy,
+        sharing_changed=shares.changed,
+        sharing_unchanged=shares.unchanged,
+    )
+
+
+def _give_shape(job: RunningJob, shape: Shape) -> RunningJob:
+    return replace(job, shape=shape)
 
 
 class _FirstLook(Replay):
@@ -118,14 +157,13 @@ class _FirstLook(Replay):
 
 
 def _play_forward(
-    begin: Snapshot, after: AlteredPool, now_ns: int, horizon_ns: int, book: StartForecasts
+    after: AlteredPool, now_ns: int, horizon_ns: int, book: StartForecasts
 ) -> PoolForecast:
-    running = {one.job: _build_running_job(one, begin, now_ns) for one in begin.running}
+    begin = after.snapshot
+    running = {one.job: build_running_job(one, begin, now_ns) for one in begin.running}
     world = SimulatedPool(begin, running, now_ns)
-    waiting: list[SimulatedJob] = []
-    for entry in begin.waiting:
-        waiting += _build_waiting_jobs(entry)
-    homeless = [_build_homeless_job(one, now_ns) for one in after.homeless]
+    waiting = build_queue(begin.waiting)
+    homeless = [build_homeless_job(one, now_ns) for one in after.homeless]
     world.enqueue_jobs([*homeless, *waiting])
     watch = _ForecastWatcher([*homeless, *waiting], now_ns)
     # Promises of the real pool hold here too; those whose node is removed are void.
@@ -162,6 +200,8 @@ def _play_forward(
         no_end=outcome.no_end,
         moved=len(homeless),
         horizon_ns=outcome.ended_ns - now_ns,
+        stranded_bytes=watch.stranded_bytes,
+        models=Counter(begin.cards.models[number] for number in begin.cards.model),
     )
 
 
@@ -173,65 +213,6 @@ def _add_start_counts(
     chances = [chance for _, _, chance in told if chance is not None]
     mean = round(sum(chances) / len(chances)) if chances else None
     return replace(queue, promised=promised, estimated=len(told) - promised, chance_pct=mean)
-
-
-def _build_running_job(one: RunningJob, begin: Snapshot, now_ns: int) -> SimulatedJob:
-    key = ClassKey(
-        one.tenant, one.priority, one.shape, None, one.gang, one.reservation, one.preemptible
-    )
-    left = None if one.ends_ns is None else max(0, one.ends_ns - now_ns)
-    node = int(begin.cards.node[one.rows[0]]) if one.rows else -1
-    return SimulatedJob(
-        one.job,
-        key,
-        one.shape,
-        one.started_ns,
-        left,
-        None,
-        one.preemptible,
-        False,
-        one,
-        node,
-        starts=1,
-    )
-
-
-def _build_homeless_job(one: RunningJob, now_ns: int) -> SimulatedJob:
-    """Build the job of a removed node, which waits again.
-
-    A member of a gang waits by itself, since the other members run on.
-    """
-    lasts = None if one.ends_ns is None else max(NANOS_PER_SECOND, one.ends_ns - one.started_ns)
-    seconds = None if lasts is None else lasts // NANOS_PER_SECOND
-    key = ClassKey(
-        one.tenant, one.priority, one.shape, seconds, "", one.reservation, one.preemptible
-    )
-    return SimulatedJob(one.job, key, one.shape, now_ns, lasts, None, one.preemptible)
-
-
-def _build_waiting_jobs(entry: WaitingClass) -> Iterator[SimulatedJob]:
-    """Build the jobs of a class.
-
-    A snapshot names only the first jobs; those behind them are as old as the last that has a name.
-    """
-    role_of = entry.gang.map_roles() if entry.gang else {}
-    ages = entry.submitted_ns or (entry.oldest_ns,) * len(entry.job_ids)
-    limit_ns = None if entry.seconds is None else entry.seconds * NANOS_PER_SECOND
-    names = list(entry.job_ids)
-    for number in range(1, entry.count - len(entry.job_ids) + 1):
-        names.append(f"{entry.job_ids[-1]}+{number}")
-    for number, job in enumerate(names):
-        shape = role_of[job].shape if job in role_of else entry.shape
-        yield SimulatedJob(
-            id=job,
-            key=entry.key,
-            shape=shape,
-            submitted_ns=ages[min(number, len(ages) - 1)],
-            left_ns=limit_ns,
-            gang=entry.gang,
-            preemptible=entry.priority < 0,
-            counts=entry.gang is None or number == 0,
-        )
 
 
 class _ForecastWatcher:
@@ -247,6 +228,7 @@ class _ForecastWatcher:
         self.evictions = 0
         self.largest_milli = 0
         self.whole_nodes = 0
+        self.stranded_bytes = 0
 
     def on_clock_advance(self, world: SimulatedPool, before_ns: int, now_ns: int) -> None:
         self.measure_pool(world)
@@ -261,6 +243,7 @@ class _ForecastWatcher:
         sizes = np.bincount(world.cards.node, minlength=len(world.cards.nodes))
         self.whole_nodes = int(np.count_nonzero((whole == sizes) & (sizes > 0)))
         self.largest_milli = compute_largest_milli(world.cards, whole)
+        self.stranded_bytes = compute_stranded_bytes(world.cards)
         self.held_milli = _sum_held_milli(world)
 
     def on_arrival(

@@ -26,6 +26,13 @@ class PreviewCost(WireModel):
     total_micro: int | None = Field(None, description="until its time limit; null: it has none")
 
 
+class EvenGangOut(WireModel):
+    """Members that have equally many cards."""
+
+    members: int
+    count: int = Field(description="cards of each member")
+
+
 class PreviewOut(MechanismPlanOut):
     """What would become of a submission now."""
 
@@ -37,6 +44,9 @@ class PreviewOut(MechanismPlanOut):
     reason: str = Field("", description="of `fits` what decides the place, else why it waits")
     hints: list[str] = Field(default_factory=list, description="what would help")
     nearest: str | None = Field(None, description="what would fit now, both numbers")
+    gang: EvenGangOut | None = Field(
+        None, description="of more cards than a node has: the gang that has as many"
+    )
     share: str = Field(description="of each job: both numbers, for people")
     count: int = Field(1, description="jobs")
     starts_now: int = Field(0, description="that many jobs would start at once")

@@ -24,9 +24,11 @@ from gpupool.base.errors import (
     UnknownPolicy,
     UnknownTenant,
 )
+from gpupool.billing.prices.service import PriceListService
 from gpupool.model.tenant import Principal
 from gpupool.simulation.forecast_worker import ForecastQuestion
 from gpupool.store.tables import events
+from gpupool.wire.billing.prices import PriceListIn, RateIn
 from gpupool.wire.planning import WhatIfIn, WhatIfOut
 from tests.support.house import House
 
@@ -69,6 +71,22 @@ def test_asking_writes_nothing_and_places_nothing(house: House) -> None:
             connection.execute(sa.select(sa.func.count()).select_from(events)).scalar_one() == first
         )
     assert house.job("c").state == "pending"
+
+
+def test_another_sharing_and_the_cost_are_told_side_by_side(house: House) -> None:
+    house.submit(300, 8, name="a")
+    bare = ask(house)
+    assert (bare.after.sharing, bare.after.cost_month_micro, bare.after.currency) == (None,) * 3
+    day = RateIn(model="*", price_micro=2_000_000)
+    night = RateIn(model="*", price_micro=1_000_000, from_hour=0, until_hour=12)
+    prices = PriceListIn(from_ns=0, currency="EUR", timezone="UTC", rates=[day, night])
+    PriceListService(house.store).put("now", prices)
+    told = ask(house, sharing="burst", add=[{"model": "H200", "cards": 2}])
+    assert (told.before.sharing, told.before.sharing_changed) == (None, 0)
+    assert (told.after.sharing, told.after.sharing_changed) == ("burst", 1)
+    # Two cards at 1.50 EUR an hour in the mean of the day, 730 hours.
+    assert (told.before.cost_month_micro, told.before.currency) == (2190_000_000, "EUR")
+    assert told.after.cost_month_micro == 2 * 2190_000_000
 
 
 def test_a_node_less_makes_its_jobs_wait_again(house: House) -> None:

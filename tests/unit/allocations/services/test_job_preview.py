@@ -9,11 +9,11 @@ import sqlalchemy as sa
 
 from gpupool.allocations.services.job_preview import PricedRequest
 from gpupool.allocations.submission.validate import IMPOSSIBLE
-from gpupool.base.errors import GpupoolError, NameTaken, NoRoomNow, UnknownProject
+from gpupool.base.errors import GpupoolError, NameTaken, NoRoomNow, TooManyCards, UnknownProject
 from gpupool.base.units import GIB
 from gpupool.store.tables import metadata
 from gpupool.wire.submissions import JobIn, LaunchIn, ShapeIn
-from gpupool.wire.views.previews import PreviewCost, PreviewOut
+from gpupool.wire.views.previews import EvenGangOut, PreviewCost, PreviewOut
 from tests.support.house import House
 from tests.support.written_rows import written_rows
 
@@ -130,6 +130,20 @@ def test_what_can_never_fit_has_the_code_and_words_of_the_refusal(
         house.allocations.jobs.submit_job(body, house.admin, None)
     assert found.outcome == "never"
     assert (found.code, found.reason) == (refused.value.code, refused.value.message)
+
+
+def test_more_cards_than_a_node_has_are_previewed_with_the_gang_that_would_have_them(
+    house: House,
+) -> None:
+    wide = request(1000, None, count=4)
+    assert preview(house, wide).gang is None
+    house.register(2, "node-2")
+    found = preview(house, wide)
+    assert (found.outcome, found.code) == ("never", "GP-2004")
+    assert found.gang == EvenGangOut(members=2, count=2)
+    with pytest.raises(TooManyCards) as refused:
+        house.allocations.jobs.submit_job(wide, house.admin, None)
+    assert refused.value.details["gang"] == {"members": 2, "count": 2}
 
 
 def test_a_name_that_is_taken_and_an_unknown_project_are_refused(house: House) -> None:

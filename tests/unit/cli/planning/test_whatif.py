@@ -9,7 +9,7 @@ import pytest
 
 from gpupool.base.errors import BadFraction, BadOption, UnknownModel
 from gpupool.base.units import MIB
-from gpupool.cli.planning.whatif import format_answer, make_request
+from gpupool.cli.planning.whatif import format_answer, make_request, parse_policy
 from tests.unit.cli.golden import compare
 
 
@@ -68,6 +68,16 @@ def test_what_is_typed_becomes_a_request() -> None:
     assert make_request(options()) == {"horizon_seconds": 86400}
 
 
+def test_a_policy_is_of_placement_or_a_kind_of_sharing() -> None:
+    assert parse_policy("fgd") == {"policy": "fgd"}
+    assert parse_policy("burst") == {"sharing": "burst"}
+    assert parse_policy("best-effort,fgd") == {"sharing": "best-effort", "policy": "fgd"}
+    with pytest.raises(BadOption, match="fixed and burst exclude each other"):
+        parse_policy("fixed,burst")
+    with pytest.raises(BadOption, match="--policy mps"):
+        parse_policy("mps")
+
+
 def test_what_cannot_be_meant_is_refused_before_anybody_is_asked() -> None:
     with pytest.raises(UnknownModel):
         make_request(options(add=["4xL40X"]))
@@ -95,5 +105,12 @@ def test_before_and_after_stand_side_by_side() -> None:
         moved=2,
         largest_milli=4000,
         horizon_seconds=3600.0,
+        policy="default",
+        sharing="burst",
+        sharing_changed=3,
+        sharing_unchanged=1,
+        stranded_memory_bytes=80 << 30,
+        currency="EUR",
+        cost_month_micro=51_100_000_000,
     )
     compare("whatif", format_answer({"before": side(), "after": after}) + "\n")

@@ -3,7 +3,7 @@
 import pytest
 
 from gpupool.base.units import GIB, MIB
-from gpupool.model.claim import Rejection, RejectionReason, Shape, SharingKind
+from gpupool.model.claim import EvenGang, Rejection, RejectionReason, Shape, SharingKind
 from gpupool.scheduling.admission.claim import judge_claim
 from gpupool.scheduling.snapshot.cards import CardStatus, CardTable
 from gpupool.scheduling.snapshot.snapshot import TenantView
@@ -60,7 +60,13 @@ def test_more_cards_than_any_node_has_are_refused() -> None:
     assert said.sentence == "needs 16 cards on one node; the largest node has 8"
     assert said.dominant is RejectionReason.TOO_FEW_CARDS
     assert said.hint == "ask for at most 8 cards, or for a gang of 2 members with 8 cards each"
-    assert refused(whole(15)).hint == "ask for at most 8 cards"
+    assert said.gang == EvenGang(2, 8)
+    assert (refused(whole(15)).hint, refused(whole(15)).gang) == ("ask for at most 8 cards", None)
+    assert refused(whole(12)).gang == EvenGang(2, 6)
+    assert refused(whole(32)).gang is None
+    # Two cards each would be 5 members on 2 nodes: a node would run the command several times.
+    assert refused(whole(10), "2x4xH200").gang is None
+    assert refused(whole(3), "4x1xH200").gang == EvenGang(3, 1)
     assert str(said.nearest) == "8 × [1.00 GPU (100 % compute) + 143360 MiB]"
 
 

@@ -109,3 +109,21 @@ def test_stopping_own_jobs_is_offered_when_it_would_be_enough_and_others_are_not
     )
     wide = replace(before, waiting=(waiting("a", want=whole(2)),))
     assert explain_claim(wide, wide.waiting[0], NOW).helps == (WAIT,)
+
+
+def test_a_gang_of_whole_cards_learns_what_is_shared_and_which_own_job_could_make_room() -> None:
+    pool = cards("2x8xH200")
+    mine = running(pool, "hello", "node-1/0", want=shape(300, 8 * GIB), tenant="nlp")
+    asked = gang("g", role("member", whole(8), 2))
+    before = replace(snapshot(occupied(pool, mine), asked), running=(mine,))
+    answer = explain_claim(before, asked, NOW)
+    assert answer.sentence.startswith(
+        "needs 16 whole cards, 15 free and 1 shared (0.70 left); "
+        "2 members must start together and 1 finds room;"
+    )
+    # That fewer members would fit was tried before, and left no seat taken.
+    assert answer.helps == (
+        "let 1 member be enough: so it could start now",
+        "stop 1 job of your own: it would start on the card that tenant nlp holds",
+        WAIT,
+    )

@@ -30,6 +30,7 @@ def test_the_first_role_that_finds_too_few_seats_is_named() -> None:
     )
     before = snapshot("1x4xH200+1x1xT4", gang("g", *parts))
     assert sentence(before).startswith(
+        "needs 8 whole cards, 5 free; "
         "2 of role worker must start together and 1 finds room; each needs 4 whole cards"
     )
 

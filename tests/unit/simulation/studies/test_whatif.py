@@ -10,7 +10,7 @@ import pytest
 
 from gpupool.base.units import GIB
 from gpupool.base.units import NANOS_PER_SECOND as NS
-from gpupool.model.claim import Shape
+from gpupool.model.claim import Shape, SharingKind
 from gpupool.model.quota import UNLIMITED, Quota, ResourceAmount
 from gpupool.scheduling.snapshot.cards import TopologyLevel
 from gpupool.scheduling.snapshot.claims import RunningJob, WaitingClass
@@ -213,3 +213,55 @@ def test_columns_stay_true_when_nodes_go_and_come() -> None:
     assert after.cards.uuids == ("b:0", "c:0", "c:1", "c:2", "d:0")
     assert after.running[0].rows == (3,)
     assert after.cards.levels[0].of_node.tolist() == [0, 1, -1]
+
+
+def test_one_sharing_for_every_share_changes_what_they_hold() -> None:
+    half = Shape(500, 8 * GIB)
+    loose = Shape(500, 8 * GIB, sharing=SharingKind.BEST_EFFORT)
+    fixed = replace(runs("r0", 0, None), milli=(500,), sizes=(8 * GIB,), shape=half)
+    idle = replace(runs("r1", 0, None), milli=(0,), sizes=(8 * GIB,), shape=loose)
+    begin = pool([node("a", 1)], [], waits("w0", shape=half), waits("w1", shape=loose), waits("w2"))
+    cards = begin.cards
+    cards.free_milli[0] = 500
+    cards.free_bytes[0] -= 16 * GIB
+    held = {**begin.tenants, "nlp": TenantView(UNLIMITED, ResourceAmount(500, 16 * GIB))}
+    begin = replace(begin, running=(fixed, idle), tenants=held)
+
+    as_it_is = forecast_pool(begin, PoolChange(), NOW, DAY)
+    assert (as_it_is.queue.start_now, as_it_is.allocation_now_pct) == (2, 100)
+    assert (as_it_is.sharing_changed, as_it_is.policy) == (0, "binpack")
+
+    burst = forecast_pool(begin, PoolChange(sharing=SharingKind.BURST), NOW, DAY)
+    # r1 is promised its half, so neither w0 nor w1 has room; w2 wants the whole card.
+    assert (burst.queue.start_now, burst.allocation_now_pct) == (0, 100)
+    assert burst.stranded_bytes == SIZE - 16 * GIB
+    assert (burst.sharing_changed, burst.sharing_unchanged) == (4, 0)
+
+    loose_all = forecast_pool(begin, PoolChange(sharing=SharingKind.BEST_EFFORT), NOW, DAY)
+    assert (loose_all.queue.start_now, loose_all.allocation_now_pct) == (2, 0)
+    assert (loose_all.sharing_changed, loose_all.stranded_bytes) == (2, 0)
+    assert begin.cards.free_milli[0] == 500
+
+
+def test_a_running_share_keeps_its_sharing_where_no_compute_is_left() -> None:
+    loose = Shape(800, 8 * GIB, sharing=SharingKind.BEST_EFFORT)
+    first, second = (
+        replace(runs(name, 0, None), milli=(0,), sizes=(8 * GIB,), shape=loose)
+        for name in ("r0", "r1")
+    )
+    begin = pool([node("a", 1)], [])
+    begin.cards.free_bytes[0] -= 16 * GIB
+    held = {**begin.tenants, "nlp": TenantView(UNLIMITED, ResourceAmount(0, 16 * GIB))}
+    begin = replace(begin, running=(second, first), tenants=held)
+    found = forecast_pool(begin, PoolChange(sharing=SharingKind.FIXED), NOW, DAY)
+    assert (found.sharing_changed, found.sharing_unchanged) == (1, 1)
+    assert found.allocation_now_pct == 80
+
+
+def test_two_classes_that_become_one_keep_their_order() -> None:
+    burst = Shape(600, 8 * GIB, sharing=SharingKind.BURST)
+    young = replace(waits("y", shape=Shape(600, 8 * GIB)), oldest_ns=950 * NS)
+    begin = pool([node("a", 1)], [], young, waits("o", shape=burst))
+    found = forecast_pool(begin, PoolChange(sharing=SharingKind.BURST), NOW, DAY)
+    # `o` has waited 100 s and starts at once, `y` 50 s and starts when `o` ends after 60 s.
+    assert (found.queue.waits.p50, found.queue.waits.p95) == (100, 110)

@@ -1,0 +1,1 @@
+"""Requests for gangs that a client makes from other requests."""
