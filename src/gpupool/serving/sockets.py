@@ -55,10 +55,7 @@ class ServiceSocket(PipeEnd):
             self._from_replica.feed(data)
             super().write(data)
         elif not self._from_replica.is_between:
-            view = memoryview(data)
-            super().write(view[: self._from_replica.feed_one(view)])
-            if self._from_replica.is_between:
-                self._finish()
+            self._write_rest(memoryview(data))
 
     def write_end(self) -> None:
         """Close: the replica has ended its side."""
@@ -74,6 +71,12 @@ class ServiceSocket(PipeEnd):
     def data_received(self, data: bytes) -> None:
         self._from_caller.feed(data)
         super().data_received(data)
+
+    def _write_rest(self, data: memoryview) -> None:
+        """Pass on the rest of the frame that is under way, and close behind it."""
+        super().write(data[: self._from_replica.feed_one(data)])
+        if self._from_replica.is_between:
+            self._finish()
 
     def _finish(self) -> None:
         """Send each side the close frame that it lacks, and close both."""
