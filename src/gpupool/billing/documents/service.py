@@ -8,7 +8,8 @@ from typing import Literal
 import sqlalchemy as sa
 
 from gpupool.billing.charging.service import ChargeService
-from gpupool.billing.documents.focus import read_focus_rows, write_focus
+from gpupool.billing.documents.focus import write_focus
+from gpupool.billing.documents.focus_rows import read_focus_rows
 from gpupool.billing.documents.month import MonthBill, read_month
 from gpupool.billing.documents.pdf import write_pdf
 from gpupool.billing.documents.statement import build_statement

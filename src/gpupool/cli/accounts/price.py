@@ -39,6 +39,7 @@ def register(parser: CommandParser) -> None:
     parser.examples = [
         "gpupool price set winter --from 2026-12 --currency EUR --price H200:3.50 --price '*:1.20'",
         "gpupool price set night --from 2026-12 --currency EUR --price '*:1.20' --price '*,hours=22-08:0.90'",
+        "gpupool price set held --from 2026-12 --currency EUR --price '*:1.20' --reserved 50",
         "gpupool price list",
         "gpupool price delete winter --yes",
     ]
@@ -73,6 +74,12 @@ def register(parser: CommandParser) -> None:
         help="what preemptible jobs are let off (default: 0)",
     )
     change.add_argument("--tax", default="0", metavar="PERCENT", help="on documents (default: 0)")
+    change.add_argument(
+        "--reserved",
+        default="0",
+        metavar="PERCENT",
+        help="of a card's price while it is reserved and no job uses it (default: 0)",
+    )
     add_output(change, OBJECT_FORMATS)
     listing = parser.add_verb("list", "price lists, the earliest first")
     add_output(listing)
@@ -100,6 +107,7 @@ def _set_prices(options: argparse.Namespace, context: CommandContext) -> int:
             options.preemptible_discount, 10, "--preemptible-discount"
         ),
         "tax_basis_points": _parse_percent(options.tax, 100, "--tax"),
+        "reserved_milli": _parse_percent(options.reserved, 10, "--reserved"),
     }
     return _print_list(context.api.request("PUT", _path(options.name), body), options.output)
 
@@ -208,6 +216,7 @@ def _print_list(found: dict[str, Any], output: str) -> int:
         ("time zone", found["timezone"]),
         ("rule", found["rule"]),
         ("preemptible jobs pay", f"{100 - found['preemptible_discount_milli'] / 10:g} %"),
+        ("reserved, unused cards", f"{found.get('reserved_milli', 0) / 10:g} %"),
         ("tax", f"{found['tax_basis_points'] / 100:g} %"),
     ]
     columns = [*RATE_COLUMNS, TableColumn(f"{found['currency']} PER HOUR", _price, right=True)]
