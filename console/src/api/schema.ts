@@ -5400,6 +5400,12 @@ export interface components {
         ClosingOut: {
             /** Tenants Micro */
             tenants_micro: number;
+            /**
+             * Reserved Micro
+             * @description reserved for a tenant, used by no job, and charged
+             * @default 0
+             */
+            reserved_micro: number;
             /** Idle Micro */
             idle_micro: number;
             /** Overhead Micro */
@@ -12350,6 +12356,12 @@ export interface components {
              * @default 0
              */
             tax_basis_points: number;
+            /**
+             * Reserved Milli
+             * @description thousandths of a card's price that its tenant pays while it is reserved and no job uses it; 0: nothing
+             * @default 0
+             */
+            reserved_milli: number;
         };
         /**
          * PriceListOut
@@ -12389,6 +12401,12 @@ export interface components {
              * @default 0
              */
             tax_basis_points: number;
+            /**
+             * Reserved Milli
+             * @description thousandths of a card's price that its tenant pays while it is reserved and no job uses it; 0: nothing
+             * @default 0
+             */
+            reserved_milli: number;
             /** Name */
             name: string;
             /**
@@ -14558,7 +14576,7 @@ export interface components {
         StatementLine: {
             /**
              * Kind
-             * @description tenant, idle, overhead or unmanaged
+             * @description tenant, reserved, idle, overhead or unmanaged
              */
             kind: string;
             /** Tenant */
@@ -14605,6 +14623,18 @@ export interface components {
             list_micro: number;
             /** Amount Micro */
             amount_micro: number;
+            /**
+             * Reservation
+             * @description of kind reserved: its name
+             * @default
+             */
+            reservation: string;
+            /**
+             * Reservation Id
+             * @description of kind reserved: its id
+             * @default
+             */
+            reservation_id: string;
         };
         /**
          * StatementOut
