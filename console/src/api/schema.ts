@@ -3532,6 +3532,8 @@ export interface paths {
         /**
          * Get Document
          * @description The same as a file: a workbook, a PDF, or FOCUS 1.2 (CSV).
+         *
+         *     A sealed month's file has the same bytes each time; `Repr-Digest` has their SHA-256.
          */
         get: operations["get_document_api_v1_documents__month__get"];
         put?: never;

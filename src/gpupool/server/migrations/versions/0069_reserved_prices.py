@@ -39,6 +39,26 @@ def upgrade() -> None:
                 comment="when it was deleted; null: not, or before this was recorded",
             )
         )
+    _create_reserved_hours()
+    op.create_table(
+        "month_documents",
+        sa.Column("month", sa.String(7), nullable=False),
+        sa.Column("tenant", sa.String(63), nullable=False, comment="empty: the whole pool"),
+        sa.Column("form", sa.String(8), nullable=False, comment="xlsx, pdf or focus"),
+        sa.Column("language", sa.String(2), nullable=False, comment="empty: it has no words"),
+        sa.Column("sha256", sa.String(64), nullable=False, comment="of the document"),
+        sa.Column("packed", sa.LargeBinary(), nullable=False, comment="the document, by zlib"),
+        sa.Column("made_ns", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["month"], ["month_seals.month"], name=op.f("fk_month_documents_month")
+        ),
+        sa.PrimaryKeyConstraint(
+            "month", "tenant", "form", "language", name=op.f("pk_month_documents")
+        ),
+    )
+
+
+def _create_reserved_hours() -> None:
     op.create_table(
         "reserved_hours",
         sa.Column("hour_s", sa.BigInteger(), autoincrement=False, nullable=False),
