@@ -180,7 +180,11 @@ def compute_line_cost(line: BillLine) -> Fraction:
 def write_line(line: BillLine) -> dict[str, Any]:
     """Write a line as JSON; `read_line` reads it."""
     # All values are plain: asdict() copies each of them, which took a tenth of an invoice's time.
-    return dict(vars(line))
+    shown = dict(vars(line))
+    if not line.reservation_id:
+        # Nearly every line: two empty texts would be stored and hashed with each.
+        del shown["reservation"], shown["reservation_id"]
+    return shown
 
 
 def read_line(line: dict[str, Any]) -> BillLine:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from gpupool.allocations.cache.reservations import end_reservation, insert_reservation
+from gpupool.allocations.cache.reservations import end_reservation
 from gpupool.allocations.store.tables import claims
 from gpupool.billing.charging.spending import SpendingOwner, read_spending
 from gpupool.billing.charging.tables import reserved_hours
@@ -19,15 +19,11 @@ from gpupool.billing.documents.lines import BillLine, read_lines
 from gpupool.billing.service import Billing
 from gpupool.metering.books import DAY_S, MICRO
 from gpupool.metering.rollup import roll_up
-from gpupool.model.claim import Shape
-from gpupool.model.quota import Quota, ResourceAmount
-from gpupool.tenancy.tenants import TenantRef
-from gpupool.wire.reservations import ReservationIn
 from tests.support.billing_books import ADMIN, bill, make_prices, settle
-from tests.support.metering_books import CARD_MIB, HOUR, START_S, Pool, S, principal
+from tests.support.metering_books import CARD_MIB, HOUR, START_S, Pool, S
+from tests.support.reservation_books import VISION, reserve
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
-VISION = TenantRef(2, "vision", Quota(), ResourceAmount(), 1)
 MONTH = "2023-11"
 PRICE = 3_600_000
 
@@ -59,23 +55,10 @@ class Held:
         settle(self.pool, self.billing)
 
 
-def reserve(pool: Pool, **changes: Any) -> None:
-    body = {
-        "name": "nightly",
-        "shape": {"gpu_milli": 1000, "count": 1, "model": "L40S"},
-        "start_ns": (START_S + 1800) * S,
-        "end_ns": (START_S + 1800 + 2 * HOUR) * S,
-    } | changes
-    asked = ReservationIn.model_validate(body)
-    shape = Shape(asked.shape.gpu_milli, asked.shape.memory_bytes, 1, asked.shape.model)
-    with pool.store.write() as write:
-        insert_reservation(write, asked, shape, VISION, principal(0))
-
-
 def hold(pool: Pool, **prices: Any) -> Held:
     rates = [{"model": "L40S", "price_micro": PRICE}, {"model": "*", "price_micro": 1_000_000}]
     billing = bill(pool, **({"reserved_milli": 500, "rates": rates} | prices))
-    reserve(pool)
+    reserve(pool, "nightly", 1800, 2 * HOUR)
     return Held(pool, billing)
 
 
@@ -162,9 +145,8 @@ def test_a_deleted_reservation_is_charged_up_to_then_and_a_card_that_failed_not(
     pool.time.forward(700)
     with pool.store.write() as write:
         end_reservation(write, "nightly", VISION)
-    reserve(
-        pool, start_ns=(START_S + 2 * HOUR) * S, end_ns=(START_S + 2 * HOUR + 60) * S
-    )  # of the same name: a line of its own
+    # Of the same name: a line of its own.
+    reserve(pool, "nightly", 2 * HOUR, 60)
     pool.time.forward(2 * HOUR)
     held.settle()
     first, second = sorted(held.read_lines("reserved"), key=lambda line: -line.card_milliseconds)
@@ -178,7 +160,7 @@ def test_a_later_price_is_charged_for_hours_that_the_books_have_folded(pool: Poo
     pool.time.forward(3 * HOUR)
     held.settle()
     (before,) = held.read_lines("reserved")
-    pool.time.forward(5 * DAY_S)
+    pool.time.forward(3 * DAY_S)
     held.settle()
     roll_up(pool.store)
     body = make_prices(
@@ -194,14 +176,8 @@ def test_a_later_price_is_charged_for_hours_that_the_books_have_folded(pool: Poo
 
 def test_repetitions_of_any_model_are_charged_at_the_cheapest_that_is_idle(pool: Pool) -> None:
     held = hold(pool)
-    reserve(
-        pool,
-        name="hourly",
-        shape={"gpu_milli": 1000, "count": 1},
-        end_ns=(START_S + 1860) * S,
-        every_seconds=HOUR,
-        until_ns=(START_S + 3 * HOUR) * S,
-    )
+    until_ns = (START_S + 3 * HOUR) * S
+    reserve(pool, "hourly", 1800, 60, 1000, None, every_seconds=HOUR, until_ns=until_ns)
     pool.time.forward(4 * HOUR)
     held.settle()
     (line,) = [one for one in held.read_lines("reserved") if one.reservation == "hourly"]
