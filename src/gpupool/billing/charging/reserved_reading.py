@@ -64,16 +64,18 @@ def read_reserved_parts(
     parts: list[ReservedPart] = []
     start_s = min(cuts)
     for end_s in sorted(cuts)[1:]:
-        idle = _read_idle(connection, ReportQuery(start_s, end_s, ("card",), marks), cards)
-        for window, name in windows:
-            if window.start_s <= start_s and end_s <= window.end_s:
-                piece = replace(window, start_s=start_s, end_s=end_s)
-                fitting = [card for card in models if _is_fitting(window.shape, card)]
-                seats = used_of.get((window.tenant_id, name), ())
-                # A reservation takes its part before a later one, as in the scheduler.
-                for part in divide_window(piece, seats, fitting, idle):
-                    parts.append(part)
-                    idle[part.model] = idle.get(part.model, ZERO) - part.amount
+        now = [one for one in windows if one[0].start_s <= start_s and end_s <= one[0].end_s]
+        idle: dict[str, UsageAmount] = {}
+        if now:
+            idle = _read_idle(connection, ReportQuery(start_s, end_s, ("card",), marks), cards)
+        # A reservation takes its part before a later one, as in the scheduler.
+        for window, name in now:
+            piece = replace(window, start_s=start_s, end_s=end_s)
+            fitting = [card for card in models if _is_fitting(window.shape, card)]
+            seats = used_of.get((window.tenant_id, name), ())
+            for part in divide_window(piece, seats, fitting, idle):
+                parts.append(part)
+                idle[part.model] = idle.get(part.model, ZERO) - part.amount
         start_s = end_s
     return add_parts(parts)
 
