@@ -102,9 +102,9 @@ def test_the_parts_of_a_reservation_are_recorded_to_the_second(pool: Pool) -> No
         for name in ("used_micro_seconds", "unused_micro_seconds", "missing_micro_seconds")
     ]
     with pool.store.read() as connection:
-        used, unused, missing = connection.execute(sa.select(*sums)).one()
+        recorded = tuple(connection.execute(sa.select(*sums)).one())
     # The job holds the larger part, half of the memory; what it did before is outside.
-    assert (used, unused, missing) == (600 * MICRO // 2, 2 * HOUR * MICRO - 300 * MICRO, 0)
+    assert recorded == (600 * MICRO // 2, 2 * HOUR * MICRO - 300 * MICRO, 0)
 
 
 def test_spending_of_a_reservation_is_known_before_its_hours_have_charges(pool: Pool) -> None:
