@@ -60,7 +60,16 @@ def pool() -> Iterator[RealPool]:
             made.do("user", "add", "ada", "--tenant", "vision", "--unix-user", "none")
             made.do("budget", "set", "vision", "--gpu-hours", "100")
             made.do(
-                "price", "set", "now", "--from", "2026-01", "--currency", "EUR", "--price", "*:2"
+                "price",
+                "set",
+                "now",
+                "--from",
+                "2026-01",
+                "--currency",
+                "EUR",
+                "--price",
+                "*:2",
+                "--yes",
             )
             words = ("reservation", "create", "demo", "--gpu", "1", "--count", "2")
             made.do(*words, "--start", "2099-01-01T08:00", "--for", "4h")

@@ -3533,6 +3533,8 @@ export interface paths {
         /**
          * Get Document
          * @description The same as a file: a workbook, a PDF, or FOCUS 1.2 (CSV).
+         *
+         *     A sealed month's file has the same bytes each time; `Repr-Digest` has their SHA-256.
          */
         get: operations["get_document_api_v1_documents__month__get"];
         put?: never;
@@ -5403,6 +5405,12 @@ export interface components {
         ClosingOut: {
             /** Tenants Micro */
             tenants_micro: number;
+            /**
+             * Reserved Micro
+             * @description reserved for a tenant, used by no job, and charged
+             * @default 0
+             */
+            reserved_micro: number;
             /** Idle Micro */
             idle_micro: number;
             /** Overhead Micro */
@@ -12506,6 +12514,12 @@ export interface components {
              * @default 0
              */
             tax_basis_points: number;
+            /**
+             * Reserved Milli
+             * @description thousandths of a card's price that its tenant pays while it is reserved and no job uses it; 0: nothing
+             * @default 0
+             */
+            reserved_milli: number;
         };
         /**
          * PriceListOut
@@ -12545,6 +12559,12 @@ export interface components {
              * @default 0
              */
             tax_basis_points: number;
+            /**
+             * Reserved Milli
+             * @description thousandths of a card's price that its tenant pays while it is reserved and no job uses it; 0: nothing
+             * @default 0
+             */
+            reserved_milli: number;
             /** Name */
             name: string;
             /**
@@ -14753,7 +14773,7 @@ export interface components {
         StatementLine: {
             /**
              * Kind
-             * @description tenant, idle, overhead or unmanaged
+             * @description tenant, reserved, idle, overhead or unmanaged
              */
             kind: string;
             /** Tenant */
@@ -14800,6 +14820,18 @@ export interface components {
             list_micro: number;
             /** Amount Micro */
             amount_micro: number;
+            /**
+             * Reservation
+             * @description of kind reserved: its name
+             * @default
+             */
+            reservation: string;
+            /**
+             * Reservation Id
+             * @description of kind reserved: its id
+             * @default
+             */
+            reservation_id: string;
         };
         /**
          * StatementOut

@@ -190,6 +190,7 @@ claims_view = sa.table(
     sa.column("id", sa.BigInteger),
     sa.column("sharing", sa.String),
     sa.column("preemptible", sa.Boolean),
+    sa.column("reservation", sa.String),
 )
 
 

@@ -23,7 +23,7 @@ from gpupool.scheduling.filtering.capacity_report import (
     list_shape_fragments,
 )
 from gpupool.scheduling.filtering.domains import NODE_LEVEL, list_levels
-from gpupool.scheduling.filtering.feasibility import FITS, ClaimFit
+from gpupool.scheduling.filtering.feasibility import FITS, ClaimFit, is_model_match
 from gpupool.scheduling.filtering.free_capacity import FreeCapacity
 from gpupool.scheduling.filtering.native_library import (
     adopt_native_library,
@@ -249,6 +249,7 @@ __all__ = [
     "get_native_library_path",
     "has_return_room",
     "integrate_decay",
+    "is_model_match",
     "is_movable",
     "is_quiet_time",
     "is_rebalanceable",

@@ -14,6 +14,7 @@ from gpupool.allocations.store import suspension_tables as _suspensions
 from gpupool.allocations.store import tables as _allocations
 from gpupool.billing.budgets import tables as _budgets
 from gpupool.billing.charging import tables as _charging
+from gpupool.billing.documents import tables as _documents
 from gpupool.billing.prices import tables as _prices
 from gpupool.billing.sealing import tables as _sealing
 from gpupool.fleet import tables as _fleet
@@ -95,6 +96,7 @@ ROOMS = (
     _notifications,
     _prices,
     _charging,
+    _documents,
     _budgets,
     _sealing,
     _templates,

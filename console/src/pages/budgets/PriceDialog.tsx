@@ -143,6 +143,14 @@ export function PriceDialog({ list, isNext, lists, onDone, onClose }: PriceDialo
             />
             <TextInput
               className="third"
+              label={t('reservedField')}
+              inputMode="decimal"
+              value={draft.reservedPercent}
+              error={problem('reserved_milli') ?? own('reserved')}
+              onChange={(event) => set({ reservedPercent: event.currentTarget.value })}
+            />
+            <TextInput
+              className="third"
               label={t('taxField')}
               inputMode="decimal"
               value={draft.taxPercent}

@@ -110,6 +110,8 @@ export function Prices() {
                 {t(`rule.${list.rule ?? 'max'}`)}
                 {(list.preemptible_discount_milli ?? 0) > 0 &&
                   ` ${t('discount', { percent: formatPercent((list.preemptible_discount_milli ?? 0) / 1000) })}`}
+                {(list.reserved_milli ?? 0) > 0 &&
+                  ` ${t('reservedPart', { percent: formatPercent((list.reserved_milli ?? 0) / 1000) })}`}
                 {(list.tax_basis_points ?? 0) > 0 &&
                   ` ${t('tax', { percent: formatPercent((list.tax_basis_points ?? 0) / 10_000, 2) })}`}
               </p>

@@ -28,6 +28,7 @@ const list = (name: string, from: number, rates: Rate[]): PriceList => ({
   rates,
   preemptible_discount_milli: 250,
   tax_basis_points: 1900,
+  reserved_milli: 500,
 })
 
 describe('a draft of prices', () => {
@@ -38,11 +39,11 @@ describe('a draft of prices', () => {
     expect(findFaults(draft, NOW)).toEqual(new Set())
     const body = makeBody(draft)
     expect(body.from_ns).toBe(Date.UTC(2026, 10, 29, 13, 0) * 1e6)
-    const { rates, preemptible_discount_milli: discount, tax_basis_points: tax } = body
+    const { rates, preemptible_discount_milli: discount, tax_basis_points: tax, reserved_milli: reserved } = body
     expect(rates).toEqual(
       old.rates.map((one) => ({ mechanism: null, sharing: null, from_hour: null, until_hour: null, ...one })),
     )
-    expect([discount, tax]).toEqual([250, 1900])
+    expect([discount, tax, reserved]).toEqual([250, 1900, 500])
   })
 
   it('says what no list can have', () => {

@@ -42,6 +42,7 @@ export interface PriceDraft {
   rule: ChargeRule
   discountPercent: string
   taxPercent: string
+  reservedPercent: string
   rates: RateDraft[]
 }
 
@@ -77,6 +78,7 @@ export function makeDraft(list: PriceList | null, isNext: boolean, nowMs: number
     rule: list?.rule ?? 'max',
     discountPercent: String(((list?.preemptible_discount_milli ?? 0) / MILLI) * 100),
     taxPercent: String(((list?.tax_basis_points ?? 0) / BASIS_POINTS) * 100),
+    reservedPercent: String(((list?.reserved_milli ?? 0) / MILLI) * 100),
     rates: (list?.rates ?? [undefined]).map((rate, place) => makeRate(place, rate)),
   }
 }
@@ -108,7 +110,7 @@ const isRateFaulty = (rate: RateDraft): boolean => {
   return rate.model.trim() === '' || parsePrice(rate.price) === null || !areHours
 }
 
-export type PriceFault = 'name' | 'past' | 'wholeHour' | 'from' | 'currency' | 'discount' | 'tax' | 'rates'
+export type PriceFault = 'name' | 'past' | 'wholeHour' | 'from' | 'currency' | 'discount' | 'tax' | 'reserved' | 'rates'
 
 /** What of a draft no list can have; `past` is a beginning whose hours are already counted. */
 export function findFaults(draft: PriceDraft, nowMs: number): Set<PriceFault> {
@@ -121,6 +123,7 @@ export function findFaults(draft: PriceDraft, nowMs: number): Set<PriceFault> {
   if (!/^[A-Za-z]{1,8}$/.test(draft.currency.trim())) faults.add('currency')
   if (parsePercent(draft.discountPercent, MILLI) === null) faults.add('discount')
   if (parsePercent(draft.taxPercent, BASIS_POINTS) === null) faults.add('tax')
+  if (parsePercent(draft.reservedPercent, MILLI) === null) faults.add('reserved')
   if (draft.rates.length === 0 || draft.rates.some(isRateFaulty)) faults.add('rates')
   return faults
 }
@@ -143,6 +146,7 @@ export const makeBody = (draft: PriceDraft): PriceBody => ({
   rates: draft.rates.map(readRate),
   preemptible_discount_milli: parsePercent(draft.discountPercent, MILLI) ?? 0,
   tax_basis_points: parsePercent(draft.taxPercent, BASIS_POINTS) ?? 0,
+  reserved_milli: parsePercent(draft.reservedPercent, MILLI) ?? 0,
 })
 
 /** The list that holds at an instant, one of them left out. */

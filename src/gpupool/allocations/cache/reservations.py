@@ -171,7 +171,8 @@ def end_reservation(write: WriteTransaction, name: str, tenant: TenantRef) -> Re
     write.execute(
         reservations.update()
         .where(reservations.c.id == row.id)
-        .values(state=ReservationState.ENDED)
+        # Charges count what it reserved up to here, so it is in the same transaction.
+        .values(state=ReservationState.ENDED, ended_ns=write.now_ns)
     )
     write.event("reservation.ended", row.public_id, tenant_id=tenant.id, data={"name": name})
     write.announce("reservations")

@@ -36,6 +36,12 @@ reservations = sa.Table(
         "until_ns", sa.BigInteger, nullable=True, comment="no repetition begins from then on"
     ),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
+    sa.Column(
+        "ended_ns",
+        sa.BigInteger,
+        nullable=True,
+        comment="when it was deleted; null: not, or before this was recorded",
+    ),
     sa.Index("ix_reservations_tenant_id_name", "tenant_id", "name"),
 )
 

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.billing.charging.marks import ChargeMarks, read_charge_marks
-from gpupool.billing.charging.tables import charges
+from gpupool.billing.charging.tables import KINDS, charges, is_reserved_charge, reserved_hours
 from gpupool.billing.money import compute_cost
 from gpupool.metering.books import (
     HOUR_S,
@@ -27,9 +27,6 @@ from gpupool.metering.reading import ReportQuery, read_capacity, read_holdings, 
 from gpupool.metering.rollup import read_marks
 from gpupool.store.database import Store
 from gpupool.tenancy.tables import tenants
-
-#: Kinds of charges: held by tenants, and the three rests of the cards.
-KINDS = ("tenant", "idle", "overhead", "unmanaged")
 
 
 @dataclass(frozen=True)
@@ -118,6 +115,11 @@ def _read_kinds(connection: sa.Connection, start_s: int) -> dict[str, int]:
     kinds = dict.fromkeys(KINDS, 0)
     for row in connection.execute(query.where(c.hour_s == start_s).group_by(c.kind)):
         kinds[row.kind] = row.milliseconds
+    r = reserved_hours.c
+    reserved = sa.select(sum_bigint(r.card_milliseconds)).where(
+        r.hour_s == start_s, is_reserved_charge()
+    )
+    kinds["reserved"] = connection.execute(reserved).scalar_one() or 0
     return kinds
 
 
@@ -138,7 +140,26 @@ def _read_tenants(connection: sa.Connection, start_s: int) -> list[TenantHour]:
     rows_of: dict[str, list[Any]] = defaultdict(list)
     for row in connection.execute(query):
         rows_of[row.name].append(row)
+    for row in connection.execute(_select_reserved(start_s)):
+        rows_of[row.name].append(row)
     return [_add_up(name, rows_of[name]) for name in sorted(rows_of)]
+
+
+def _select_reserved(start_s: int) -> sa.Select[Any]:
+    r = reserved_hours.c
+    return (
+        sa.select(
+            tenants.c.name,
+            r.base_micro.label("price_micro"),
+            r.factor_milli,
+            sum_bigint(r.charged_micro_seconds).label("charged"),
+            # No job held it.
+            sa.literal(0).label("milliseconds"),
+        )
+        .join(tenants, tenants.c.id == r.tenant_id)
+        .where(r.hour_s == start_s, is_reserved_charge())
+        .group_by(tenants.c.name, r.base_micro, r.factor_milli)
+    )
 
 
 def _add_up(name: str, rows: list[Any]) -> TenantHour:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from gpupool.billing.charging.tables import charge_marks, charges
+from gpupool.billing.charging.tables import charge_marks, charges, reserved_hours
 from gpupool.metering.rollup import read_marks
 from gpupool.store.database import WriteTransaction
 
@@ -42,4 +42,8 @@ def forget_charges(write: WriteTransaction, since_s: int) -> None:
     start_s = max(since_s, marks.first_s, read_marks(write.connection).coarse_s)
     if start_s < marks.next_s:
         write.execute(charges.delete().where(charges.c.hour_s >= start_s))
+        # What was recorded of reservations stays: older hours of the books cannot tell it again.
+        write.execute(
+            reserved_hours.update().where(reserved_hours.c.hour_s >= start_s).values(factor_milli=0)
+        )
         write_charge_marks(write, ChargeMarks(marks.first_s, start_s))

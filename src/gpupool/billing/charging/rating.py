@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.units import MIB
+from gpupool.billing.charging.reserved_time import CardModel, ReservedPart
 from gpupool.billing.prices.price_list import DatedPriceList, ShareFacts
 from gpupool.fleet.tables import devices
 from gpupool.metering.books import (
@@ -65,9 +66,18 @@ class Charge:
 
 
 @dataclass(frozen=True)
-class CardModel:
-    model: str
-    memory_mib: int
+class ReservedCharge:
+    """What became of a reservation in a stretch of time, and what of it its tenant pays."""
+
+    part: ReservedPart
+    charged_micro_seconds: int
+    base_micro: int | None
+    factor_milli: int
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether it is apart from the idle time."""
+        return bool(self.factor_milli) and bool(self.charged_micro_seconds)
 
 
 @dataclass
@@ -93,12 +103,14 @@ def make_charges(
     until_s: int,
     *,
     tenant_id: int | None = None,
+    reserved: Sequence[ReservedCharge] = (),
 ) -> list[Charge]:
     """Make the charges of one hour or a part of it.
 
     Args:
         price_list: in force in this hour; None: nothing has a price.
         tenant_id: only this tenant's, without what is left of the cards; None: all.
+        reserved: charges of reserved, unused time in it: they are taken from the idle time.
     """
     ask = ReportQuery(since_s, until_s, _BY, marks, tenant_id)
     holdings = list(read_holdings(connection, ask))
@@ -114,8 +126,29 @@ def make_charges(
         charged_of[holding.device_id, holding.under] += charged
     if tenant_id is None:
         _add_remainders(connection, ask, sums, cards, holdings, charged_of)
+        _take_reserved(sums, reserved)
     local_hour = 0 if price_list is None else price_list.get_local_hour(since_s)
     return [_price(key, entry, price_list, local_hour) for key, entry in sums.items()]
+
+
+def price_reserved(
+    parts: Iterable[ReservedPart],
+    price_list: DatedPriceList | None,
+    cards: Mapping[int, CardModel],
+    hour_s: int,
+) -> list[ReservedCharge]:
+    """Price what reservations left unused in an hour, at the price of the card."""
+    memory_of = {card.model: card.memory_mib for card in cards.values()}
+    found = []
+    for part in parts:
+        charged = _count_charged(price_list, part.amount, memory_of.get(part.model, 0))
+        base = None
+        factor = 0
+        if price_list is not None:
+            base = price_list.find_base_price(part.model, price_list.get_local_hour(hour_s))
+            factor = price_list.reserved_milli
+        found.append(ReservedCharge(part, charged, base, factor))
+    return found
 
 
 def _count_charged(
@@ -160,6 +193,15 @@ def _add_remainders(
             entry.amount += rest[kind]
             capacity_micro = capacity.card_milliseconds * (MICRO // WHOLE_MILLI)
             entry.charged += capacity_micro - charged_of.get((device_id, under), 0)
+
+
+def _take_reserved(sums: dict[ChargeKey, _Sum], reserved: Iterable[ReservedCharge]) -> None:
+    """Take what reservations are charged for from the idle time: each second is charged once."""
+    for charge in reserved:
+        if charge.is_charged:
+            key = ChargeKey("idle", 0, 0, 0, ShareFacts(charge.part.model, "", "", False))
+            sums[key].amount -= charge.part.amount
+            sums[key].charged -= charge.charged_micro_seconds
 
 
 def _price(

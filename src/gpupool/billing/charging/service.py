@@ -8,13 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.billing.charging.hours import make_hour
 from gpupool.billing.charging.marks import (
     ChargeMarks,
     read_charge_marks,
     write_charge_marks,
 )
-from gpupool.billing.charging.rating import Charge, make_charges, read_card_models
-from gpupool.billing.charging.tables import charges
+from gpupool.billing.charging.rating import Charge, ReservedCharge, read_card_models
+from gpupool.billing.charging.tables import charges, reserved_hours
 from gpupool.billing.prices.price_list import find_list
 from gpupool.billing.prices.service import read_price_lists
 from gpupool.billing.sealing.tables import month_seals
@@ -84,15 +85,26 @@ def _make_next(write: WriteTransaction) -> bool:
     # charges: nothing would tell what they cost.
     hour_s = max(hour_s, books.coarse_s)
     rows: list[dict[str, Any]] = []
+    reserved_rows: list[dict[str, Any]] = []
+    first_made_s = hour_s
     for _ in range(HOURS_AT_ONCE):
         if hour_s + HOUR_S > limit_s:
             break
         price_list = find_list(lists, hour_s)
-        made = make_charges(write.connection, price_list, cards, books, hour_s, hour_s + HOUR_S)
-        rows += build_rows(hour_s, made)
+        made = make_hour(write.connection, price_list, cards, books, hour_s, hour_s + HOUR_S)
+        rows += build_rows(hour_s, made.charges)
+        reserved_rows += _build_reserved_rows(hour_s, made.reserved)
         hour_s += HOUR_S
     if rows:
         write.execute(charges.insert(), rows)
+    # What was recorded of these hours is the same, at the prices of then.
+    write.execute(
+        reserved_hours.delete().where(
+            reserved_hours.c.hour_s >= first_made_s, reserved_hours.c.hour_s < hour_s
+        )
+    )
+    if reserved_rows:
+        write.execute(reserved_hours.insert(), reserved_rows)
     first_s = _forget_old(write, marks.first_s, hour_s)
     write_charge_marks(write, ChargeMarks(first_s, hour_s))
     return hour_s + HOUR_S > limit_s
@@ -105,6 +117,7 @@ def _forget_old(write: WriteTransaction, first_s: int, made_s: int) -> int:
     if before_s <= first_s:
         return first_s
     write.execute(charges.delete().where(charges.c.hour_s < before_s))
+    write.execute(reserved_hours.delete().where(reserved_hours.c.hour_s < before_s))
     return before_s
 
 
@@ -132,6 +145,27 @@ def build_rows(hour_s: int, made: Sequence[Charge]) -> list[dict[str, Any]]:
             "charged_micro_seconds": charge.charged_micro_seconds,
             "base_micro": charge.base_micro,
             "price_micro": charge.price_micro,
+            "factor_milli": charge.factor_milli,
+        }
+        for charge in made
+    ]
+
+
+def _build_reserved_rows(hour_s: int, made: Sequence[ReservedCharge]) -> list[dict[str, Any]]:
+    return [
+        {
+            "hour_s": hour_s,
+            "reservation_id": charge.part.reservation_id,
+            "model": charge.part.model,
+            "tenant_id": charge.part.tenant_id,
+            "used_micro_seconds": charge.part.used,
+            "unused_micro_seconds": charge.part.unused,
+            "missing_micro_seconds": charge.part.missing,
+            "card_milliseconds": charge.part.amount.card_milliseconds,
+            "memory_mib_seconds": charge.part.amount.memory_mib_seconds,
+            "dominant_micro_seconds": charge.part.amount.dominant_micro_seconds,
+            "charged_micro_seconds": charge.charged_micro_seconds,
+            "base_micro": charge.base_micro,
             "factor_milli": charge.factor_milli,
         }
         for charge in made

@@ -10,9 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.billing.charging.hours import make_hour
 from gpupool.billing.charging.marks import read_charge_marks
-from gpupool.billing.charging.rating import Charge, make_charges, read_card_models
-from gpupool.billing.charging.tables import adjustments, charges
+from gpupool.billing.charging.rating import Charge, ReservedCharge, read_card_models
+from gpupool.billing.charging.tables import adjustments, charges, is_reserved_charge, reserved_hours
 from gpupool.billing.money import compute_cost
 from gpupool.billing.prices.price_list import find_list
 from gpupool.billing.prices.service import read_price_lists
@@ -32,7 +33,7 @@ class SpendingOwner:
 
 @dataclass(frozen=True)
 class Spending:
-    """What was spent: exact micro-units of money, and card-milliseconds."""
+    """What was spent: exact micro-units of money, and card-milliseconds that jobs held."""
 
     micro: Fraction = Fraction(0)
     card_milliseconds: int = 0
@@ -48,8 +49,8 @@ def read_spending(
     marks = read_charge_marks(connection)
     made_s = since_s if marks is None else max(since_s, min(marks.next_s, until_s))
     total = _sum_charges(connection, owner, since_s, made_s)
-    for charge in _make_young(connection, owner, made_s, until_s):
-        total += _spend(charge)
+    for spent in _spend_young(connection, owner, made_s, until_s):
+        total += spent
     return total
 
 
@@ -61,6 +62,8 @@ def read_hours(
     query = _select_sums(owner, since_s, until_s, charges.c.hour_s).group_by(charges.c.hour_s)
     for row in connection.execute(query):
         found[row.hour_s] = found.get(row.hour_s, Spending()) + _spend_row(row)
+    for hour_s, spent in _read_reserved(connection, owner, since_s, until_s):
+        found[hour_s] = found.get(hour_s, Spending()) + spent
     return found
 
 
@@ -78,7 +81,32 @@ def _sum_charges(
     total = Spending()
     for row in connection.execute(_select_sums(owner, since_s, until_s)):
         total += _spend_row(row)
+    for _hour_s, spent in _read_reserved(connection, owner, since_s, until_s):
+        total += spent
     return total
+
+
+def _read_reserved(
+    connection: sa.Connection, owner: SpendingOwner, since_s: int, until_s: int
+) -> Iterator[tuple[int, Spending]]:
+    """Read what reserved, unused time cost in each hour. It is of a tenant and of no project."""
+    if owner.project_id is not None or owner.user_id is not None:
+        return
+    c = reserved_hours.c
+    query = (
+        sa.select(
+            c.hour_s,
+            c.base_micro,
+            c.factor_milli,
+            sum_bigint(c.charged_micro_seconds).label("charged"),
+        )
+        .where(c.tenant_id == owner.tenant_id, c.hour_s >= since_s, c.hour_s < until_s)
+        .where(is_reserved_charge())
+        .group_by(c.hour_s, c.base_micro, c.factor_milli)
+    )
+    for row in connection.execute(query):
+        cost = compute_cost(row.charged, row.base_micro or 0, row.factor_milli)
+        yield row.hour_s, Spending(cost)
 
 
 def _select_sums(
@@ -104,9 +132,9 @@ def _spend_row(row: Any) -> Spending:
     return Spending(cost, row.milliseconds)
 
 
-def _make_young(
+def _spend_young(
     connection: sa.Connection, owner: SpendingOwner, since_s: int, until_s: int
-) -> Iterator[Charge]:
+) -> Iterator[Spending]:
     if since_s >= until_s:
         return
     lists = read_price_lists(connection)
@@ -115,7 +143,7 @@ def _make_young(
     for hour_s, counted_s in split_by_slot(since_s, until_s, HOUR_S):
         start_s = max(hour_s, since_s)
         price_list = find_list(lists, hour_s)
-        for charge in make_charges(
+        made = make_hour(
             connection,
             price_list,
             cards,
@@ -123,9 +151,12 @@ def _make_young(
             start_s,
             start_s + counted_s,
             tenant_id=owner.tenant_id,
-        ):
+        )
+        for charge in made.charges:
             if _is_of(charge, owner):
-                yield charge
+                yield _spend(charge)
+        if owner.project_id is None and owner.user_id is None:
+            yield from map(_spend_reserved, made.reserved)
 
 
 def _is_of(charge: Charge, owner: SpendingOwner) -> bool:
@@ -138,3 +169,9 @@ def _is_of(charge: Charge, owner: SpendingOwner) -> bool:
 def _spend(charge: Charge) -> Spending:
     cost = compute_cost(charge.charged_micro_seconds, charge.price_micro or 0, charge.factor_milli)
     return Spending(cost, charge.amount.card_milliseconds)
+
+
+def _spend_reserved(charge: ReservedCharge) -> Spending:
+    # A budget of GPU-hours counts what jobs hold.
+    charged = charge.charged_micro_seconds
+    return Spending(compute_cost(charged, charge.base_micro or 0, charge.factor_milli))

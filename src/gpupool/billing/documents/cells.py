@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpupool.metering.books import HOUR_S, MICRO
 
 #: Card-milliseconds of one GPU-hour, and millionths of a card times seconds.
@@ -20,6 +22,15 @@ def guard_cell(text: str) -> str:
     ("'=1+1", 'nlp')
     """
     return f"'{text}" if text.startswith(_FORMULA_SIGNS) else text
+
+
+def describe_project(project: str, reservation: str, words: Mapping[str, str]) -> str:
+    """Describe what of a tenant a line is about: a project, or the unused time of a reservation.
+
+    >>> describe_project("", "nightly", {"reserved": "Reserved, unused"})
+    'Reserved, unused: nightly'
+    """
+    return f"{words['reserved']}: {reservation}" if reservation else project
 
 
 def format_hours(milliseconds: int | None) -> str | None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import sqlalchemy as sa
 
-from gpupool.billing.charging.tables import charges
+from gpupool.billing.charging.tables import (
+    KINDS,
+    charges,
+    is_reserved_charge,
+    reservations_view,
+    reserved_hours,
+)
 from gpupool.billing.money import apportion, compute_cost
 from gpupool.metering.books import WHOLE_MILLI
 from gpupool.metering.reading import sum_bigint
 from gpupool.tenancy.tables import projects, tenants
+
+#: Kinds of lines that tenants pay for.
+PAID_KINDS = ("tenant", "reserved")
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,14 @@ class BillLine:
     charged_micro_seconds: int
     list_micro: int = 0
     amount_micro: int = 0
+    #: Of reserved, unused time: the reservation's name and id.
+    reservation: str = ""
+    reservation_id: str = ""
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether a tenant pays for it: it held the share, or reserved it."""
+        return self.kind in PAID_KINDS
 
 
 def read_lines(connection: sa.Connection, since_s: int, until_s: int) -> list[BillLine]:
@@ -70,12 +87,49 @@ def read_lines(connection: sa.Connection, since_s: int, until_s: int) -> list[Bi
     )
     found = [BillLine(**row._mapping) for row in connection.execute(query)]
     found = [replace(line, preemptible=bool(line.preemptible)) for line in found]
+    found += _read_reserved(connection, since_s, until_s)
     return price_lines(sorted(found, key=_get_sort_key))
+
+
+def _read_reserved(connection: sa.Connection, since_s: int, until_s: int) -> Iterator[BillLine]:
+    for row in connection.execute(select_reserved(since_s, until_s)):
+        yield BillLine(
+            kind="reserved",
+            project="",
+            mechanism="",
+            sharing="",
+            preemptible=False,
+            price_micro=row.base_micro,
+            **{name: row._mapping[name] for name in _RESERVED_FIELDS},
+        )
+
+
+def select_reserved(since_s: int, until_s: int, *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Select sums of charged, unused time of each reservation, and by further columns."""
+    c = reserved_hours.c
+    r = reservations_view.c
+    keys = (c.model, c.base_micro, c.factor_milli)
+    sums = ("card_milliseconds", "memory_mib_seconds", "charged_micro_seconds")
+    return (
+        sa.select(
+            *more,
+            sa.func.coalesce(tenants.c.name, "").label("tenant"),
+            r.name.label("reservation"),
+            r.public_id.label("reservation_id"),
+            *keys,
+            *(sum_bigint(c[name]).label(name) for name in sums),
+        )
+        .select_from(reserved_hours)
+        .join(reservations_view, r.id == c.reservation_id)
+        .outerjoin(tenants, tenants.c.id == c.tenant_id)
+        .where(c.hour_s >= since_s, c.hour_s < until_s, is_reserved_charge())
+        .group_by(*more, tenants.c.name, r.name, r.public_id, *keys)
+    )
 
 
 def _get_sort_key(line: BillLine) -> tuple[Any, ...]:
     return (
-        ("tenant", "idle", "overhead", "unmanaged").index(line.kind),
+        KINDS.index(line.kind),
         line.tenant,
         line.project,
         line.model,
@@ -85,7 +139,22 @@ def _get_sort_key(line: BillLine) -> tuple[Any, ...]:
         line.base_micro or 0,
         line.price_micro or 0,
         line.factor_milli,
+        line.reservation,
+        line.reservation_id,
     )
+
+
+_RESERVED_FIELDS = (
+    "tenant",
+    "model",
+    "base_micro",
+    "factor_milli",
+    "card_milliseconds",
+    "memory_mib_seconds",
+    "charged_micro_seconds",
+    "reservation",
+    "reservation_id",
+)
 
 
 def price_lines(lines: Sequence[BillLine]) -> list[BillLine]:
@@ -97,7 +166,7 @@ def price_lines(lines: Sequence[BillLine]) -> list[BillLine]:
     priced = []
     for line, list_micro in zip(lines, at_list, strict=True):
         amount = 0
-        if line.kind == "tenant":
+        if line.is_paid:
             amount = round(compute_line_cost(line))
         priced.append(replace(line, list_micro=list_micro, amount_micro=amount))
     return priced
@@ -111,7 +180,11 @@ def compute_line_cost(line: BillLine) -> Fraction:
 def write_line(line: BillLine) -> dict[str, Any]:
     """Write a line as JSON; `read_line` reads it."""
     # All values are plain: asdict() copies each of them, which took a tenth of an invoice's time.
-    return dict(vars(line))
+    shown = dict(vars(line))
+    if not line.reservation_id:
+        # Nearly every line: two empty texts would be stored and hashed with each.
+        del shown["reservation"], shown["reservation_id"]
+    return shown
 
 
 def read_line(line: dict[str, Any]) -> BillLine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,12 +12,14 @@ from typing import Any
 
 from gpupool.base.errors import DocumentUnavailable
 from gpupool.billing.documents.cells import (
+    describe_project,
     format_charged,
     format_energy,
     format_factor,
     format_hours,
     format_part,
 )
+from gpupool.billing.documents.lines import PAID_KINDS
 from gpupool.billing.documents.words import get_words
 from gpupool.billing.money import format_cents, format_money
 from gpupool.wire.billing.statements import StatementOut, TenantTotal
@@ -45,7 +47,7 @@ def write_pdf(statements: Sequence[StatementOut], language: str) -> bytes:
         "words": dict(get_words(language)),
         "language": language,
         "fonts": list(_choose_fonts(language)),
-        "statements": [_describe(statement) for statement in statements],
+        "statements": [_describe(statement, language) for statement in statements],
     }
     template = files("gpupool.billing.documents").joinpath("invoice.typ").read_bytes()
     made: bytes = typst.compile(
@@ -91,8 +93,9 @@ def _choose_fonts(language: str) -> Sequence[str]:
     return [*chinese, *latin] if language == "zh" else [*latin, *chinese]
 
 
-def _describe(statement: StatementOut) -> dict[str, Any]:
+def _describe(statement: StatementOut, language: str) -> dict[str, Any]:
     closing = statement.closing
+    words = get_words(language)
     return {
         "tenant": statement.tenant,
         "month": statement.month,
@@ -104,7 +107,7 @@ def _describe(statement: StatementOut) -> dict[str, Any]:
         "tax_percent": format_factor(statement.tax_basis_points // 10)
         if statement.tax_basis_points % 10 == 0
         else f"{statement.tax_basis_points / 100:g} %",
-        "lines": [_describe_line(line) for line in statement.lines],
+        "lines": [_describe_line(line, words) for line in statement.lines],
         "entries": [
             {
                 "tenant": entry.tenant,
@@ -122,6 +125,8 @@ def _describe(statement: StatementOut) -> dict[str, Any]:
         "closing": closing
         and {
             "tenants_list": format_money(closing.tenants_micro),
+            # A month without such time has no line of it.
+            "reserved": format_money(closing.reserved_micro) if closing.reserved_micro else None,
             "idle": format_money(closing.idle_micro),
             "overhead": format_money(closing.overhead_micro),
             "unmanaged": format_money(closing.unmanaged_micro),
@@ -141,14 +146,13 @@ def _sum_card_time(statement: StatementOut) -> int:
     return sum(total.card_milliseconds for total in statement.totals)
 
 
-def _describe_line(line: Any) -> dict[str, Any]:
-    is_tenant = line.kind == "tenant"
-    amount = format_cents(line.amount_micro) if is_tenant else format_money(line.list_micro)
+def _describe_line(line: Any, words: Mapping[str, str]) -> dict[str, Any]:
+    is_paid = line.kind in PAID_KINDS
+    amount = format_cents(line.amount_micro) if is_paid else format_money(line.list_micro)
     facts = [text for text in (line.mechanism, line.sharing) if text]
     return {
-        "kind": line.kind,
-        "tenant": line.tenant,
-        "project": line.project,
+        "owner": line.tenant if is_paid else words[line.kind],
+        "project": describe_project(line.project, line.reservation, words),
         "model": line.model,
         "facts": ", ".join(facts),
         "preemptible": line.preemptible,

@@ -54,13 +54,20 @@ def get_document(
     tenant: Tenant = None,
     language: Annotated[Literal["en", "zh"], Query()] = "en",
 ) -> Response:
-    """The same as a file: a workbook, a PDF, or FOCUS 1.2 (CSV)."""
+    """The same as a file: a workbook, a PDF, or FOCUS 1.2 (CSV).
+
+    A sealed month's file has the same bytes each time; `Repr-Digest` has their SHA-256.
+    """
     made = service.statements.make_document(caller, month, tenant, form, language)
     disposition = f'attachment; filename="{made.name}"'
     return Response(
         made.content,
         media_type=made.media_type,
-        headers={"Content-Disposition": disposition, "X-Content-Type-Options": "nosniff"},
+        headers={
+            "Content-Disposition": disposition,
+            "Repr-Digest": made.digest,
+            "X-Content-Type-Options": "nosniff",
+        },
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal
 
 import sqlalchemy as sa
 
 from gpupool.billing.charging.service import ChargeService
-from gpupool.billing.documents.focus import read_focus_rows, write_focus
-from gpupool.billing.documents.month import MonthBill, read_month
+from gpupool.billing.documents.focus import write_focus
+from gpupool.billing.documents.focus_rows import read_focus_rows
+from gpupool.billing.documents.kept_documents import build_key, keep_document, read_document
+from gpupool.billing.documents.month import read_month
 from gpupool.billing.documents.pdf import write_pdf
 from gpupool.billing.documents.statement import build_statement
 from gpupool.billing.documents.xlsx import write_workbook
@@ -36,6 +40,11 @@ class Document:
     media_type: str
     name: str
 
+    @property
+    def digest(self) -> str:
+        """The digest of its bytes as a field of HTTP has it (RFC 9530)."""
+        return f"sha-256=:{b64encode(sha256(self.content).digest()).decode()}:"
+
 
 class StatementService:
     """Makes statements and documents."""
@@ -59,20 +68,30 @@ class StatementService:
     def make_document(
         self, caller: Principal, month: str, tenant: str | None, form: DocumentFormat, language: str
     ) -> Document:
-        """Make a document of a month. Raises as `make_statement`, and DocumentUnavailable."""
+        """Make a document of a month; of a sealed one the same bytes each time.
+
+        Raises as `make_statement`, and DocumentUnavailable.
+        """
         self._charging.make_due()
         with self._store.read() as connection:
             name = _find_scope(connection, caller, tenant)
+            key = build_key(month, name, form, language)
+            content = read_document(connection, key)
+            if content is not None:
+                return _build_document(content, form, month, name)
             bill = read_month(connection, month)
             if form == "focus":
                 pool_id = connection.execute(sa.select(pool.c.pool_id)).scalar_one()
                 rows = read_focus_rows(connection, bill, name)
                 content = write_focus(rows, bill, name, pool_id)
-                return _build_document(content, form, bill, name)
-        statement = build_statement(bill, name)
-        write = write_workbook if form == "xlsx" else _write_pdf
-        content = write(statement, language)
-        return _build_document(content, form, bill, name)
+        if content is None:
+            statement = build_statement(bill, name)
+            make = write_workbook if form == "xlsx" else _write_pdf
+            content = make(statement, language)
+        if bill.sha256 is not None:
+            with self._store.write() as write:
+                content = keep_document(write, key, content)
+        return _build_document(content, form, month, name)
 
 
 def _write_pdf(statement: StatementOut, language: str) -> bytes:
@@ -80,9 +99,9 @@ def _write_pdf(statement: StatementOut, language: str) -> bytes:
 
 
 def _build_document(
-    content: bytes, form: DocumentFormat, bill: MonthBill, tenant: str | None
+    content: bytes, form: DocumentFormat, month: str, tenant: str | None
 ) -> Document:
-    name = f"{bill.month}-{tenant or 'pool'}.{_ENDINGS[form]}"
+    name = f"{month}-{tenant or 'pool'}.{_ENDINGS[form]}"
     return Document(content, _TYPES[form], name)
 
 

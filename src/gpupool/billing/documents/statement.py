@@ -31,7 +31,7 @@ def build_statement(bill: MonthBill, tenant: str | None) -> StatementOut:
     """
     lines = round_lines(select_lines(bill, tenant))
     entries = [entry for entry in bill.adjustments if tenant in (None, entry.tenant)]
-    names = {line.tenant for line in lines if line.kind == "tenant"}
+    names = {line.tenant for line in lines if line.is_paid}
     names |= {entry.tenant for entry in entries}
     if tenant is not None:
         names.add(tenant)
@@ -85,14 +85,14 @@ def select_lines(bill: MonthBill, tenant: str | None) -> list[BillLine]:
     """Select the lines that a statement shows."""
     if tenant is None:
         return list(bill.lines)
-    return [line for line in bill.lines if line.kind == "tenant" and line.tenant == tenant]
+    return [line for line in bill.lines if line.is_paid and line.tenant == tenant]
 
 
 def round_lines(lines: Sequence[BillLine]) -> list[BillLine]:
     """Round the amounts of lines to cents; those of each tenant add up to its rounded sum."""
     numbers: dict[str, list[int]] = defaultdict(list)
     for number, line in enumerate(lines):
-        if line.kind == "tenant":
+        if line.is_paid:
             numbers[line.tenant].append(number)
     rounded = list(lines)
     for mine in numbers.values():
@@ -113,7 +113,7 @@ def _build_total(
     tax = round_to_cent(Fraction(net * bill.tax_basis_points, _WHOLE_BASIS_POINTS))
     return TenantTotal(
         tenant=tenant,
-        card_milliseconds=sum(line.card_milliseconds for line in lines),
+        card_milliseconds=sum(line.card_milliseconds for line in lines if line.kind == "tenant"),
         delivered_milliseconds=use.delivered_milliseconds,
         denied_milliseconds=use.denied_milliseconds,
         lines_micro=lines_micro,
@@ -143,11 +143,12 @@ def build_closing(bill: MonthBill) -> ClosingOut:
     unheld = sum_energy(line for line in bill.energy if line.kind != "tenant")
     return ClosingOut(
         tenants_micro=at_list["tenant"],
+        reserved_micro=at_list["reserved"],
         idle_micro=at_list["idle"],
         overhead_micro=at_list["overhead"],
         unmanaged_micro=at_list["unmanaged"],
         capacity_micro=sum(at_list.values()),
-        discounts_micro=at_list["tenant"] - paid,
+        discounts_micro=at_list["tenant"] + at_list["reserved"] - paid,
         capacity_card_milliseconds=bill.capacity_card_milliseconds,
         closes=bill.closes,
         unheld_energy_milliwatt_hours=None if unheld is None else unheld.milliwatt_hours,
@@ -164,6 +165,6 @@ def _build_line(line: BillLine) -> StatementLine:
 def _list_unpriced(lines: Sequence[BillLine]) -> list[str]:
     found = set()
     for line in lines:
-        if line.kind == "tenant" and line.price_micro is None and line.charged_micro_seconds:
+        if line.is_paid and line.price_micro is None and line.charged_micro_seconds:
             found.add(line.model)
     return sorted(found)

@@ -11,9 +11,11 @@ from gpupool.billing.documents.cells import (
     HOUR_MICRO,
     HOUR_MS,
     KWH_MILLI,
+    describe_project,
     format_factor,
     guard_cell,
 )
+from gpupool.billing.documents.lines import PAID_KINDS
 from gpupool.billing.documents.words import get_words
 from gpupool.billing.money import UNIT_MICRO
 from gpupool.wire.billing.statements import StatementOut, TenantTotal
@@ -170,8 +172,10 @@ class _Sheets:
             return
         words = self._words
         sheet.write_string(row, 0, words["closing"], self._bold)
+        reserved = (("reserved", closing.reserved_micro),) if closing.reserved_micro else ()
         parts = (
             ("tenants_list", closing.tenants_micro),
+            *reserved,
             ("idle", closing.idle_micro),
             ("overhead", closing.overhead_micro),
             ("unmanaged", closing.unmanaged_micro),
@@ -201,10 +205,11 @@ class _Sheets:
         )
         sheet = self._add_sheet(words["lines"], heads)
         for row, line in enumerate(self._statement.lines, 1):
-            owner = line.tenant if line.kind == "tenant" else words[line.kind]
+            is_paid = line.kind in PAID_KINDS
+            owner = line.tenant if is_paid else words[line.kind]
             texts = (
                 owner,
-                line.project,
+                describe_project(line.project, line.reservation, words),
                 line.model,
                 line.mechanism or words["unknown"],
                 line.sharing or words["unknown"],
@@ -222,7 +227,7 @@ class _Sheets:
                 sheet.write_number(row, 8, line.price_micro / UNIT_MICRO, self._price)
             sheet.write_string(row, 9, format_factor(line.factor_milli))
             # What was left of the cards is at the price of the card; a tenant pays for none of it.
-            amount = line.amount_micro if line.kind == "tenant" else line.list_micro
+            amount = line.amount_micro if is_paid else line.list_micro
             sheet.write_number(row, 10, amount / UNIT_MICRO, self._money)
 
     def _write_adjustments(self) -> None:

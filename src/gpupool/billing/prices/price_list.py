@@ -82,6 +82,8 @@ class DatedPriceList:
     preemptible_discount_milli: int = 0
     #: Hundredths of a percent, on documents.
     tax_basis_points: int = 0
+    #: Thousandths of the price of the card that reserved, unused cards cost; 0: they are idle.
+    reserved_milli: int = 0
 
     @cached_property
     def zone(self) -> ZoneInfo:

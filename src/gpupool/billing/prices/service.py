@@ -119,6 +119,7 @@ def read_price_lists(connection: sa.Connection) -> list[DatedPriceList]:
                 rule=row.rule,
                 preemptible_discount_milli=row.preemptible_discount_milli,
                 tax_basis_points=row.tax_basis_points,
+                reserved_milli=row.reserved_milli,
             )
         )
     return found
@@ -196,6 +197,7 @@ def _build_values(
         "rates": [rate.model_dump(mode="json") for rate in body.rates],
         "preemptible_discount_milli": body.preemptible_discount_milli,
         "tax_basis_points": body.tax_basis_points,
+        "reserved_milli": body.reserved_milli,
         "changed_ns": write.now_ns,
     }
 
@@ -215,6 +217,7 @@ def _describe(rows: Sequence[Any]) -> list[PriceListOut]:
                 rates=row.rates,
                 preemptible_discount_milli=row.preemptible_discount_milli,
                 tax_basis_points=row.tax_basis_points,
+                reserved_milli=row.reserved_milli,
                 generation=row.generation,
             )
         )

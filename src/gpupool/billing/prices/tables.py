@@ -19,6 +19,13 @@ price_lists = sa.Table(
     sa.Column("rates", sa.JSON, nullable=False, comment="as wire.billing.prices.RateIn"),
     sa.Column("preemptible_discount_milli", sa.Integer, nullable=False),
     sa.Column("tax_basis_points", sa.Integer, nullable=False),
+    sa.Column(
+        "reserved_milli",
+        sa.Integer,
+        nullable=False,
+        server_default="0",
+        comment="thousandths of the price that reserved, unused cards cost",
+    ),
     sa.Column("generation", sa.BigInteger, nullable=False),
     sa.Column("changed_ns", sa.BigInteger, nullable=False),
 )

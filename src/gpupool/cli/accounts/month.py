@@ -30,6 +30,8 @@ from gpupool.terminal.references import quote_segment
 #: Formats of documents, with the ending of their files.
 DOCUMENTS = {"xlsx": "xlsx", "pdf": "pdf", "focus": "focus.csv"}
 LANGUAGES = ("en", "zh")
+#: Kinds of lines that a tenant pays for; the others are at the price of the cards.
+PAID_KINDS = ("tenant", "reserved")
 #: A document of a large pool takes longer than other answers.
 DOCUMENT_SECONDS = 300.0
 _HOUR_MS = 3_600_000
@@ -145,7 +147,9 @@ def describe_closing(closing: dict[str, Any], currency: str) -> str:
 
     The sum is counted here: the statement is checked, not believed.
     """
-    kinds = ("tenants", "idle", "overhead", "unmanaged")
+    # A month without such time has no part of it, and a server from before the field neither.
+    reserved = ("reserved",) if closing.get("reserved_micro") else ()
+    kinds = ("tenants", *reserved, "idle", "overhead", "unmanaged")
     total = sum(closing[f"{kind}_micro"] for kind in kinds)
     shown = ", ".join(f"{kind} {format_micro(closing[f'{kind}_micro'])}" for kind in kinds)
     capacity = format_micro(closing["capacity_micro"])
@@ -218,7 +222,12 @@ def _list_fields() -> list[str]:
 
 
 def _name_owner(line: Row) -> str:
-    return str(line["tenant"] if line["kind"] == "tenant" else line["kind"])
+    return str(line["tenant"] if line["kind"] in PAID_KINDS else line["kind"])
+
+
+def _describe_project(line: Row) -> str:
+    reservation = line.get("reservation")
+    return f"reserved: {reservation}" if reservation else line["project"] or " "
 
 
 def _describe_share(line: Row) -> str | None:
@@ -234,7 +243,7 @@ def _describe_price(line: Row) -> str | None:
 
 def _describe_amount(line: Row) -> str:
     # What was left of the cards has the price of the card; a tenant pays for none of it.
-    return format_micro(line["amount_micro" if line["kind"] == "tenant" else "list_micro"])
+    return format_micro(line["amount_micro" if line["kind"] in PAID_KINDS else "list_micro"])
 
 
 def _format_hours(milliseconds: int | None) -> str | None:
@@ -243,7 +252,7 @@ def _format_hours(milliseconds: int | None) -> str | None:
 
 LINE_COLUMNS = (
     TableColumn("TENANT", _name_owner),
-    TableColumn("PROJECT", lambda row: row["project"] or " "),
+    TableColumn("PROJECT", _describe_project),
     TableColumn("MODEL", lambda row: row["model"]),
     TableColumn("SHARE", _describe_share),
     TableColumn("GPU-HOURS", lambda row: _format_hours(row["card_milliseconds"]), right=True),

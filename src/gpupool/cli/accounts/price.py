@@ -6,6 +6,7 @@ import argparse
 import sys
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from itertools import pairwise
 from typing import Any
 
 from gpupool.base.errors import BadOption
@@ -34,11 +35,13 @@ def register(parser: CommandParser) -> None:
     parser.about = """
     A price list holds from its beginning until the next one begins. A price is per card and hour; a share pays the
     larger of its parts of compute and memory. Conditions follow the model: mechanism=, sharing= and hours= (22-08 is
-    the night, in the list's time zone); the price that names most holds. A sealed month keeps its prices.
+    the night, in the list's time zone); the price that names most holds. A sealed month keeps its prices. Hours that
+    are over and not sealed are charged again; set and delete say which, and ask.
     """
     parser.examples = [
         "gpupool price set winter --from 2026-12 --currency EUR --price H200:3.50 --price '*:1.20'",
         "gpupool price set night --from 2026-12 --currency EUR --price '*:1.20' --price '*,hours=22-08:0.90'",
+        "gpupool price set held --from 2026-12 --currency EUR --price '*:1.20' --reserved 50",
         "gpupool price list",
         "gpupool price delete winter --yes",
     ]
@@ -73,6 +76,13 @@ def register(parser: CommandParser) -> None:
         help="what preemptible jobs are let off (default: 0)",
     )
     change.add_argument("--tax", default="0", metavar="PERCENT", help="on documents (default: 0)")
+    change.add_argument(
+        "--reserved",
+        default="0",
+        metavar="PERCENT",
+        help="of a card's price while it is reserved and no job uses it (default: 0)",
+    )
+    add_yes(change)
     add_output(change, OBJECT_FORMATS)
     listing = parser.add_verb("list", "price lists, the earliest first")
     add_output(listing)
@@ -100,8 +110,62 @@ def _set_prices(options: argparse.Namespace, context: CommandContext) -> int:
             options.preemptible_discount, 10, "--preemptible-discount"
         ),
         "tax_basis_points": _parse_percent(options.tax, 100, "--tax"),
+        "reserved_milli": _parse_percent(options.reserved, 10, "--reserved"),
     }
+    lists = context.api.request("GET", "prices")
+    changes = plan_changes(lists, options.name, body["from_ns"], _read_now_ns())
+    if changes:
+        confirm_plan(changes, yes=options.yes)
     return _print_list(context.api.request("PUT", _path(options.name), body), options.output)
+
+
+def _read_now_ns() -> int:
+    return int(datetime.now(UTC).timestamp()) * NANOS_PER_SECOND
+
+
+def plan_changes(lists: list[Row], name: str, from_ns: int | None, now_ns: int) -> list[str]:
+    """Describe which hours that are over get other prices by setting or deleting a list.
+
+    Args:
+        lists: the price lists as they are.
+        name: the list that is set or deleted.
+        from_ns: where it begins then; None: it is deleted.
+        now_ns: the present instant.
+
+    >>> hour = 3600 * NANOS_PER_SECOND
+    >>> plan_changes([{"name": "old", "from_ns": 0}], "new", 2 * hour, 5 * hour)
+    ['charge 3 hours again, from 1970-01-01T02:00:00Z to now: by new, and no longer by old']
+    >>> plan_changes([], "new", 9 * hour, 5 * hour)
+    []
+    """
+    before = [(one["from_ns"], one["name"]) for one in lists]
+    after = [one for one in before if one[1] != name]
+    if from_ns is not None:
+        after.append((from_ns, name))
+    cuts = sorted({start for start, _ in (*before, *after) if start < now_ns})
+    found = []
+    for start_ns, end_ns in pairwise([*cuts, now_ns]):
+        old = max((one for one in before if one[0] <= start_ns), default=None)
+        new = max((one for one in after if one[0] <= start_ns), default=None)
+        is_changed = old != new or (new is not None and new[1] == name)
+        if is_changed:
+            hours = -(-(end_ns - start_ns) // (3600 * NANOS_PER_SECOND))
+            counted = "1 hour" if hours == 1 else f"{hours} hours"
+            until = "now" if end_ns == now_ns else describe_instant(end_ns)
+            found.append(
+                f"charge {counted} again, from {describe_instant(start_ns)} to {until}: "
+                f"{_describe_prices(name, old, new)}"
+            )
+    return found
+
+
+def _describe_prices(name: str, old: tuple[int, str] | None, new: tuple[int, str] | None) -> str:
+    was = "no list" if old is None else old[1]
+    if new is None:
+        return f"without a price, and no longer by {was}"
+    if old is not None and old[1] == new[1] == name:
+        return f"by the new prices of {name}"
+    return f"by {new[1]}, and no longer by {was}"
 
 
 def parse_rate(text: str) -> dict[str, Any]:
@@ -184,10 +248,9 @@ def _show_prices(options: argparse.Namespace, context: CommandContext) -> int:
 
 
 def _delete_prices(options: argparse.Namespace, context: CommandContext) -> int:
-    confirm_plan(
-        [f"delete price list {options.name}; what is not sealed is priced by the one before it"],
-        yes=options.yes,
-    )
+    lists = context.api.request("GET", "prices")
+    changes = plan_changes(lists, options.name, None, _read_now_ns())
+    confirm_plan([f"delete price list {options.name}", *changes], yes=options.yes)
     context.api.request("DELETE", _path(options.name))
     sys.stdout.write(f"{options.name} deleted\n")
     return 0
@@ -208,6 +271,7 @@ def _print_list(found: dict[str, Any], output: str) -> int:
         ("time zone", found["timezone"]),
         ("rule", found["rule"]),
         ("preemptible jobs pay", f"{100 - found['preemptible_discount_milli'] / 10:g} %"),
+        ("reserved, unused cards", f"{found.get('reserved_milli', 0) / 10:g} %"),
         ("tax", f"{found['tax_basis_points'] / 100:g} %"),
     ]
     columns = [*RATE_COLUMNS, TableColumn(f"{found['currency']} PER HOUR", _price, right=True)]

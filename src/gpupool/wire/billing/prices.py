@@ -39,6 +39,13 @@ class PriceListIn(WireModel):
         0, ge=0, le=1000, description="thousandths of the price that preemptible jobs are let off"
     )
     tax_basis_points: int = Field(0, ge=0, le=10_000, description="hundredths of a percent")
+    reserved_milli: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="thousandths of a card's price that its tenant pays while it is reserved and "
+        "no job uses it; 0: nothing",
+    )
 
 
 class PriceListOut(PriceListIn):

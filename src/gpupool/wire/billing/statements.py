@@ -57,7 +57,7 @@ class AdjustmentOut(WireModel):
 class StatementLine(WireModel):
     """One line of a statement."""
 
-    kind: str = Field(description="tenant, idle, overhead or unmanaged")
+    kind: str = Field(description="tenant, reserved, idle, overhead or unmanaged")
     tenant: str
     project: str
     model: str
@@ -71,6 +71,8 @@ class StatementLine(WireModel):
     charged_micro_seconds: int = Field(description="millionths of a card times seconds")
     list_micro: int = Field(description="at the price of the card itself")
     amount_micro: int
+    reservation: str = Field("", description="of kind reserved: its name")
+    reservation_id: str = Field("", description="of kind reserved: its id")
 
 
 class TenantTotal(WireModel):
@@ -97,6 +99,7 @@ class ClosingOut(WireModel):
     """How the month closes: at the prices of the cards, tenants and the rest are the capacity."""
 
     tenants_micro: int
+    reserved_micro: int = Field(0, description="reserved for a tenant, used by no job, and charged")
     idle_micro: int
     overhead_micro: int
     unmanaged_micro: int
