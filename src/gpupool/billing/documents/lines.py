@@ -85,8 +85,10 @@ def read_lines(connection: sa.Connection, since_s: int, until_s: int) -> list[Bi
         .where(c.hour_s >= since_s, c.hour_s < until_s)
         .group_by(tenants.c.name, projects.c.name, *keys)
     )
-    found = [BillLine(**row._mapping) for row in connection.execute(query)]
-    found = [replace(line, preemptible=bool(line.preemptible)) for line in found]
+    found = [
+        BillLine(**{**row._mapping, "preemptible": bool(row.preemptible)})
+        for row in connection.execute(query)
+    ]
     found += _read_reserved(connection, since_s, until_s)
     return price_lines(sorted(found, key=_get_sort_key))
 
