@@ -118,5 +118,5 @@ def _localize(words: list[str]) -> list[str]:
     }
     found = [REPLACED.get(word, word) for word in words]
     found = [f"{dates[word]:%Y-%m-%dT%H:%M}" if word in dates else word for word in found]
-    asks = found[:2] == ["quota", "delete"] or "--hand-over" in found
+    asks = found[:2] in (["quota", "delete"], ["price", "set"]) or "--hand-over" in found
     return [*found, "--yes"] if asks else found

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from gpupool.base.errors import TooManyCards
     from gpupool.terminal.parser import CommandParser
     from gpupool.terminal.share_options import ShareOptions
 
@@ -73,17 +74,24 @@ def run(options: ShareOptions, context: CommandContext) -> int:
 def _submit(options: ShareOptions, context: CommandContext, asked: dict[str, Any]) -> Any:
     """Submit; more cards than a node has as the gang that the refusal offers."""
     from gpupool.base.errors import TooManyCards
-    from gpupool.client.gangs.even_gang import describe_gang_request, make_gang_request
 
     # The key makes a repetition after a lost answer harmless: one job is submitted.
     try:
         return context.api.request("POST", "jobs", asked, idempotency_key=os.urandom(16).hex())
     except TooManyCards as error:
         # A program that reads JSON asked for one job, and decides by itself on another request.
-        is_wanted = not options.no_gang and options.output != "json"
-        gang = make_gang_request(asked, error) if is_wanted else None
-        if gang is None:
+        if options.no_gang or options.output == "json":
             raise
+        return _submit_gang(context, asked, error)
+
+
+def _submit_gang(context: CommandContext, asked: dict[str, Any], error: TooManyCards) -> Any:
+    """Submit the gang that the refusal offers; where it offers none, raise the refusal."""
+    from gpupool.client.gangs.even_gang import describe_gang_request, make_gang_request
+
+    gang = make_gang_request(asked, error)
+    if gang is None:
+        raise error
     answer = context.api.request("POST", "jobs", gang, idempotency_key=os.urandom(16).hex())
     print_notice(describe_gang_request(asked, gang))
     return answer
