@@ -1,7 +1,8 @@
 """Find the Chinese of a finished English text.
 
 An exact text comes first, then the template with the most literal signs, then the parts of a text
-that is a list of sentences. Pure but for reading the catalogues; each is read when first needed.
+that is a list; the sentences of a list come before a template of one. Pure but for reading the
+catalogues; each is read when first needed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _NUMBER = re.compile(r"-?[\d.,]+")
 _PROSE_PAIR = re.compile(r"(?<![\w/.=-])[a-z']{2,} [a-z']{2,}(?![\w/=-])")
 #: Between sentences of one text, and what stands for it in Chinese.
 _JOINTS = (("; ", "；"), (".  ", "。"), ("  ", "  "))
+#: Between the parts of a list: all of them have Chinese, or none is translated.
+_LISTS = {"; ": "；", ", ": "，"}
 #: ECMA-48 SGR, as `output.paint_text` writes it.
 _COLOR = re.compile(r"\x1b\[\d*m")
 _JOINT = re.compile(r"; |  ")
@@ -67,6 +70,9 @@ class Translator:
         templates = [Template(key, text) for key, text in texts.items() if "{0}" in key]
         self._templates = sorted(templates, key=lambda one: -one.weight)
         self._gapped = [one for one in self._templates if "  " in one.english]
+        self._joined = {
+            joint: [one for one in self._templates if joint in one.english] for joint in _LISTS
+        }
         self._words: dict[str, str] = terms["words"]
         self._columns: dict[str, str] = terms["titles"]
         #: By title, words that mean something else there: a card that failed is no job that failed.
@@ -130,13 +136,23 @@ class Translator:
             return self._exact[text]
         if depth > _DEPTH:
             return None
-        for template in self._templates:
+        # A hole of a shorter template would hold the end of one part and the next one.
+        for joint, templates in self._joined.items():
+            if joint in text:
+                found = self._find_filled(text, templates, depth)
+                found = found or self._find_list(text, joint, depth)
+                if found is not None:
+                    return found
+        return self._find_filled(text, self._templates, depth) or self._find_parts(text, depth)
+
+    def _find_filled(self, text: str, templates: list[Template], depth: int) -> str | None:
+        for template in templates:
             holes = template.match(text)
             if holes is not None:
                 filled = self._fill(template.chinese, holes, depth)
                 if filled is not None:
                     return filled
-        return self._find_parts(text, depth)
+        return None
 
     def _fill(self, chinese: str, holes: tuple[str, ...], depth: int) -> str | None:
         parts = _HOLE.split(chinese)
@@ -171,6 +187,15 @@ class Translator:
         if found is None and (text.startswith("gpupool ") or _is_plain(text)):
             return text
         return found
+
+    def _find_list(self, text: str, joint: str, depth: int) -> str | None:
+        found = []
+        for part in text.split(joint):
+            one = self._find(part, depth + 1)
+            if one is None:
+                return None
+            found.append(one)
+        return _LISTS[joint].join(found)
 
     def _find_parts(self, text: str, depth: int) -> str | None:
         for joint, chinese in _JOINTS:
@@ -209,4 +234,5 @@ def _load(name: str) -> dict[str, Any]:
 def load_translator() -> Translator:
     """Read the catalogues of messages; that of the help is read with the first help."""
     errors = _load("errors")
-    return Translator({**errors["messages"], **_load("output")}, _load("terms"), errors["titles"])
+    texts = {**errors["messages"], **_load("output"), **_load("reasons")}
+    return Translator(texts, _load("terms"), errors["titles"])

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -97,7 +97,7 @@ def test_every_code_has_a_chinese_title() -> None:
     assert set(titles) == set(list_error_classes())
 
 
-@pytest.mark.parametrize("name", ["help", "errors", "output"])
+@pytest.mark.parametrize("name", ["help", "errors", "output", "reasons"])
 def test_chinese_has_the_holes_of_the_english(name: str) -> None:
     for english, chinese in load_lister().read_catalogue(name).items():
         assert (english, find_holes(chinese)) == (english, find_holes(english))
@@ -131,7 +131,8 @@ def test_the_words_of_an_entry_are_in_a_source() -> None:
         known_words |= set(list_words(text))
         known_pairs |= set(pairwise(list_words(text)))
     stale = []
-    for english in load_lister().read_catalogue("output"):
+    catalogues = map(load_lister().read_catalogue, ("output", "reasons"))
+    for english in chain.from_iterable(catalogues):
         parts = [list_words(part) for part in HOLE.split(english)[::2]]
         pairs = [pair for words in parts for pair in pairwise(words)]
         is_known = len(pairs) < 3 or sum(pair in known_pairs for pair in pairs) * 2 >= len(pairs)
