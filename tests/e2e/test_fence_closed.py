@@ -383,9 +383,14 @@ with open(sys.argv[1] + "/limits", "r+b") as file:
     file.write((40 << 30).to_bytes(8, "little"))
 os.system(f"mount --bind {sys.argv[1]} /run/gpupool/share")
 """
-    answer = fenced.run(
-        page + change + ORDINARY + "; stay()", str(fenced.place / "mine"), before="unshare -m --"
-    )
+    body = page + change + ORDINARY + "; stay()"
+    for number in range(3):
+        place = fenced.place / f"mine-{number}"
+        answer = fenced.run(body, str(place), before="unshare -m --")
+        if answer["said"]:
+            break
+        # The agent was faster than the program on its way past the fence.
+        assert answer["job"]["reason"].startswith("ended by its fence: "), answer
     assert answer["said"][0]["large"] == 0, "it did get past the fence"
     assert_found_out(fenced, answer, "mount", "over")
 
