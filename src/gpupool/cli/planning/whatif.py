@@ -209,9 +209,8 @@ def _list_notes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         )
     if before["no_end"] or after["no_end"]:
         notes.append(
-            f"{count_noun(max(before['no_end'], after['no_end']), 'job')} without a known end "
-            "never end here:"
-            " limits (--max-time) make this answer better"
+            f"no end is known of {count_noun(max(before['no_end'], after['no_end']), 'job')}, which"
+            " count as endless: limits (--max-time) make this answer better"
         )
     if before["horizon_seconds"] != after["horizon_seconds"]:
         sides = (format_duration(side["horizon_seconds"]) for side in (before, after))

@@ -70,9 +70,7 @@ class Translator:
         templates = [Template(key, text) for key, text in texts.items() if "{0}" in key]
         self._templates = sorted(templates, key=lambda one: -one.weight)
         self._gapped = [one for one in self._templates if "  " in one.english]
-        self._joined = {
-            joint: [one for one in self._templates if joint in one.english] for joint in _LISTS
-        }
+        self._joined = {joint: self._list_with(joint) for joint in _LISTS}
         self._words: dict[str, str] = terms["words"]
         self._columns: dict[str, str] = terms["titles"]
         #: By title, words that mean something else there: a card that failed is no job that failed.
@@ -80,6 +78,9 @@ class Translator:
         self._words_below: frozenset[str] = frozenset(terms["words_below"])
         self._sentences_below: frozenset[str] = frozenset(terms["sentences_below"])
         self.titles = titles
+
+    def _list_with(self, literal: str) -> list[Template]:
+        return [one for one in self._templates if literal in one.english]
 
     def translate(self, text: str) -> str:
         """Return the Chinese of a message; of a message without Chinese the English."""
