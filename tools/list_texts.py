@@ -175,7 +175,7 @@ def read_catalogue(name: str) -> dict[str, str]:
 
 def list_missing(kind: str, packages: Iterable[str]) -> list[str]:
     """List the texts of a kind without Chinese."""
-    known = {**read_catalogue("errors"), **read_catalogue("output")}
+    known = {text for name in ("errors", "output", "reasons") for text in read_catalogue(name)}
     if kind == "help":
         help_texts = read_catalogue("help")
         return [text for text in list_help_texts() if text not in help_texts]

@@ -2,6 +2,7 @@
 // have keys `page:key`; both languages have the same keys (src/locales/catalogues.test.ts).
 import i18next from 'i18next'
 import { initReactI18next } from 'react-i18next'
+import type { Translator } from '../locales/translator'
 
 export type Language = 'en' | 'zh'
 const STORAGE_KEY = 'gpupool.language'
@@ -14,9 +15,18 @@ const LOADERS: Record<Language, () => Promise<{ default: Catalogues }>> = {
   zh: () => import('../locales/zh'),
 }
 
+/** Of what the server says in English; here once the Chinese texts are. */
+let reasons: Translator | null = null
+
+/** The text in the language of the page where the catalogue has it, else as it is. */
+export function translateReason(text: string, language: string): string {
+  return language === 'zh' && reasons ? reasons.translate(text) : text
+}
+
 /** Get the texts of a language; those that are here are not got again. */
 async function loadTexts(language: Language): Promise<void> {
   if (i18next.hasResourceBundle(language, 'shell')) return
+  if (language === 'zh') reasons = (await import('../locales/zhReasons')).default
   const files = (await LOADERS[language]()).default
   for (const [path, texts] of Object.entries(files)) {
     const name = path.slice(path.lastIndexOf('/') + 1, -'.json'.length)

@@ -1,4 +1,5 @@
 // One job: its phases and their reason, its log, its use, and the acts on it.
+
 import { Button } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
@@ -10,6 +11,7 @@ import { useSession } from '../../app/session'
 import { formatBytes, formatClock, formatDuration, formatShare, secondsBetween, UNKNOWN } from '../../ui/format'
 import { Empty, Fact, Page, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 import { ShareBar, Tenant, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { findState } from '../jobs/JobTable'
@@ -183,7 +185,7 @@ function Reason({ job }: { job: Job }) {
       <div className="reason small">
         <b className="strong">{t(hasEnded(job) ? 'howEnded' : 'whyHere')}</b>{' '}
         <span className="sub">
-          {words || (exit === null ? t('noReason') : '')}
+          {words ? <ServerText text={words} /> : exit === null && t('noReason')}
           {exit !== null && ` ${t('exit', { code: exit })}`}
           {job.signal ? ` ${t('signal', { signal: job.signal })}` : ''}
         </span>
@@ -192,13 +194,20 @@ function Reason({ job }: { job: Job }) {
   }
   return (
     <div className="reason small">
-      <b className="strong">{t('whyWaits')}</b> <span className="sub">{found?.sentence ?? job.reason}</span>
+      <b className="strong">{t('whyWaits')}</b>{' '}
+      <span className="sub">
+        <ServerText text={found?.sentence ?? job.reason} />
+      </span>
       <dl className="facts left">
         {found?.start_ns && (
           <Fact name={t(found.start_promised ? 'promisedStart' : 'expectedStart')}>{formatClock(found.start_ns)}</Fact>
         )}
         {found?.ahead !== null && found?.ahead !== undefined && <Fact name={t('ahead')}>{found.ahead}</Fact>}
-        {found?.nearest && <Fact name={t('nearest')}>{found.nearest}</Fact>}
+        {found?.nearest && (
+          <Fact name={t('nearest')}>
+            <ServerText text={found.nearest} />
+          </Fact>
+        )}
         {found && (found.holders ?? []).length > 0 && (
           <Fact name={t('holders')}>{(found.holders ?? []).join(', ')}</Fact>
         )}
@@ -206,8 +215,8 @@ function Reason({ job }: { job: Job }) {
       {found && (found.hints ?? []).length > 0 && (
         <ul className="hints">
           {(found.hints ?? []).map((hint) => (
-            <li key={hint} lang="en">
-              {hint}
+            <li key={hint}>
+              <ServerText text={hint} />
             </li>
           ))}
         </ul>

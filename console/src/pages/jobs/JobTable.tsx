@@ -1,10 +1,12 @@
 // The table of jobs: only the rows that are seen are in the document, whatever the list's length.
+
 import { IconChevronDown, IconChevronRight } from '@tabler/icons-react'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Job } from '../../api/jobs'
+import { translateReason } from '../../app/i18n'
 import { formatClock, formatDuration, formatShare, secondsBetween, UNKNOWN } from '../../ui/format'
 import { ShareBar, Tenant, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
@@ -263,19 +265,20 @@ function findTime(job: Job): string {
 
 /** Where a job runs, or why not yet. */
 function useWhy(row: JobRow): string {
-  const { t } = useTranslation('jobs')
+  const { t, i18n } = useTranslation('jobs')
   const { job } = row
   if (row.kind === 'group') return ''
+  const reason = translateReason(job.reason ?? '', i18n.language)
   if (job.state === 'pending') {
     const start = job.start_ns
       ? `${t(job.start_promised ? 'promised' : 'expected', { time: formatClock(job.start_ns) })} · `
       : ''
-    return start + (job.reason || t('waits'))
+    return start + (reason || t('waits'))
   }
   if (job.state === 'running' || job.state === 'starting') {
     const seats = job.seats ?? []
     if (seats.length > 1) return t('onCards', { count: seats.length, node: job.node })
     return seats[0]?.device ?? job.device ?? job.node ?? ''
   }
-  return job.reason || (job.exit_code === null || job.exit_code === undefined ? '' : t('exit', { code: job.exit_code }))
+  return reason || (job.exit_code === null || job.exit_code === undefined ? '' : t('exit', { code: job.exit_code }))
 }

@@ -1,8 +1,10 @@
 // The rows of the time axis: hours, waiting jobs, and what holds the cards.
+
 import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import { findMark, styleMark } from '../../theme/marks'
 import { formatClock } from '../../ui/format'
+import { ServerText } from '../../ui/ServerText'
 import { Swatch } from '../../ui/Swatch'
 import { listTicks, placeOnAxis, placeSpan, type TimeAxis } from './axis'
 import type { Block, Lane } from './lanes'
@@ -91,7 +93,9 @@ function Start({ axis, item }: { axis: TimeAxis; item: Queued }) {
         <i className="queue-waits" style={{ left: `${wait.left}%`, width: `${wait.width}%` }} />
       )}
       {startMs === null && item.job !== null && (
-        <span className="small sub queue-no-promise">{item.reason ?? t('noPromise')}</span>
+        <span className="small sub queue-no-promise">
+          {item.reason === null ? t('noPromise') : <ServerText text={item.reason} />}
+        </span>
       )}
       {startMs !== null && startMs < axis.endMs && (
         <span

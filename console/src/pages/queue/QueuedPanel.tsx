@@ -1,4 +1,5 @@
 // Why one job waits, what would help, and when it starts.
+
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
@@ -6,6 +7,7 @@ import { request } from '../../api/client'
 import { Answer } from '../../ui/Answer'
 import { formatClock, formatDuration, formatNumber, UNKNOWN } from '../../ui/format'
 import { Fact, Panel } from '../../ui/Page'
+import { ServerText } from '../../ui/ServerText'
 import { Tenant } from '../../ui/ShareBar'
 import { Swatch } from '../../ui/Swatch'
 import type { Queued } from './queued'
@@ -83,9 +85,8 @@ function Reasons({ id, reason }: { id: string; reason: string | null }) {
       {explanation && (
         <>
           <h3 className="small queue-why">{t('why')}</h3>
-          {/* The server's own words. */}
-          <p className="small sub" lang="en">
-            {explanation.sentence}
+          <p className="small sub">
+            <ServerText text={explanation.sentence} />
           </p>
           <p className="small sub">
             {explanation.ahead === 0 ? t('aheadNone') : t('ahead', { count: explanation.ahead ?? 0 })}
@@ -109,16 +110,18 @@ function Help({ explanation }: { explanation: Explanation }) {
         {holders.length > 0 && (
           <li>
             {t('endsWouldHelp')}
-            <ul className="queue-help" lang="en">
+            <ul className="queue-help">
               {holders.slice(0, MOST_HOLDERS).map((holder) => (
-                <li key={holder}>{holder}</li>
+                <li key={holder}>
+                  <ServerText text={holder} />
+                </li>
               ))}
             </ul>
           </li>
         )}
         {hints.map((hint) => (
-          <li key={hint} lang="en">
-            {hint}
+          <li key={hint}>
+            <ServerText text={hint} />
           </li>
         ))}
       </ul>

@@ -5,6 +5,7 @@ import type { Preview } from '../../api/preview'
 import { formatCards, formatClock, formatMoney, formatShare, UNKNOWN } from '../../ui/format'
 import { Fact, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 import { ShareBar } from '../../ui/ShareBar'
 import type { Form } from './form'
 
@@ -85,11 +86,15 @@ function Verdict({ preview }: { preview: Preview }) {
             ? t('waitsUntil', { time: formatClock(preview.start_ns) })
             : t(`outcome.${preview.outcome}`)}
         </b>
-        {preview.reason && <p>{preview.reason}</p>}
+        {preview.reason && (
+          <p>
+            <ServerText text={preview.reason} />
+          </p>
+        )}
         {preview.nearest && <p>{t('nearest', { share: preview.nearest })}</p>}
         {(preview.hints ?? []).map((hint) => (
-          <p key={hint} className="small sub" lang="en">
-            {hint}
+          <p key={hint} className="small sub">
+            <ServerText text={hint} />
           </p>
         ))}
         {preview.code && <p className="dim mono">{preview.code}</p>}

@@ -46,7 +46,7 @@ IMPORT_TEXTS = {
     "{0} in this: gpupool import {1} --explain  tells",
 }
 #: Names and numbers with nothing to translate.
-PLAIN_TEXTS = {"{0} on {1}", "{0} sha256:{1}"}
+PLAIN_TEXTS = {"{0} sha256:{1}"}
 #: Packages that make what is printed.
 OUTPUT = (
     *("cli", "terminal", "model", "scheduling", "allocations", "base", "client", "mechanisms"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from gpupool.terminal.chinese.translator import Translator, load_translator
@@ -63,22 +66,10 @@ def test_a_sentence_is_never_in_two_languages(translator: Translator, english: s
     assert translator.translate(english) == english
 
 
-REASONS = {
-    "needs 0.30 GPU (30 % compute) + 8192 MiB on one card; of 16 cards 12 lack compute (most free: 0.40), "
-    "4 lack memory (most free: 2048 MiB)": "需要一张卡上的 0.30 GPU（30 % 算力）+ 8192 MiB；16 张卡中：12 张算力不足"
-    "（最多空闲：0.40），4 张显存不足（最多空闲：2048 MiB）",
-    "needs a whole H200 card with zone=a; of 3 cards 2 are of another model, 1 is in use": "需要一张带有标签 zone=a 的 "
-    "H200 整卡；3 张卡中：2 张型号不同，1 张在使用中",
-    "the only card is draining": "唯一的卡在排空中",
-    "needs 16 whole cards, 15 free and 1 shared (0.70 left); 2 members must start together and 1 finds room; "
-    "each needs 8 whole cards on one node; sim-1 has 8 whole cards free, sim-0 7": "需要 16 张整卡，15 张空闲，1 张共享"
-    "（剩余 0.70）；2 个成员必须同时启动，但只有 1 个有空间；每个成员需要同一节点上的 8 张整卡；"
-    "sim-1 有 8 张整卡空闲，sim-0 7",
-    "2 of role worker must start together in one rack and 1 finds room; each needs a whole card": "2 "
-    "个角色 worker 的成员"
-    "必须在同一 rack 内同时启动，但只有 1 个有空间；每个成员需要一张整卡",
-    "no node of this pool has 2 H200 cards in one nvlink domain": "此资源池没有节点在同一 nvlink 域内有 2 张 H200 卡",
-}
+#: Held by the console's translator too: console/src/locales/translator.test.ts.
+REASONS = json.loads(
+    (Path(__file__).parents[3] / "golden" / "chinese_reasons.json").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("english", list(REASONS), ids=str)
