@@ -10,7 +10,7 @@ const STORAGE_KEY = 'gpupool.language'
 type Catalogues = Record<string, Record<string, string>>
 
 // A language is a file of its own: the first page loads one of them.
-const LOADERS: Record<Language, () => Promise<{ default: Catalogues }>> = {
+const LOADERS: Record<Language, () => Promise<{ default: Catalogues; reasons?: Translator }>> = {
   en: () => import('../locales/en'),
   zh: () => import('../locales/zh'),
 }
@@ -26,9 +26,9 @@ export function translateReason(text: string, language: string): string {
 /** Get the texts of a language; those that are here are not got again. */
 async function loadTexts(language: Language): Promise<void> {
   if (i18next.hasResourceBundle(language, 'shell')) return
-  if (language === 'zh') reasons = (await import('../locales/zhReasons')).default
-  const files = (await LOADERS[language]()).default
-  for (const [path, texts] of Object.entries(files)) {
+  const found = await LOADERS[language]()
+  reasons = found.reasons ?? reasons
+  for (const [path, texts] of Object.entries(found.default)) {
     const name = path.slice(path.lastIndexOf('/') + 1, -'.json'.length)
     i18next.addResourceBundle(language, name, texts)
   }

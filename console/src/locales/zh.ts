@@ -1,2 +1,3 @@
 // All Chinese texts: one file, got when the language is.
 export default import.meta.glob<Record<string, string>>('./zh/*.json', { eager: true, import: 'default' })
+export { default as reasons } from './zhReasons'
