@@ -209,7 +209,13 @@ function Reason({ job }: { job: Job }) {
           </Fact>
         )}
         {found && (found.holders ?? []).length > 0 && (
-          <Fact name={t('holders')}>{(found.holders ?? []).join(', ')}</Fact>
+          <Fact name={t('holders')}>
+            {(found.holders ?? []).map((holder) => (
+              <div key={holder}>
+                <ServerText text={holder} />
+              </div>
+            ))}
+          </Fact>
         )}
       </dl>
       {found && (found.hints ?? []).length > 0 && (
