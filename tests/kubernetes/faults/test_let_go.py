@@ -259,8 +259,12 @@ def test_a_pod_that_was_let_go_and_stands_in_no_ledger_gets_an_entry_on_its_node
         await asyncio.to_thread(no_slots, pool)
         hear_ledger(second, admin)
         hear_pods(second, admin)
-        # The API server answers a conflict where the node's agent writes its status meanwhile.
-        while await second.reconcile():
+        # The API server answers a conflict where the node's agent writes its status meanwhile, and
+        # a slot that the agent was making for the entry before is in the way until it is gone.
+        end = time.monotonic() + 30
+        while await second.reconcile() or not states(pool):
+            assert time.monotonic() < end, pool.admin.get(f"{ledger.NODES}/{NODE}")
+            await asyncio.to_thread(no_slots, pool)
             hear_ledger(second, admin)
         assert states(pool) == [("lost", "reserved")]
         assert [event.reason for event in second.events.pending_events] == ["EntryRestored"]
