@@ -82,7 +82,7 @@ class ServiceDoor:
             outcome = f"{request.answer.status // 100}xx"
         except ConnectionResetError as error:
             outcome = LEFT if request.body.is_gone else BROKEN
-            # The answer has begun: that it is not complete is all that a client can be told.
+            # The head of the answer is sent: the client can only see that the body is not complete.
             logger.info("an answer of service %s broke off: %s", route.name, error)
         except GpupoolError as error:
             outcome = self._judge_refusal(route, request, error)

@@ -30,7 +30,7 @@ BUSY: Final = "busy"
 NOT_READY: Final = "not-ready"
 SILENT: Final = "replica-silent"
 REJECTS: Final = (BUSY, NOT_READY, SILENT)
-#: Seconds of which figures are told, and of the pieces in which they are kept.
+#: Seconds that the reported figures cover, and of the pieces in which they are kept.
 RECENT_SECONDS: Final = 300
 _SLOT_SECONDS: Final = 10
 

@@ -1,6 +1,6 @@
 """What a policy does with one running job: each is one transaction with its event. Idempotent.
 
-A proposal changes nothing of the job, and is told once until it differs by more than a step.
+A proposal changes nothing of the job, and is reported once until it differs by more than a step.
 
 A look has decided before. Each act reads its job again and decides again, so that a resize, a stop or
 another policy between the two wins.
@@ -122,7 +122,7 @@ class PolicyActs:
         return True
 
     def propose(self, unit: RunningShare) -> bool:
-        """Propose a running job its advice; return whether it is told."""
+        """Propose a running job its advice; return whether it is reported."""
         with self._store.write() as write:
             known = read_running_share(write.connection, unit.row_id)
             standing = read_standing(write.connection, write.now_ns)
@@ -133,7 +133,7 @@ class PolicyActs:
                 return False
             last = known.proposal
             is_news = last is None or differs_by_step(last, chosen)
-            # What was told last stays what the next one is compared with.
+            # The next proposal is compared with the last one that was reported.
             again = chosen if last is None else replace(last, state=PROPOSED, policy=chosen.policy)
             _write_run(write, known, chosen if is_news else again)
             write.announce(("job", known.job))

@@ -73,7 +73,7 @@ broken_promises = sa.Table(
         "claim", sa.String(80), primary_key=True, comment="a job or a gang, by its public id"
     ),
     sa.Column("notice_ns", sa.BigInteger, nullable=False, comment="start in the last notice"),
-    sa.Column("moved_ns", sa.BigInteger, nullable=True, comment="when a move was last told"),
+    sa.Column("moved_ns", sa.BigInteger, nullable=True, comment="when a move was last reported"),
 )
 
 estimates = sa.Table(

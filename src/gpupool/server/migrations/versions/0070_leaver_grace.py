@@ -50,6 +50,8 @@ def upgrade() -> None:
             "claim", sa.String(80), nullable=False, comment="a job or a gang, by its public id"
         ),
         sa.Column("notice_ns", sa.BigInteger(), nullable=False, comment="start in the last notice"),
-        sa.Column("moved_ns", sa.BigInteger(), nullable=True, comment="when a move was last told"),
+        sa.Column(
+            "moved_ns", sa.BigInteger(), nullable=True, comment="when a move was last reported"
+        ),
         sa.PrimaryKeyConstraint("claim", name=op.f("pk_broken_promises")),
     )
