@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from gpupool.base.units import MIB
 from gpupool.metering.books import DAY_S
+from gpupool.metering.clusters import ClusterBooks
 from gpupool.metering.prices import parse_prices
 from gpupool.metering.rollup import roll_up
 from gpupool.model.tenant import UserRole
+from gpupool.wire.cluster import ClusterNodeIn
 from gpupool.wire.report import ReportOut
 from tests.support.billing_books import ADMIN, bill, settle
-from tests.support.metering_books import HOUR, START_S, Pool, S, principal
+from tests.support.metering_books import CARD_MIB, HOUR, START_S, Pool, S, principal
 from tests.support.reservation_books import reserve
 
 pytest_plugins = ["tests.support.postgres_fixtures"]
@@ -73,6 +76,18 @@ def test_a_tenant_reads_its_own_reserved_time_and_no_other(pool: Pool) -> None:
     assert other.tenant != own.tenant
     assert report(pool, 0, HOUR, viewer=other).rows == []
     assert [row.kind for row in report(pool, 0, HOUR, "card").rows] == ["idle", "idle"]
+
+
+def test_idle_cards_of_a_cluster_are_not_reserved(pool: Pool) -> None:
+    reserve(pool, "nightly", 0, HOUR)
+    cards = [{"uuid": "GPU-c0", "index": 0, "model": "L40S", "memory_bytes": CARD_MIB * MIB}]
+    body = ClusterNodeIn.model_validate({"born_ns": 1, "generation": 1, "cards": cards})
+    ClusterBooks(pool.store, pool.metering).record_node("kube-1", body, "meter")
+    pool.time.forward(600)
+    pool.health(0, "failed")
+    advance(pool, 300)
+    # The reservation's card failed: its time is missing, whatever the cluster has.
+    assert list_sums(report(pool, 600, 900)) == [("idle", None, 600), ("overhead", None, 300)]
 
 
 @pytest.mark.parametrize("rule", ["max", "compute-only", "memory-only"])
