@@ -17,7 +17,7 @@ from gpupool.billing.charging.tables import reserved_hours
 from gpupool.billing.documents.lines import compute_line_cost, read_lines
 from gpupool.metering.books import MICRO
 from gpupool.store.database import sqlite_url
-from tests.support.billing_books import bill, settle
+from tests.support.billing_books import ADMIN, bill, settle
 from tests.support.metering_books import HOUR, START_S, Pool, S
 from tests.support.reservation_books import reserve
 
@@ -60,8 +60,13 @@ def test_a_month_closes_with_any_reservations_and_jobs(
             reserve(pool, f"r{number}", start, length, milli, model)
         run_jobs(pool, runs)
         pool.time.forward(START_S + HOURS * HOUR - pool.time.wall_ns // S)
+        with pool.store.write():
+            pass  # the ledger's time is now
+        young = report_reserved(pool, START_S + HOURS * HOUR)
         settle(pool, billing)
         check_books(pool, asked)
+        # What the books say to the second is what was recorded of the same hours.
+        assert report_reserved(pool, START_S + HOURS * HOUR) == young
         with pool.store.write() as write:
             forget_charges(write, START_S)
         billing.charging.catch_up()
@@ -90,6 +95,22 @@ def run_jobs(pool: Pool, runs: list[tuple[int, int, int, tuple[int, int], int]])
                 write.execute(claims.update().where(claims.c.id == latest).values(reservation=name))
 
 
+def report_reserved(pool: Pool, until_s: int) -> int:
+    """Report up to an instant; check that it closes, and return the unused time of reservations."""
+    report = pool.metering.make_report(ADMIN, START_S * S, until_s * S)
+    assert report.closes
+    by_card = pool.metering.make_report(ADMIN, START_S * S, until_s * S, ("card",))
+    assert by_card.closes
+    sums = dict.fromkeys(("tenant", "reserved", "idle", "overhead", "unmanaged"), 0)
+    for row in report.rows:
+        sums[row.kind] += row.card_milliseconds
+    assert sum(sums.values()) == 2 * 1000 * (until_s - START_S)
+    # A reservation names no card, so by card its time is idle.
+    idle = sum(row.card_milliseconds for row in by_card.rows if row.kind == "idle")
+    assert sums["reserved"] + sums["idle"] == idle
+    return sums["reserved"]
+
+
 def check_books(pool: Pool, asked: list[tuple[int, int, int, str | None]]) -> None:
     with pool.store.read() as connection:
         marks_s = START_S + (HOURS + 1) * HOUR
@@ -104,6 +125,9 @@ def check_books(pool: Pool, asked: list[tuple[int, int, int, str | None]]) -> No
     assert sum(line.charged_micro_seconds for line in lines) == 2 * MICRO * seconds
     whole = Fraction((3_600_001 + 1_000_000) * seconds, HOUR)
     assert sum(line.list_micro for line in lines) == round(whole)
+    # The report of the same time has the lines' reserved time; one of no money is not a line.
+    reserved = sum(line.card_milliseconds for line in lines if line.kind == "reserved")
+    assert report_reserved(pool, marks_s) == reserved
     # The reservations: used, unused and missing are what they reserved.
     assert recorded == sum(length * MICRO for _start, length, _milli, _model in asked)
     paid = [compute_line_cost(line) for line in lines if line.tenant == "vision"]

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from gpupool.allocations.service import Allocations
 from gpupool.allocations.store.tables import IS_LIVE, NOT_MADE, jobs
 from gpupool.base.units import GIB
+from gpupool.billing.charging.reserved_ranges import read_unused_time
 from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import devices
 from gpupool.metering.service import MeteringService
@@ -54,7 +55,7 @@ class House:
         self.tenancy = TenancyService(self.store)
         self.admin = self.tenancy.bootstrap()
         self.fleet = FleetService(self.store)
-        self.metering = MeteringService(self.store)
+        self.metering = MeteringService(self.store, read_unused_time)
         self._rules = rules
         self.register(cards)
         self.restart()

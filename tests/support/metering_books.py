@@ -16,6 +16,7 @@ import sqlalchemy as sa
 import gpupool.allocations.store.tables as work
 from gpupool.base.clock import LedgerClock
 from gpupool.base.units import MIB
+from gpupool.billing.charging.reserved_ranges import read_unused_time
 from gpupool.fleet.service import FleetService
 from gpupool.fleet.tables import devices
 from gpupool.metering.books import CardSpan, MeteredSeat, SpanKind
@@ -74,7 +75,8 @@ class Pool:
         )
         self.store = Store(self.engine, clock)
         self.store.take("test")
-        self.fleet, self.metering = FleetService(self.store), MeteringService(self.store)
+        self.fleet = FleetService(self.store)
+        self.metering = MeteringService(self.store, read_unused_time)
 
     def _first_rows(self) -> None:
         with begin(self.engine) as connection:

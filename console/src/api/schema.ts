@@ -13583,13 +13583,15 @@ export interface components {
         /**
          * ReportRow
          * @description One row of a usage report; kinds other than `tenant` account for the rest of the card time.
+         *
+         *     `reserved` is what a tenant reserved and no job used.
          */
         ReportRow: {
             /**
              * Kind
              * @enum {string}
              */
-            kind: "tenant" | "idle" | "overhead" | "unmanaged";
+            kind: "tenant" | "reserved" | "idle" | "overhead" | "unmanaged";
             /** Tenant */
             tenant?: string | null;
             /** Project */

@@ -7,11 +7,17 @@ export interface Piece {
   width: number
   /** A tenant's name; null for a share of a tenant that the viewer may not see. */
   tenant?: string | null
-  kind?: 'tenant' | 'stranded' | 'dead' | 'reserved' | 'mine'
+  kind?: 'tenant' | 'stranded' | 'dead' | 'reserved' | 'unused' | 'mine'
   label?: string
 }
 
-const CLASSES: Record<string, string> = { stranded: 'strand', dead: 'dead', reserved: 'resv', mine: 'ghost' }
+const CLASSES: Record<string, string> = {
+  stranded: 'strand',
+  dead: 'dead',
+  reserved: 'resv',
+  unused: 'unused',
+  mine: 'ghost',
+}
 
 export function ShareBar(props: { pieces: readonly Piece[]; total?: number; height?: number; label?: string }) {
   const total = props.total ?? 1

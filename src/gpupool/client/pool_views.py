@@ -1,5 +1,5 @@
 """What the SDK says of the pool as a whole: cards, map, overview, previews of submissions, and the
-doors to networks, messages and idle jobs."""
+doors to networks, messages, logins, advice and idle jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from gpupool.client.idleness.jobs import Idleness
     from gpupool.client.networks.pool_networks import Networks
     from gpupool.client.notifications.subscriptions import Notifications
+    from gpupool.client.rightsizing.advice import Rightsizing
     from gpupool.client.serving.pool_services import Services
+    from gpupool.client.signon.people import SignOn
     from gpupool.wire.fleet import DeviceOut
     from gpupool.wire.people import WhoamiOut
     from gpupool.wire.views.job_pages import JobUseOut
@@ -50,6 +52,20 @@ class PoolViews:
         from gpupool.client.idleness.jobs import Idleness
 
         return Idleness(self.api)
+
+    @property
+    def sign_on(self) -> SignOn:
+        """Identity providers, rules, passwords, sessions and leavers."""
+        from gpupool.client.signon.people import SignOn
+
+        return SignOn(self.api)
+
+    @property
+    def rightsizing(self) -> Rightsizing:
+        """Advice on shares, and the policies that follow it."""
+        from gpupool.client.rightsizing.advice import Rightsizing
+
+        return Rightsizing(self.api)
 
     def whoami(self) -> WhoamiOut:
         """Return the caller as the pool authenticated it, with its tenant's quota."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gpupool.base.errors import BadOption
 from gpupool.base.units import MIB
 from gpupool.fleet.tables import device_spans, devices, nodes
 from gpupool.metering.books import DAY_S, HOUR_S, MICRO, WHOLE_MILLI, RollupMarks, UsageAmount
@@ -77,6 +78,14 @@ class ReportQuery:
             wanted.update(_KEYS[word])
         # In one order, whatever the order of the words: the columns of all queries agree.
         return tuple(key for key in _KEYS["job"] if key in wanted)
+
+
+def check_grouping(by: Sequence[str]) -> tuple[str, ...]:
+    """Grouping words, each once, in the books' order. Raises BadOption."""
+    unknown = [word for word in by if word not in BY]
+    if unknown:
+        raise BadOption(f"cannot report by {unknown[0][:40]!r}", hint=f"by: {', '.join(BY)}")
+    return tuple(word for word in BY if word in by)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ Reads only. Knows no clock: the range comes in, already cut where the books can 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +17,6 @@ from gpupool.metering.books import (
     REMAINDER_OF,
     WHOLE_MILLI,
     ZERO,
-    HostAmount,
     UsageAmount,
     compute_remainders,
 )
@@ -34,41 +32,33 @@ from gpupool.metering.reading import (
     read_holdings,
     read_names,
 )
-from gpupool.metering.samples import UNKNOWN_SUMS, RunningSums
+from gpupool.metering.report_rows import (
+    RowLabel,
+    RowSum,
+    build_row,
+    describe_energy,
+    get_sort_key,
+    has_content,
+    rows_close,
+)
+from gpupool.metering.reserved_time import (
+    ReservedReader,
+    UnusedTime,
+    limit_to_idle,
+    read_no_reserved_time,
+)
+from gpupool.metering.samples import RunningSums
 from gpupool.metering.starts import read_starts
-from gpupool.wire.report import Kind, ReportOut, ReportRow
+from gpupool.wire.report import ReportOut, ReportRow
 
-_KINDS: Sequence[Kind] = ("tenant", "idle", "overhead", "unmanaged")
 OTHERS = "others"
 
 
-@dataclass(frozen=True)
-class RowLabel:
-    """What a row is about: an owner, or a rest of the cards."""
-
-    kind: Kind
-    tenant: str | None = None
-    project: str | None = None
-    user: str | None = None
-    job: str | None = None
-    job_name: str | None = None
-    sharing: str | None = None
-    device: str | None = None
-    model: str | None = None
-
-
-@dataclass
-class RowSum:
-    amount: UsageAmount = ZERO
-    cost: Fraction = Fraction(0)
-    used: RunningSums = UNKNOWN_SUMS
-    #: None: unknown, or not asked for.
-    host: HostAmount | None = None
-    #: None: unknown, or not told apart by what the report is by.
-    energy: EnergySum | None = None
-
-
-def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
+def make_report(
+    connection: sa.Connection,
+    ask: ReportQuery,
+    read_reserved: ReservedReader = read_no_reserved_time,
+) -> ReportOut:
     """Make the whole report. The connection must see one instant of the database.
 
     Raises:
@@ -81,6 +71,9 @@ def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
     hosts = list(read_host_use(connection, ask)) if prices and prices.prices_hosts else []
     energy = _read_energy(connection, ask)
     groups = [ids for ids, _ in (*used, *hosts)] + [group.ids for group in energy]
+    # A reservation names no card: by card its time is what the cards were, idle.
+    unused = read_reserved(connection, ask) if "card" not in ask.by else ()
+    groups += [{"tenant_id": one.tenant_id} for one in unused]
     names = read_names(connection, holdings, groups, spans)
     sums: dict[RowLabel, RowSum] = defaultdict(RowSum)
     for holding in holdings:
@@ -96,9 +89,11 @@ def make_report(connection: sa.Connection, ask: ReportQuery) -> ReportOut:
         entry.host = host if entry.host is None else entry.host + host
         entry.cost += prices.compute_host_cost(host)
     if ask.tenant_id is None:
-        _add_remainders(sums, ask, names, holdings, spans)
+        idle = _add_remainders(sums, ask, names, holdings, spans)
+        unused = tuple(limit_to_idle(unused, idle))
+    _add_reserved(sums, ask, names, unused)
     total = _add_energy(sums, ask, names, energy)
-    beside = {"starts": read_starts(connection), **_describe_energy(total)}
+    beside = {"starts": read_starts(connection), **describe_energy(total)}
     return _build_report(ask, names, sums, spans).model_copy(update=beside)
 
 
@@ -123,14 +118,6 @@ def _add_energy(
         entry = sums[label]
         entry.energy = group.energy if entry.energy is None else entry.energy + group.energy
     return total
-
-
-def _describe_energy(energy: EnergySum | None) -> dict[str, int | None]:
-    return {
-        "energy_milliwatt_hours": None if energy is None else energy.milliwatt_hours,
-        "measured_card_milliseconds": None if energy is None else energy.measured_milliseconds,
-        "co2e_milligrams": None if energy is None else energy.co2e_milligrams,
-    }
 
 
 def _add_holding(entry: RowSum, ask: ReportQuery, names: NameIndex, holding: GroupHolding) -> None:
@@ -180,8 +167,12 @@ def _add_remainders(
     names: NameIndex,
     holdings: Iterable[GroupHolding],
     spans: Mapping[int, Mapping[Any, UsageAmount]],
-) -> None:
-    """Add idle, overhead and unmanaged: for each card, its capacity less what was held of it."""
+) -> Mapping[str, UsageAmount]:
+    """Add idle, overhead and unmanaged: for each card, its capacity less what was held of it.
+
+    Returns: what was idle of each model.
+    """
+    idle: dict[str, UsageAmount] = defaultdict(lambda: ZERO)
     taken: dict[int, dict[Any, UsageAmount]] = defaultdict(lambda: defaultdict(lambda: ZERO))
     charged: dict[tuple[int, Any], Fraction] = defaultdict(Fraction)
     for holding in holdings:
@@ -192,12 +183,13 @@ def _add_remainders(
                 holding.amount, memory_mib
             )
     # Rows of zeros too: that nothing was idle is an answer.
-    for kind in _KINDS[1:] if "card" not in ask.by else ():
+    for kind in REMAINDER_OF.values() if "card" not in ask.by else ():
         sums[RowLabel(kind)] = RowSum()
     for device_id, total in spans.items():
         card = names.cards[device_id]
         shown = {"device": card.name, "model": card.model} if "card" in ask.by else {}
         rest = compute_remainders(total, taken[device_id])
+        idle[card.model] += rest["idle"]
         for under, kind in REMAINDER_OF.items():
             entry = sums[RowLabel(kind, **shown)]
             entry.amount += rest[kind]
@@ -206,6 +198,25 @@ def _add_remainders(
                 entry.cost += ask.prices.get_price(card.model) * (
                     seconds - charged[device_id, under]
                 )
+    return idle
+
+
+def _add_reserved(
+    sums: dict[RowLabel, RowSum], ask: ReportQuery, names: NameIndex, unused: Iterable[UnusedTime]
+) -> None:
+    """Add what tenants reserved and no job used; of the whole pool it is taken from idle."""
+    for one in unused:
+        cost = Fraction(0)
+        if ask.prices:
+            seconds = ask.prices.count_card_seconds(one.amount, one.memory_mib)
+            cost = ask.prices.get_price(one.model) * seconds
+        entry = sums[RowLabel("reserved", tenant=names.tenants.get(one.tenant_id))]
+        entry.amount += one.amount
+        entry.cost += cost
+        if ask.tenant_id is None:
+            idle = sums[RowLabel("idle")]
+            idle.amount -= one.amount
+            idle.cost -= cost
 
 
 # Writing it out ------------------------------------------------------------------------------
@@ -217,14 +228,14 @@ def _build_report(
     sums: Mapping[RowLabel, RowSum],
     spans: Mapping[int, Mapping[Any, UsageAmount]],
 ) -> ReportOut:
-    entries = [item for item in sums.items() if _has_content(ask, *item)]
-    entries.sort(key=_get_sort_key)
+    entries = [item for item in sums.items() if has_content(ask, *item)]
+    entries.sort(key=get_sort_key)
     costs, total_cost = round_to_total([entry.cost for _, entry in entries])
     rows: list[ReportRow] = []
     rows_sum = ZERO
     for (label, entry), cost in zip(entries, costs, strict=True):
         rows_sum += entry.amount
-        rows.append(_build_row(label, entry, cost if ask.prices else None))
+        rows.append(build_row(label, entry, cost if ask.prices else None))
     # A tenant's report has no capacity of its own: its rows are the whole.
     capacity = rows_sum
     if ask.tenant_id is None:
@@ -238,7 +249,7 @@ def _build_report(
         capacity_card_milliseconds=capacity.card_milliseconds,
         capacity_memory_mib_seconds=capacity.memory_mib_seconds,
         rows=rows,
-        closes=_rows_close(rows, capacity),
+        closes=rows_close(rows, capacity),
         simulated=_is_simulated(names),
         currency=ask.prices.currency if ask.prices else None,
         total_cost=total_cost if ask.prices else None,
@@ -247,64 +258,6 @@ def _build_report(
         if ask.since_s < ask.until_s
         else 1,
     )
-
-
-def _has_content(ask: ReportQuery, label: RowLabel, entry: RowSum) -> bool:
-    """Whether a row says anything: one of zeros does only as the total of its kind."""
-    always = label.kind != "tenant" and "card" not in ask.by
-    uses = entry.used != UNKNOWN_SUMS or entry.host is not None or entry.energy is not None
-    return always or entry.amount != ZERO or uses
-
-
-def _get_sort_key(item: tuple[RowLabel, RowSum]) -> tuple[Any, ...]:
-    label, entry = item
-    return (
-        _KINDS.index(label.kind),
-        -entry.amount.card_milliseconds,
-        label.tenant or "",
-        label.project or "",
-        label.user or "",
-        label.job or "",
-        label.device or "",
-    )
-
-
-def _build_row(label: RowLabel, entry: RowSum, cost: str | None) -> ReportRow:
-    return ReportRow(
-        kind=label.kind,
-        tenant=label.tenant,
-        project=label.project,
-        user=label.user,
-        job=label.job,
-        job_name=label.job_name,
-        sharing=label.sharing,
-        device=label.device,
-        model=label.model,
-        card_milliseconds=entry.amount.card_milliseconds,
-        memory_mib_seconds=entry.amount.memory_mib_seconds,
-        delivered_gpu_milliseconds=entry.used.gpu,
-        cpu_milliseconds=entry.used.cpu,
-        kept_gpu_milliseconds=entry.used.kept,
-        borrowed_gpu_milliseconds=entry.used.borrowed,
-        denied_gpu_milliseconds=entry.used.denied,
-        cost=cost,
-        host_cpu_milli_seconds=None if entry.host is None else entry.host.cpu_milli_seconds,
-        host_memory_mib_seconds=None if entry.host is None else entry.host.memory_mib_seconds,
-        **_describe_energy(entry.energy),
-    )
-
-
-def _rows_close(rows: Sequence[ReportRow], capacity: UsageAmount) -> bool:
-    """Whether the rows add up to the capacity in both columns, and none of them is below 0."""
-    compute = 0
-    memory = 0
-    for row in rows:
-        # Two faults may cancel each other in the sum: a card held twice has a negative rest.
-        if row.card_milliseconds < 0 or row.memory_mib_seconds < 0:
-            return False
-        compute += row.card_milliseconds
-        memory += row.memory_mib_seconds
-    return compute == capacity.card_milliseconds and memory == capacity.memory_mib_seconds
 
 
 def _is_simulated(names: NameIndex) -> bool | None:

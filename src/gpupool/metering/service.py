@@ -22,8 +22,9 @@ from gpupool.metering.job_use.writing import update_shares, write_job_use
 from gpupool.metering.live import CardSample, read_live
 from gpupool.metering.ownership import move_seats, read_other_jobs
 from gpupool.metering.prices import PriceList
-from gpupool.metering.reading import BY, ReportQuery
+from gpupool.metering.reading import ReportQuery, check_grouping
 from gpupool.metering.report import make_report
+from gpupool.metering.reserved_time import ReservedReader, read_no_reserved_time
 from gpupool.metering.rollup import read_marks, roll_up
 from gpupool.metering.samples import (
     UNKNOWN_SUMS,
@@ -77,8 +78,9 @@ _END_OPEN = intervals.update().where(_OPEN).values(end_s=sa.bindparam("now_s"))
 class MeteringService:
     """Thread-safe. One per pool's server."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, read_reserved: ReservedReader = read_no_reserved_time) -> None:
         self._store = store
+        self._read_reserved = read_reserved
         self.samples = SampleCache()
         self.power = EnergyMeter()
         self.energy = EnergyWriter(store, self.power)
@@ -309,7 +311,7 @@ class MeteringService:
             since_s, until_s = marks.align_range(since_s, until_s)
             tenant_id, named = find_scope(connection, principal, tenant)
             ask = ReportQuery(since_s, until_s, grouping, marks, tenant_id, named, prices)
-            return make_report(connection, ask)
+            return make_report(connection, ask, self._read_reserved)
 
     def read_usage(
         self, principal: Principal, card_sample: CardSample, limit: int = LIVE_LIMIT
@@ -325,14 +327,6 @@ class MeteringService:
                 tenant_id=None if principal.sees_all else principal.tenant_id,
                 limit=limit,
             )
-
-
-def check_grouping(by: Sequence[str]) -> tuple[str, ...]:
-    """Grouping words, each once, in the books' order. Raises BadOption."""
-    unknown = [word for word in by if word not in BY]
-    if unknown:
-        raise BadOption(f"cannot report by {unknown[0][:40]!r}", hint=f"by: {', '.join(BY)}")
-    return tuple(word for word in BY if word in by)
 
 
 def _compute_range(since_ns: int, until_ns: int, now_ns: int) -> tuple[int, int]:

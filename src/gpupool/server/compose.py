@@ -14,6 +14,7 @@ from gpupool.audit_log.retention import KEEP_DAYS
 from gpupool.audit_log.service import AuditService
 from gpupool.base.health import CheckFinding, HealthChecks, fail, well
 from gpupool.base.supervision import register
+from gpupool.billing.charging.reserved_ranges import read_unused_time
 from gpupool.fleet.service import FleetService
 from gpupool.metering.service import MeteringService
 from gpupool.model.container import USUAL_POLICY, ContainerPolicy
@@ -61,7 +62,7 @@ def compose_services(
         store, owner_uid=owner_uid, live_jobs=count_live_jobs, accounts=accounts
     )
     fleet = FleetService(store)
-    metering = MeteringService(store)
+    metering = MeteringService(store, read_unused_time)
     allocations = Allocations(
         store,
         tenancy,

@@ -9,12 +9,15 @@ from pydantic import Field
 from gpupool.wire.common import WireModel
 from gpupool.wire.samples import UsageOut
 
-Kind = Literal["tenant", "idle", "overhead", "unmanaged"]
+Kind = Literal["tenant", "reserved", "idle", "overhead", "unmanaged"]
 By = Literal["tenant", "project", "user", "job", "card"]
 
 
 class ReportRow(WireModel):
-    """One row of a usage report; kinds other than `tenant` account for the rest of the card time."""
+    """One row of a usage report; kinds other than `tenant` account for the rest of the card time.
+
+    `reserved` is what a tenant reserved and no job used.
+    """
 
     kind: Kind
     tenant: str | None = None

@@ -72,7 +72,7 @@ function makeOption(days: readonly string[], series: readonly DaySeries[], read:
         formatter: (hours: number) => formatAmount(hours, hours > 0 && hours < 10 ? 1 : 0),
       },
     },
-    series: series.map(({ name, tenant, hours }) => {
+    series: series.map(({ name, tenant, isReserved, hours }) => {
       const mark = findMark(tenant)
       return {
         name,
@@ -83,7 +83,12 @@ function makeOption(days: readonly string[], series: readonly DaySeries[], read:
         data: [...hours],
         itemStyle: tenant
           ? { color: mark.hex, borderColor: read('--surface'), borderWidth: 0.7, decal: DECALS[mark.pattern] }
-          : { color: read('--cell'), borderColor: read('--line-2'), borderWidth: 0.7 },
+          : {
+              color: read('--cell'),
+              borderColor: read('--line-2'),
+              borderWidth: 0.7,
+              decal: isReserved ? { ...DECALS.lines, color: read('--ink-3') } : DECALS.solid,
+            },
       }
     }),
   }

@@ -13,8 +13,8 @@ import { type Piece, ShareBar, Tenant } from '../../ui/ShareBar'
 import {
   findMeasured,
   groupByModel,
-  KINDS,
   listMonths,
+  listShownKinds,
   type Report,
   roundParts,
   shiftMonth,
@@ -127,10 +127,12 @@ function ClosingLine({ report }: { report: Report }) {
   const { t } = useTranslation('usage')
   const sums = sumKinds(report.rows)
   const capacity = report.capacity_card_milliseconds
-  const rounded = roundParts(KINDS.map((kind) => sums[kind]))
+  const kinds = listShownKinds(sums)
+  const rounded = roundParts(kinds.map((kind) => sums[kind]))
   const pieces: Piece[] = sortRows(report.rows)
     .filter((row) => row.kind === 'tenant')
     .map((row) => ({ width: row.card_milliseconds, tenant: row.tenant ?? null }))
+  if (sums.reserved > 0) pieces.push({ width: sums.reserved, kind: 'unused', label: t('kind.reserved') })
   pieces.push(
     { width: sums.overhead, kind: 'reserved', label: t('kind.overhead') },
     { width: sums.unmanaged, kind: 'dead', label: t('kind.unmanaged') },
@@ -151,7 +153,7 @@ function ClosingLine({ report }: { report: Report }) {
       </div>
       <ShareBar height={30} total={capacity} label={t('barLabel')} pieces={pieces} />
       <div className="row wrap num usage-sum">
-        {KINDS.map((kind, place) => (
+        {kinds.map((kind, place) => (
           <Part
             key={kind}
             sign={place === 0 ? '' : '+'}
@@ -189,7 +191,7 @@ function Part({ sign, name, hours, ratio }: PartProps) {
 function Rows({ report, group }: { report: Report; group: Group }) {
   const { t } = useTranslation('usage')
   const rows = useMemo(() => {
-    const tenants = sortRows(report.rows).filter((row) => row.kind === 'tenant')
+    const tenants = sortRows(report.rows).filter((row) => row.kind === 'tenant' || row.kind === 'reserved')
     return group === 'model' ? groupByModel(tenants) : tenants
   }, [report, group])
   return (
@@ -229,7 +231,10 @@ function Days({ month, now }: { month: string; now: number }) {
       pending: results.some((result) => result.isPending),
     }),
   })
-  const series = useMemo(() => makeSeries(answers.rows, { others: t('others'), rest: t('rest') }), [answers.rows, t])
+  const series = useMemo(
+    () => makeSeries(answers.rows, { others: t('others'), reserved: t('kind.reserved'), rest: t('rest') }),
+    [answers.rows, t],
+  )
   const numbers = useMemo(() => days.map((day) => String(Number(day.slice(8)))), [days])
   return (
     <Panel title={t('days')} hint={t('cardHours')}>
@@ -245,7 +250,7 @@ function Days({ month, now }: { month: string; now: number }) {
           {series.map((each) =>
             each.tenant === null ? (
               <span key={each.name} className="ten">
-                <span className="sw usage-rest" aria-hidden />
+                <span className={each.isReserved ? 'sw unused' : 'sw usage-rest'} aria-hidden />
                 {each.name}
               </span>
             ) : (

@@ -41,10 +41,11 @@ export function UsageTable({ report, rows, group }: UsageTableProps) {
           </thead>
           <tbody>
             {rows.slice(0, MOST_ROWS).map((row) => (
-              <tr key={`${row.tenant} ${row.project} ${row.user} ${row.model}`}>
+              <tr key={`${row.kind} ${row.tenant} ${row.project} ${row.user} ${row.model}`}>
                 {group !== 'model' && (
                   <td>
                     <Tenant name={row.tenant} strong />
+                    {row.kind === 'reserved' && <span className="small sub"> {t('kind.reserved')}</span>}
                   </td>
                 )}
                 {group !== 'tenant' && <td>{row[group] ?? UNKNOWN}</td>}

@@ -5,6 +5,7 @@ import {
   findUnused,
   groupByModel,
   listMonths,
+  listShownKinds,
   type Report,
   type ReportRow,
   roundParts,
@@ -28,8 +29,15 @@ const ROWS = [
 ]
 
 test('sumKinds sums what became of the card time', () => {
-  expect(sumKinds(ROWS)).toEqual({ tenant: 400, idle: 500, overhead: 20, unmanaged: 0 })
+  expect(sumKinds(ROWS)).toEqual({ tenant: 400, reserved: 0, idle: 500, overhead: 20, unmanaged: 0 })
   expect(sortRows(ROWS).map((row) => row.card_milliseconds)).toEqual([300, 100, 500, 20])
+})
+
+test('reserved time is in the closing line where there is any', () => {
+  const sums = sumKinds([...ROWS, makeRow('reserved', 50, { tenant: 'a' })])
+  expect(sums).toEqual({ tenant: 400, reserved: 50, idle: 500, overhead: 20, unmanaged: 0 })
+  expect(listShownKinds(sums)).toEqual(['tenant', 'reserved', 'idle', 'overhead', 'unmanaged'])
+  expect(listShownKinds(sumKinds(ROWS))).not.toContain('reserved')
 })
 
 describe('roundParts', () => {

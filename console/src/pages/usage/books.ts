@@ -1,6 +1,6 @@
 /** The books of a month: what the report's rows come to, and the same as CSV. Pure. */
 
-export type RowKind = 'tenant' | 'idle' | 'overhead' | 'unmanaged'
+export type RowKind = 'tenant' | 'reserved' | 'idle' | 'overhead' | 'unmanaged'
 
 /** A row of `GET /api/v1/report`, as far as the page needs it. */
 export interface ReportRow {
@@ -40,14 +40,19 @@ export interface Report {
   rule: string
 }
 
-export const KINDS: readonly RowKind[] = ['tenant', 'idle', 'overhead', 'unmanaged']
+export const KINDS: readonly RowKind[] = ['tenant', 'reserved', 'idle', 'overhead', 'unmanaged']
 const HOUR_MS = 3_600_000
 
 /** Sum the rows by what became of the card time, in the order of the closing line. */
 export function sumKinds(rows: readonly ReportRow[]): Record<RowKind, number> {
-  const sums: Record<RowKind, number> = { tenant: 0, idle: 0, overhead: 0, unmanaged: 0 }
+  const sums: Record<RowKind, number> = { tenant: 0, reserved: 0, idle: 0, overhead: 0, unmanaged: 0 }
   for (const row of rows) sums[row.kind] += row.card_milliseconds
   return sums
+}
+
+/** What the closing line shows: the unused time of reservations only where there is any. */
+export function listShownKinds(sums: Record<RowKind, number>): RowKind[] {
+  return KINDS.filter((kind) => kind !== 'reserved' || sums.reserved > 0)
 }
 
 /**

@@ -9,7 +9,7 @@ const row = (kind: ReportRow['kind'], tenant: string | null, hours: number): Rep
   card_milliseconds: hours * HOUR,
   memory_mib_seconds: 0,
 })
-const NAMES = { others: 'other tenants', rest: 'idle' }
+const NAMES = { others: 'other tenants', reserved: 'reserved, unused', rest: 'idle' }
 
 test('a month has the days that have begun', () => {
   const now = Date.UTC(2026, 10, 3, 9)
@@ -26,6 +26,18 @@ test('series have the largest tenant first, the rest last, and a gap for an unkn
     { name: 'b', tenant: 'b', hours: [5, null] },
     { name: 'a', tenant: 'a', hours: [1, null] },
     { name: 'idle', tenant: null, hours: [3, null] },
+  ])
+})
+
+test('reserved and unused time is a series between the tenants and the rest', () => {
+  const days = [
+    [row('tenant', 'a', 1), row('reserved', 'a', 2), row('reserved', 'b', 3), row('idle', null, 4)],
+    [row('idle', null, 10)],
+  ]
+  expect(makeSeries(days, NAMES)).toEqual([
+    { name: 'a', tenant: 'a', hours: [1, 0] },
+    { name: 'reserved, unused', tenant: null, isReserved: true, hours: [5, 0] },
+    { name: 'idle', tenant: null, hours: [4, 10] },
   ])
 })
 

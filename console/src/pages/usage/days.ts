@@ -5,6 +5,8 @@ import { type ReportRow, shiftMonth, toCardHours } from './books'
 export interface DaySeries {
   readonly name: string
   readonly tenant: string | null
+  /** Time that tenants reserved and no job used. */
+  readonly isReserved?: boolean
   readonly hours: readonly (number | null)[]
 }
 
@@ -28,13 +30,13 @@ export function findDayEnd(day: string, nowMs: number): string {
 const MOST_SERIES = 12
 
 /**
- * Sum the rows of each day by tenant, the largest first, then other tenants and the rest of the capacity.
+ * Sum the rows of each day by tenant, the largest first, then other tenants, what was reserved and unused, and the rest.
  *
  * @param days rows of each day; null where they are not known
  */
 export function makeSeries(
   days: readonly (readonly ReportRow[] | null)[],
-  names: { readonly others: string; readonly rest: string },
+  names: { readonly others: string; readonly reserved: string; readonly rest: string },
 ): DaySeries[] {
   const totals = new Map<string, number>()
   for (const rows of days) {
@@ -59,6 +61,12 @@ export function makeSeries(
     const isOther = (row: ReportRow) => row.kind === 'tenant' && !shown.includes(row.tenant ?? '')
     series.push({ name: names.others, tenant: null, hours: days.map((rows) => sum(rows, isOther)) })
   }
-  series.push({ name: names.rest, tenant: null, hours: days.map((rows) => sum(rows, (row) => row.kind !== 'tenant')) })
+  const isReserved = (row: ReportRow) => row.kind === 'reserved'
+  if (days.some((rows) => rows?.some(isReserved))) {
+    const hours = days.map((rows) => sum(rows, isReserved))
+    series.push({ name: names.reserved, tenant: null, isReserved: true, hours })
+  }
+  const isRest = (row: ReportRow) => row.kind !== 'tenant' && row.kind !== 'reserved'
+  series.push({ name: names.rest, tenant: null, hours: days.map((rows) => sum(rows, isRest)) })
   return series
 }

@@ -114,7 +114,7 @@ class OverviewService:
         for row in report.rows:
             if row.kind == "tenant":
                 held += row.card_milliseconds
-            elif row.kind == "idle":
+            elif row.kind in ("idle", "reserved"):
                 idle += row.card_milliseconds
         today = TodayOut(
             since_ns=report.since_ns,

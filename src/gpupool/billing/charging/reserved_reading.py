@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gpupool.base.units import NANOS_PER_SECOND
+from gpupool.billing.charging.idle_time import read_idle_time
 from gpupool.billing.charging.reserved_time import (
     CardModel,
     ReservedPart,
@@ -30,9 +31,7 @@ from gpupool.metering.books import (
     RollupMarks,
     UsageAmount,
     compute_dominant_micro,
-    compute_remainders,
 )
-from gpupool.metering.reading import ReportQuery, read_capacity, read_holdings
 from gpupool.metering.tables import claims_view, intervals, jobs_view
 from gpupool.model.claim import Shape
 from gpupool.model.reservation import Reservation, ReservationState
@@ -61,13 +60,12 @@ def read_reserved_parts(
     used_of = _read_used(connection, cards, since_s, until_s)
     models = _order_models(cards, price_list, since_s)
     cuts = {one.start_s for one, _ in windows} | {one.end_s for one, _ in windows}
+    idle_time = read_idle_time(connection, cards, since_s, until_s)
     parts: list[ReservedPart] = []
     start_s = min(cuts)
     for end_s in sorted(cuts)[1:]:
         now = [one for one in windows if one[0].start_s <= start_s and end_s <= one[0].end_s]
-        idle: dict[str, UsageAmount] = {}
-        if now:
-            idle = _read_idle(connection, ReportQuery(start_s, end_s, ("card",), marks), cards)
+        idle = idle_time.add_up(start_s, end_s)
         # A reservation takes its part before a later one, as in the scheduler.
         for window, name in now:
             piece = replace(window, start_s=start_s, end_s=end_s)
@@ -183,20 +181,6 @@ def _read_used(
         seat = UsedSeat(card.model, row.gpu_milli, dominant, row.start_s, end_s)
         found[row.tenant_id, row.reservation].append(seat)
     return found
-
-
-def _read_idle(
-    connection: sa.Connection, ask: ReportQuery, cards: Mapping[int, CardModel]
-) -> dict[str, UsageAmount]:
-    """Read what no job held of the pool's cards, by model."""
-    taken: dict[int, dict[Any, UsageAmount]] = defaultdict(lambda: defaultdict(lambda: ZERO))
-    for holding in read_holdings(connection, ask):
-        taken[holding.device_id][holding.under] += holding.amount
-    idle: dict[str, UsageAmount] = defaultdict(lambda: ZERO)
-    for device_id, total in read_capacity(connection, ask).items():
-        rest = compute_remainders(total, taken[device_id])
-        idle[cards[device_id].model] += rest["idle"]
-    return idle
 
 
 def _order_models(

@@ -33,7 +33,7 @@ class SpendingOwner:
 
 @dataclass(frozen=True)
 class Spending:
-    """What was spent: exact micro-units of money, and card-milliseconds that jobs held."""
+    """What was spent: exact micro-units of money, and card-milliseconds held or reserved at a price."""
 
     micro: Fraction = Fraction(0)
     card_milliseconds: int = 0
@@ -89,7 +89,7 @@ def _sum_charges(
 def _read_reserved(
     connection: sa.Connection, owner: SpendingOwner, since_s: int, until_s: int
 ) -> Iterator[tuple[int, Spending]]:
-    """Read what reserved, unused time cost in each hour. It is of a tenant and of no project."""
+    """Read what reserved, unused time came to in each hour. It is of a tenant and of no project."""
     if owner.project_id is not None or owner.user_id is not None:
         return
     c = reserved_hours.c
@@ -99,6 +99,7 @@ def _read_reserved(
             c.base_micro,
             c.factor_milli,
             sum_bigint(c.charged_micro_seconds).label("charged"),
+            sum_bigint(c.card_milliseconds).label("milliseconds"),
         )
         .where(c.tenant_id == owner.tenant_id, c.hour_s >= since_s, c.hour_s < until_s)
         .where(is_reserved_charge())
@@ -106,7 +107,7 @@ def _read_reserved(
     )
     for row in connection.execute(query):
         cost = compute_cost(row.charged, row.base_micro or 0, row.factor_milli)
-        yield row.hour_s, Spending(cost)
+        yield row.hour_s, Spending(cost, row.milliseconds)
 
 
 def _select_sums(
@@ -172,6 +173,9 @@ def _spend(charge: Charge) -> Spending:
 
 
 def _spend_reserved(charge: ReservedCharge) -> Spending:
-    # A budget of GPU-hours counts what jobs hold.
+    if not charge.is_charged:
+        # Without a part of the price it is idle time, of no tenant.
+        return Spending()
     charged = charge.charged_micro_seconds
-    return Spending(compute_cost(charged, charge.base_micro or 0, charge.factor_milli))
+    cost = compute_cost(charged, charge.base_micro or 0, charge.factor_milli)
+    return Spending(cost, charge.part.amount.card_milliseconds)

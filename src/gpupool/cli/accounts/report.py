@@ -36,9 +36,10 @@ HOST_FIELDS = ("host_cpu_milli_seconds", "host_memory_mib_seconds")
 
 def register(parser: CommandParser) -> None:
     parser.about = """
-    Card-hours of every tenant, and the rest: idle, overhead (adopted but draining, failed or lost), unmanaged (cards
-    that the pool only observes). They add up to the capacity, to the millisecond of a card. Prices are applied
-    afterwards and change no hours.
+    Card-hours of every tenant, and the rest: reserved by a tenant and unused, idle, overhead (adopted but draining,
+    failed or lost), unmanaged (cards that the pool only observes). They add up to the capacity, to the millisecond of a
+    card. Prices are applied afterwards and change no hours. By card, reserved time is idle: a reservation names no
+    card.
     """
     parser.examples = [
         "gpupool report --since 24h",
@@ -224,11 +225,15 @@ def _describe_title(report: dict[str, Any]) -> str:
 
 
 def _list_name_columns(rows: list[Row]) -> list[TableColumn]:
-    columns = [TableColumn("", lambda row: row["kind"])]
+    columns = [TableColumn("", _describe_kind)]
     for name in _NAMES:
         if any(row.get(name) is not None for row in rows):
             columns.append(_name_column(name))
     return columns
+
+
+def _describe_kind(row: Row) -> str:
+    return "reserved, unused" if row["kind"] == "reserved" else str(row["kind"])
 
 
 def describe_starts(counted: dict[str, int]) -> str:

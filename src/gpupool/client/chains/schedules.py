@@ -16,7 +16,7 @@ from gpupool.wire.answers import read_answer
 
 if TYPE_CHECKING:
     from gpupool.client.transport import Api
-    from gpupool.wire.chains.schedules import ScheduleOut, ScheduleRunOut
+    from gpupool.wire.chains.schedules import ScheduleInstantsOut, ScheduleOut, ScheduleRunOut
 
 #: From a command and the options of a share to the body of a job.
 BuildJob = Callable[[str | Sequence[str], Mapping[str, Any]], dict[str, Any]]
@@ -88,6 +88,14 @@ class Schedules:
             "deadline_seconds": deadline_seconds,
         }
         return self._read("PUT", _path(schedule), body)
+
+    def instants(self, cron: str, *, time_zone: str = "UTC", count: int = 5) -> ScheduleInstantsOut:
+        """Return the next instants of a cron expression, before a schedule has it."""
+        from gpupool.wire.chains.schedules import ScheduleInstantsOut
+
+        query = {"cron": cron, "time_zone": time_zone, "count": count}
+        found = self._api.request("GET", "schedule-instants", query=query)
+        return read_answer(ScheduleInstantsOut, found)
 
     def runs(self, schedule: str, *, limit: int = 50) -> list[ScheduleRunOut]:
         """List what became of the latest instants, the last one first."""

@@ -113,17 +113,20 @@ class Notifications:
     def allow(self, host: str, *, private: bool = False, plain: bool = False) -> None:
         """Let messages be sent to a host. Idempotent.
 
+        Raises StaleGeneration where another admin changed the hosts meanwhile.
+
         Args:
             private: Private and loopback addresses too.
             plain: http too.
         """
         hosts = self._list_hosts(without=host)
         hosts.append({"host": host, "private": private, "plain": plain})
-        self._change({"hosts": hosts})
+        self._change({"hosts": hosts}, if_match=self._api.etag)
 
     def deny(self, host: str) -> None:
-        """Let messages be sent to a host no more. Idempotent."""
-        self._change({"hosts": self._list_hosts(without=host)})
+        """Let messages be sent to a host no more. Idempotent. Raises StaleGeneration."""
+        hosts = self._list_hosts(without=host)
+        self._change({"hosts": hosts}, if_match=self._api.etag)
 
     def set_mail_server(self, host: str, sender: str, **more: Any) -> None:
         """Set the server that takes the pool's mails.
@@ -137,8 +140,8 @@ class Notifications:
         found = self._api.request("GET", "notification-settings")["hosts"]
         return [one for one in found if one["host"] != without]
 
-    def _change(self, body: dict[str, Any]) -> None:
-        self._api.request("PUT", "notification-settings", body)
+    def _change(self, body: dict[str, Any], *, if_match: str | None = None) -> None:
+        self._api.request("PUT", "notification-settings", body, if_match=if_match)
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
         # With a key, so that a repetition after a lost answer makes no second one.

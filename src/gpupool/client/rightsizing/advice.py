@@ -1,10 +1,9 @@
 """Advice on shares in the SDK.
 
 from gpupool.client import Pool
-from gpupool.client.rightsizing.advice import Rightsizing
 
 with Pool() as pool:
-    for family in Rightsizing(pool.api).families():
+    for family in pool.rightsizing.families():
         print(family.family, family.gpu_milli)
 """
 

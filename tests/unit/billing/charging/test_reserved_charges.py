@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from gpupool.allocations.cache.reservations import end_reservation
 from gpupool.allocations.store.tables import claims
-from gpupool.billing.charging.spending import SpendingOwner, read_spending
+from gpupool.billing.charging.spending import Spending, SpendingOwner, read_spending
 from gpupool.billing.charging.tables import reserved_hours
 from gpupool.billing.documents.lines import BillLine, read_lines
 from gpupool.billing.service import Billing
@@ -119,7 +119,9 @@ def test_spending_of_a_reservation_is_known_before_its_hours_have_charges(pool: 
         other = read_spending(connection, SpendingOwner(3), START_S, START_S + HOUR)
     assert young.micro == Fraction(500 * 1800)
     assert project.micro == other.micro == 0
-    assert young.card_milliseconds == 0
+    # Half of the price, and whole hours.
+    assert young.card_milliseconds == 1000 * 1800
+    assert project.card_milliseconds == other.card_milliseconds == 0
     held.settle()
     with pool.store.read() as connection:
         assert read_spending(connection, tenant, START_S, START_S + HOUR) == young
@@ -130,6 +132,9 @@ def test_a_reservation_costs_nothing_without_a_part_of_the_price(pool: Pool) -> 
     pool.time.forward(3 * HOUR)
     held.settle()
     assert held.read_lines("reserved") == []
+    with pool.store.read() as connection:
+        spent = read_spending(connection, SpendingOwner(2), START_S, START_S + 4 * HOUR)
+    assert spent == Spending()
     (idle,) = [line for line in held.read_lines("idle") if line.model == "L40S"]
     assert idle.charged_micro_seconds == MICRO * idle.card_milliseconds // 1000
 

@@ -14,10 +14,11 @@ from gpupool.client import Pool
 from tests.unit.client.scripted_pool import Request, ScriptedPool, reply
 
 OPENAPI = Path(__file__).parents[4] / "docs/reference/openapi.json"
-ROUTES = re.compile(r"/api/v1/schedules\b")
+ROUTES = re.compile(r"/api/v1/schedule(s|-instants)\b")
 USES: tuple[Callable[[Pool], object], ...] = (
     lambda pool: list(pool.schedules),
     lambda pool: pool.schedules.get("x"),
+    lambda pool: pool.schedules.instants("0 2 * * *", count=3),
     lambda pool: pool.schedules.add("x", "0 2 * * *", "python eval.py", gpu=1),
     lambda pool: pool.schedules.change("x", "0 3 * * *"),
     lambda pool: pool.schedules.runs("x"),
