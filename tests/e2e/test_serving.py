@@ -48,6 +48,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 LIVE = """
 import base64, hashlib, http.server, sys, threading
 go = threading.Event()
+never = threading.Event()
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
@@ -56,7 +57,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/go":
             go.set()
         self.send_response(200)
-        if self.path != "/events":
+        if self.path not in ("/events", "/endless"):
             self.send_header("Content-Length", "2")
             self.end_headers()
             self.wfile.write(b"ok")
@@ -65,7 +66,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.chunk(b"data: first\\n\\n")
-        go.wait()
+        (go if self.path == "/events" else never).wait()
         self.chunk(b"data: second\\n\\n")
         self.chunk(b"")
     def chunk(self, data):
@@ -256,12 +257,18 @@ def test_a_service_carries_web_sockets_and_streams_until_its_replica_ends(
     assert Callers(address, token, 1).ask("GET", "/services/live/go")[1] == "ok"
     assert answer.read() == b"\ndata: second\n\n"
     stream.close()
+    endless = http.client.HTTPConnection(address, timeout=60)
+    endless.request("GET", "/services/live/endless", headers={"Authorization": f"Bearer {other}"})
+    broken = endless.getresponse()
+    assert broken.readline() == b"data: first\n"
     (revoked,) = [one["id"] for one in pool.json("token", "list") if one["label"] == "ended"]
     pool.do("token", "revoke", revoked)
     ended.expect_close(1008)
+    with pytest.raises(http.client.IncompleteRead):
+        broken.read()
     kept.echo("still open")
     recent = pool.json("service", "show", "live")["recent"]
-    assert (recent["requests"], recent["errors"]) == (4, 0)
+    assert (recent["requests"], recent["errors"]) == (5, 0)
     pool.do("service", "delete", "live", "--yes")
     kept.echo("while it drains")
     kept.expect_close(1001)

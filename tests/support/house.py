@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import sqlalchemy as sa
 
@@ -20,7 +20,7 @@ from gpupool.model.numa import NumaNode, write_numa_nodes
 from gpupool.model.tenant import Principal, UserRole
 from gpupool.model.vm import VM_COMMAND
 from gpupool.scheduling.preemption.victims import DEFAULT_PREEMPTION_RULES, PreemptionRules
-from gpupool.store.database import connect, open_store, sqlite_url
+from gpupool.store.database import Store, connect, open_store, sqlite_url
 from gpupool.store.tables import pool
 from gpupool.tenancy.service import TenancyService
 from gpupool.wire.defrag import MoveIn
@@ -51,14 +51,27 @@ class House:
                 "ledger_ns": 0,
             }
             connection.execute(pool.insert().values(**row))
-        self.store = open_store(engine, "test")
+        self._rules = rules
+        self.begin(open_store(engine, "test"))
+        self.register(cards)
+        self.restart()
+
+    @classmethod
+    def reopen(cls, store: Store, rules: PreemptionRules = DEFAULT_PREEMPTION_RULES) -> Self:
+        """The rooms of another process on the database of a house."""
+        made = cls.__new__(cls)
+        made._rules = rules
+        made.begin(store)
+        made.restart()
+        return made
+
+    def begin(self, store: Store) -> None:
+        """Make what does not change when the rooms start anew."""
+        self.store = store
         self.tenancy = TenancyService(self.store)
         self.admin = self.tenancy.bootstrap()
         self.fleet = FleetService(self.store)
         self.metering = MeteringService(self.store, read_unused_time)
-        self._rules = rules
-        self.register(cards)
-        self.restart()
 
     def restart(self) -> None:
         """The rooms as a server that starts has them: they know what is written down."""

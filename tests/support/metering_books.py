@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import sqlalchemy as sa
 
@@ -65,6 +65,21 @@ class Pool:
         self._first_rows()
         self.start()
         self.register(range(cards), adopt=True)
+
+    @classmethod
+    def reopen(cls, url: str, seconds: int) -> Self:
+        """A server of another process on the same database, so long after the pool's beginning.
+
+        It does not know what is held: `seats` and `spans` are empty.
+        """
+        made = cls.__new__(cls)
+        made.engine = connect(url)
+        made.time = Time()
+        made.time.forward(seconds)
+        made.seats = {}
+        made.spans = []
+        made.start()
+        return made
 
     def start(self) -> None:
         """A server starts on what is in the database."""

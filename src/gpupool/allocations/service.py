@@ -194,7 +194,7 @@ class Allocations:
         self.handovers = HandoverService(store, tenancy, metering, gate)
         self.leaver_policies = LeaverPolicyService(store)
         leaver_stops = LeaverStops(store, self.stops)
-        self.leavers = LeaverSettlement(store, self.handovers, leaver_stops.stop_jobs)
+        self.leavers = LeaverSettlement(store, self.handovers, leaver_stops)
         self.previews = JobPreviewService(
             store, tenancy, self.cache, self.placer, gate, self.idle_suspension
         )

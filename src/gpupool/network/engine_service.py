@@ -57,6 +57,7 @@ from gpupool.network.zones.service import (
     write_zone_size,
 )
 from gpupool.store.database import Store, WriteTransaction
+from gpupool.store.secrets.vault import SECRET_ERRORS
 from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
 from gpupool.wire.network.networks import NetworkEngineIn, NetworkEngineOut
 
@@ -130,7 +131,7 @@ class NetworkEngineService:
         with self._store.write() as write:
             row = read_engine_row(write.connection)
             if ovn is not None:
-                external.join_ovn(write, ovn, is_off=row is None)
+                external.join_ovn(write, self._store.secrets, ovn, is_off=row is None)
             agent = self._choose_centre(write.connection, row, None if body is None else body.node)
             is_other = row is not None and row.agent != agent
             refuse_elsewhere(write.connection, row, agent, None if body is None else body.databases)
@@ -202,13 +203,15 @@ class NetworkEngineService:
             if refuse_machines(connection, row.agent, [agent]):
                 # The state of the engine says so.
                 return
-            if known is not None and not machines.is_renewal_due(known, self._store.clock.now_ns()):
+            now_ns = self._store.clock.now_ns()
+            secrets = self._store.secrets
+            if known is not None and not machines.is_renewal_due(known, now_ns, secrets):
                 return
         try:
             with self._store.write() as write:
                 if self._bring_in(write, row.agent, [agent]):
                     machines.announce_machines(write)
-        except NetworkingUnavailable as error:
+        except (NetworkingUnavailable, *SECRET_ERRORS) as error:
             # Its other work goes on.
             log.warning("%s joins no networks: %s", agent, error)
 
@@ -219,7 +222,7 @@ class NetworkEngineService:
         """
         refused = refuse_machines(write.connection, centre, agents)
         has_new = machines.admit_machines(write, [one for one in agents if one not in refused])
-        return machines.renew_certificates(write, self._store.pool_id) or has_new
+        return machines.renew_certificates(write, self._store) or has_new
 
     def disable(self, *, leaves_rows: bool = False) -> NetworkEngineOut:
         """Ask the agents to end the engine and to remove all of it. Idempotent; returns at once.
@@ -263,7 +266,7 @@ class NetworkEngineService:
         self, connection: sa.Connection, agent: str, after: int
     ) -> tuple[int, NetworkEngineWork | None]:
         """Read what an agent has to do about the engine behind its cursor, and the new cursor."""
-        return read_engine_work(connection, agent, after)
+        return read_engine_work(connection, self._store.secrets, agent, after)
 
     def apply_report(self, agent: str, report: NetworkEngineReport) -> None:
         """Apply what an agent says of the engine. Idempotent."""

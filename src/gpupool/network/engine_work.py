@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,13 +24,29 @@ from gpupool.network.mirroring.reading import read_mirror_work
 from gpupool.network.reading import read_uplink
 from gpupool.network.verification.work import read_verification_work
 from gpupool.network.zones.service import list_zones
+from gpupool.store.secrets.vault import SECRET_ERRORS, SecretVault
 from gpupool.wire.network.engine import NetworkEngineWork
+
+log = logging.getLogger(__name__)
 
 
 def read_engine_work(
-    connection: sa.Connection, agent: str, after: int
+    connection: sa.Connection, secrets: SecretVault, agent: str, after: int
 ) -> tuple[int, NetworkEngineWork | None]:
-    """Read what an agent has to do behind its cursor, and the new cursor."""
+    """Read what an agent has to do behind its cursor, and the new cursor.
+
+    While its secrets cannot be decrypted it gets nothing new: what it carries goes on.
+    """
+    try:
+        return _read_work(connection, secrets, agent, after)
+    except SECRET_ERRORS as error:
+        log.warning("%s gets no work of networks: %s", agent, error.message)
+        return after, None
+
+
+def _read_work(
+    connection: sa.Connection, secrets: SecretVault, agent: str, after: int
+) -> tuple[int, NetworkEngineWork | None]:
     machine = machines.find_machine(connection, agent)
     if machine is None or machine.work_seq <= after:
         return after, None
@@ -43,7 +60,7 @@ def read_engine_work(
     shared: dict[str, Any] = {
         "want": "run",
         "chassis": machines.name_chassis(agent, row.agent),
-        "certificate": machines.read_certificate(machine),
+        "certificate": machines.read_certificate(machine, secrets),
         "mtu": machines.read_largest_mtu(connection),
         "flows": has_flow_logs(connection),
         "mirrors": read_mirror_work(connection),
@@ -56,7 +73,7 @@ def read_engine_work(
     ovn = read_ovn(connection)
     if ovn is not None:
         southbound = ovn.southbound
-        shared |= {"is_external": True, "certificate": read_ovn_certificate(ovn)}
+        shared |= {"is_external": True, "certificate": read_ovn_certificate(ovn, secrets)}
     shared["southbound"] = southbound
     if has_gateways:
         uplink = read_uplink(connection)
@@ -79,7 +96,7 @@ def read_engine_work(
         members=[machines.name_chassis(other, agent) for other in others],
         drill=read_drill_work(connection, row),
         line_interface=row.line_interface,
-        lines=read_line_work(connection),
+        lines=read_line_work(connection, secrets),
         verification=read_verification_work(connection),
         zones=list_zones(connection),
         **shared,

@@ -16,6 +16,7 @@ from typing import Final
 from gpupool.base.silence import mark_busy
 from gpupool.base.units import NANOS_PER_SECOND
 from gpupool.metering.service import MeteringService
+from gpupool.serving.answers import OpenAnswers
 from gpupool.serving.checks import check_replica
 from gpupool.serving.replicas import DRAINING, READY, STARTING
 from gpupool.serving.routing import ReplicaRoute, RequestLoad, RouteBook, ServiceRoute
@@ -74,6 +75,7 @@ class ServiceController:
         self._metering = metering
         self.load = RequestLoad()
         self.traffic = ServiceTraffic()
+        self.answers = OpenAnswers()
         self.sockets = OpenSockets()
         self.book = RouteBook()
         self.book.ask_look = self._ask_look
@@ -114,6 +116,7 @@ class ServiceController:
         routes = [_make_route(sight) for sight in sights]
         self.book.publish(routes)
         self.traffic.forget_others([route.labels for route in routes])
+        await self.answers.check_callers()
         await self.sockets.check_callers()
         return bool(sights)
 

@@ -30,6 +30,7 @@ from gpupool.base.errors import (
     UnknownService,
 )
 from gpupool.model.tenant import Permission, Principal
+from gpupool.serving.answers import RIGHT_ENDED
 from gpupool.serving.messages import ReplicaAnswer, RequestBody
 from gpupool.serving.routing import ReplicaRoute, ServiceRoute
 from gpupool.serving.service import ServingService
@@ -86,7 +87,9 @@ class ServiceDoor:
             logger.info("an answer of service %s broke off: %s", route.name, error)
         except GpupoolError as error:
             outcome = self._judge_refusal(route, request, error)
-            raise
+            if not request.answer.has_begun:
+                raise
+            logger.info("an answer of service %s is cut off: %s", route.name, error.message)
         finally:
             if not request.is_switched:
                 seconds = asyncio.get_running_loop().time() - begin
@@ -98,6 +101,8 @@ class ServiceDoor:
         """Return what came of a request that no replica has answered."""
         if request.body.is_gone:
             return LEFT
+        if isinstance(error, RIGHT_ENDED):
+            return LEFT if request.answer.has_begun else "4xx"
         reason = _REJECTS.get(type(error))
         if reason is not None:
             self._serving.controller.traffic.note_reject(route.labels, reason)
@@ -114,9 +119,21 @@ class ServiceDoor:
             )
         load.begin(route.id)
         try:
-            await self._forward(route, request)
+            if request.is_handshake:
+                # Its WebSocket is checked by itself, and closed with a code.
+                await self._forward(route, request)
+            else:
+                recheck = partial(self._recheck, route, request)
+                work = self._forward(route, request)
+                await self._serving.controller.answers.run(route.name, recheck, work)
         finally:
             load.end(route.id)
+
+    async def _recheck(self, route: ServiceRoute, request: _ServiceRequest) -> None:
+        """Raise one of `RIGHT_ENDED` where the caller may not use the service any more."""
+        caller = await recheck_caller(HTTPConnection(request.scope), Permission.RUN)
+        if self._look_up(caller, route.public_id) is None:
+            raise UnknownService(f"there is no service {route.name!r}", hint="gpupool service list")
 
     def _look_up(self, caller: Principal, name: str) -> ServiceRoute | None:
         sees_all = caller.sees_all and caller.has_permission(Permission.MANAGE_POOL)
@@ -190,12 +207,7 @@ class ServiceDoor:
         request.is_switched = True
         controller = self._serving.controller
         controller.traffic.note_answer(route.labels, "1xx", None)
-
-        async def recheck() -> None:
-            caller = await recheck_caller(HTTPConnection(request.scope), Permission.RUN)
-            if self._look_up(caller, route.public_id) is None:
-                raise UnknownService(f"there is no service {route.name!r}")
-
+        recheck = partial(self._recheck, route, request)
         try:
             # What counts requests of the API learns of it; the connection is switched by now.
             await request.answer.send({"type": "http.response.start", "status": 101, "headers": []})

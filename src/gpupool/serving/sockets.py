@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from gpupool.base.errors import NoPermission, NotFound, NotLoggedIn
+from gpupool.serving.answers import RIGHT_ENDED
 from gpupool.serving.frames import FrameTracker, make_close_frame
 from gpupool.workspaces.pipes import PipeEnd
 
@@ -90,8 +90,7 @@ class ServiceSocket(PipeEnd):
 
 @dataclass(frozen=True)
 class _Visit:
-    """The right by which a WebSocket is open; `recheck` raises NotLoggedIn, NoPermission or NotFound once
-    that right has ended."""
+    """The right by which a WebSocket is open; `recheck` raises one of `RIGHT_ENDED` once it has ended."""
 
     service: int
     number: int
@@ -129,6 +128,6 @@ class OpenSockets:
         for socket, visit in list(self._open.items()):
             try:
                 await visit.recheck()
-            except (NotLoggedIn, NoPermission, NotFound) as error:
+            except RIGHT_ENDED as error:
                 logger.info("a WebSocket of service %d is closed: %s", visit.service, error.message)
                 socket.end(POLICY_VIOLATION)

@@ -47,6 +47,8 @@ class AnswerReader(PipeEnd):
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._is_over = False
+        #: Whether the connection has ended without a word of the service.
+        self.is_cut = False
         self.transport = end.transport
         # From here on what comes is ours: first what came before.
         end.join(self)
@@ -63,6 +65,7 @@ class AnswerReader(PipeEnd):
         self._news.set()
 
     def close(self) -> None:
+        self.is_cut |= not self._is_over
         self.write_end()
 
     def set_reading(self, wanted: bool) -> None:
@@ -239,7 +242,7 @@ class ServiceExchange:
                 break
             data = await reader.take()
             if not data:
-                if not body.ends_with_connection:
+                if not body.ends_with_connection or reader.is_cut:
                     # The browser must not take half an answer for a whole one.
                     raise ConnectionResetError("the service ended in the middle of its answer")
                 break

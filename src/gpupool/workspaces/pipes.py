@@ -89,6 +89,12 @@ class PipeEnd(asyncio.Protocol):
         if self.transport is not None:
             self.transport.close()
 
+    def close_within(self, seconds: float) -> None:
+        """Close, and drop what the other side has not taken by then. Idempotent."""
+        if self.transport is not None:
+            self.transport.close()
+            asyncio.get_running_loop().call_later(seconds, self.transport.abort)
+
     def set_reading(self, wanted: bool) -> None:
         if self.transport is None or self.transport.is_closing():
             return

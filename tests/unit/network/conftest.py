@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpupool.allocations.service import Allocations
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.wire.fleet import ReportsIn
 from gpupool.wire.network.engine import NetworkEngineReport
 from gpupool.wire.network.networks import NetworkIn, NetworkOut, SubnetIn
@@ -31,6 +32,11 @@ class NetworkHouse(House):
     def enable(self) -> None:
         self.allocations.network_engine.enable()
         self.tell_engine("ready", northbound="unix:/nowhere")
+
+    def lose_key(self) -> None:
+        """Go on as a server that has started without the key of its secrets."""
+        self.store.secrets = SecretVault()
+        self.store.secrets.begin(self.store)
 
     def create_network(self, name: str, *prefixes: str) -> NetworkOut:
         subnets = [SubnetIn(name=f"s{n}", cidr=cidr) for n, cidr in enumerate(prefixes)]

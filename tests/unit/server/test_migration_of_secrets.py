@@ -1,4 +1,5 @@
-"""Revision 0067 divides the address of a subscription into what is shown and what is secret."""
+"""Revision 0067 divides the address of a subscription into what is shown and what is secret; 0072 lists
+the columns that are encrypted."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ import sqlalchemy as sa
 from gpupool.notifications.tables import subscriptions
 from gpupool.server.migrate import prepare_database
 from gpupool.store.database import connect, sqlite_url
+from gpupool.store.secrets.columns import list_secret_columns
 
+later = import_module("gpupool.server.migrations.versions.0072_keys_of_networks_are_encrypted")
 revision = import_module("gpupool.server.migrations.versions.0067_secrets_are_encrypted")
 
 
@@ -52,3 +55,9 @@ def test_the_path_of_a_url_is_kept_apart_and_a_mail_address_stays(tmp_path: Path
         ("https://hooks.example:8443/…", "https://hooks.example:8443/T0/SECRET?key=1"),
         ("ada@example.com", ""),
     ]
+
+
+def test_the_columns_of_an_earlier_version_are_all_but_the_keys_of_networks() -> None:
+    names = {one.name for one in list_secret_columns()}
+    keys = {f"{table}/private_key" for table in later._KEYS} | {"network_lines/secret_key"}
+    assert names == {*later._COVERED, *keys}

@@ -152,9 +152,6 @@ def test_a_caller_that_loses_the_right_loses_the_socket(tell: Callable[[Story], 
         await caller.send(TextMessage(data="may"))
         await expect_text(replica, "may")
 
-        def refuse() -> Principal:
-            raise NotLoggedIn("this token has ended", hint="gpupool token create")
-
         rig.recheck = refuse
         await rig.controller.sockets.check_callers()
         await expect_close(caller, POLICY_VIOLATION)
@@ -210,6 +207,75 @@ def test_an_answer_in_pieces_passes_piece_by_piece(tell: Callable[[Story], None]
         writer.close()
         await rig.until_idle()
         assert rig.controller.traffic.requests.read() == {(*rig.labels, "2xx"): 1}
+
+    tell(story)
+
+
+def refuse() -> Principal:
+    raise NotLoggedIn("this token has ended", hint="gpupool token create")
+
+
+def test_a_caller_that_loses_the_right_loses_a_streamed_answer(
+    tell: Callable[[Story], None],
+) -> None:
+    async def story(rig: ServiceRig) -> None:
+        was_cut = asyncio.Event()
+        replica_lost = asyncio.Event()
+
+        async def stream(writer: asyncio.StreamWriter) -> None:
+            # Without chunks or a length: only the connection tells where it ends.
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+            await was_cut.wait()
+            try:
+                while True:
+                    writer.write(b"data: 2\n\n")
+                    await writer.drain()
+                    await asyncio.sleep(0)
+            except ConnectionError:
+                replica_lost.set()
+
+        rig.replica.answer = stream
+        reader, writer = await rig.connect()
+        writer.write(b"POST /services/web/ HTTP/1.1\r\nHost: pool\r\nContent-Length: 0\r\n\r\n")
+        async with asyncio.timeout(20):
+            await reader.readuntil(b"data: 1\n\n")
+            await rig.controller.answers.check_callers()
+            assert len(rig.controller.answers) == 1
+            rig.recheck = refuse
+            await rig.controller.answers.check_callers()
+            rest = await reader.read()
+            was_cut.set()
+            await replica_lost.wait()
+        # The last chunk would say that the answer is whole.
+        assert not rest.endswith(b"0\r\n\r\n")
+        writer.close()
+        await rig.until_idle()
+        assert len(rig.controller.answers) == 0
+        assert rig.controller.traffic.requests.read() == {(*rig.labels, "left"): 1}
+
+    tell(story)
+
+
+def test_a_caller_that_loses_the_right_before_the_answer_is_told_so(
+    tell: Callable[[Story], None],
+) -> None:
+    async def story(rig: ServiceRig) -> None:
+        asked = asyncio.Event()
+        was_answered = asyncio.Event()
+
+        async def think(_writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            await was_answered.wait()
+
+        rig.replica.answer = think
+        asking = asyncio.ensure_future(rig.ask())
+        await asyncio.wait_for(asked.wait(), 20)
+        rig.recheck = refuse
+        await rig.controller.answers.check_callers()
+        status, body = await asking
+        was_answered.set()
+        assert (status, b"this token has ended" in body) == (401, True)
+        assert rig.controller.traffic.requests.read() == {(*rig.labels, "4xx"): 1}
 
     tell(story)
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+import socket
 
-from gpupool.workspaces.exchange import cut_prefix
-from gpupool.workspaces.streams import StreamHello, parse_hello
+import pytest
+from starlette.types import Message
+
+from gpupool.base.errors import NotLoggedIn
+from gpupool.tenancy.users import PEOPLE
+from gpupool.workspaces.exchange import ServiceExchange, cut_prefix
+from gpupool.workspaces.open_streams import OpenStreams
+from gpupool.workspaces.pipes import BufferedPipeEnd
+from gpupool.workspaces.streams import OpenStream, StreamHello, parse_hello
+from gpupool.workspaces.upgrade import hand_over
+from gpupool.workspaces.visits import Visitor
 
 
 @pytest.mark.parametrize(
@@ -26,3 +36,50 @@ def test_parse_hello_takes_a_service_at_its_root_from_an_agent_that_says_so() ->
     # An agent of an earlier release, and one that says nonsense.
     assert parse_hello(b'{"token": "t"}') == StreamHello("", "t", False)
     assert parse_hello(b'{"root": "yes"}') == StreamHello()
+
+
+@pytest.mark.parametrize("loses_right", [True, False])
+def test_an_answer_without_a_length_breaks_off_once_the_visitor_loses_the_right(
+    loses_right: bool,
+) -> None:
+    def admit(_visitor: Visitor) -> None:
+        if loses_right:
+            raise NotLoggedIn("this user is disabled")
+
+    async def body() -> None:
+        here, job = socket.socketpair()
+        end = BufferedPipeEnd()
+        await hand_over(here, end)
+        streams = OpenStreams(admit, lambda _job: None)
+        streams.add(end, Visitor("j-1", 1, None))
+        asked = [{"type": "http.request", "body": b""}]
+        sent = list[bytes]()
+        has_first = asyncio.Event()
+
+        async def receive() -> Message:
+            if asked:
+                return asked.pop()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: Message) -> None:
+            sent.append(message.get("body", b""))
+            if b"first" in sent[-1]:
+                has_first.set()
+
+        scope = {"method": "GET", "raw_path": b"/", "query_string": b"", "headers": []}
+        exchange = ServiceExchange(OpenStream(end, StreamHello()), scope, receive, send)
+        answering = asyncio.ensure_future(exchange.answer())
+        job.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nfirst")
+        await has_first.wait()
+        if loses_right:
+            streams.note_change(frozenset({PEOPLE}))
+            with pytest.raises(ConnectionResetError):
+                await answering
+        else:
+            job.shutdown(socket.SHUT_WR)
+            await answering
+        assert sent == [b"", b"first"] + ([] if loses_right else [b""])
+        job.close()
+
+    asyncio.run(asyncio.wait_for(body(), 20))

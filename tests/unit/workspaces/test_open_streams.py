@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from gpupool.base.errors import NotLoggedIn
+import pytest
+
+from gpupool.base.errors import GpupoolError, NotLoggedIn, StoreBusy
 from gpupool.tenancy.users import PEOPLE
+from gpupool.workspaces import open_streams
 from gpupool.workspaces.open_streams import OpenStreams
 from gpupool.workspaces.pipes import BufferedPipeEnd, PipeEnd
 from gpupool.workspaces.upgrade import hand_over
@@ -46,6 +49,34 @@ def test_a_change_of_people_closes_the_streams_of_those_without_right() -> None:
         assert len(streams) == 1
         for client in clients.values():
             client.close()
+
+    asyncio.run(body())
+
+
+def test_a_right_that_ends_without_a_change_ends_streams_of_a_job_that_reads_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(open_streams, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(open_streams, "CLOSE_SECONDS", 0.01)
+    answers: list[GpupoolError | None] = [None, StoreBusy("locked"), NotLoggedIn("expired")]
+
+    def admit(_visitor: Visitor) -> None:
+        error = answers.pop(0) if len(answers) > 1 else answers[0]
+        if error is not None:
+            raise error
+
+    async def body() -> None:
+        streams = OpenStreams(admit, note_nothing)
+        here, client = socket.socketpair()
+        ended = asyncio.Event()
+        end = PipeEnd(lambda _: ended.set())
+        await hand_over(here, end)
+        streams.add(end, ADA)
+        end.write(b"x" * (4 << 20))
+        assert end.has_unsent
+        await asyncio.wait_for(ended.wait(), 20)
+        assert (len(streams), len(answers)) == (0, 1)
+        client.close()
 
     asyncio.run(body())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -49,33 +50,49 @@ def list_leavers(store: Store, caller: Principal, *, everything: bool) -> Page[L
     return Page(items=[_describe(row) for row in rows])
 
 
-def close_leaver(
-    write: WriteTransaction, row: Row, note: str, *, stopped: int = 0, handed: int = 0
-) -> None:
+def count_stopped(write: WriteTransaction, row: Row, jobs: int) -> None:
+    """Count the jobs whose end is requested next, before the first request.
+
+    The requests are several transactions. A server that dies among them finds fewer jobs at its
+    start, so the first count stays.
+    """
+    first = sa.and_(leavers.c.id == row.id, IS_OPEN, leavers.c.stopped == 0)
+    write.execute(leavers.update().where(first).values(stopped=jobs))
+
+
+def count_handed(write: WriteTransaction, row: Row) -> None:
+    """Count a unit in the transaction that hands it over."""
+    mine = leavers.c.id == row.id
+    write.execute(leavers.update().where(mine).values(handed=leavers.c.handed + 1))
+
+
+def close_leaver(write: WriteTransaction, row: Row, note: str) -> None:
     """Note that nothing is left to do. Idempotent: a closed row stays as it is."""
-    _update(write, row, note, stopped, handed, state="done", ended_ns=write.now_ns)
+    values = {"note": note[:400], "state": "done", "ended_ns": write.now_ns}
+    closed = _update(write, row, values)
+    if closed is None:
+        return
     data = {
         "act": row.act,
         "heir": row.heir,
         "note": note,
-        "stopped": row.stopped + stopped,
-        "handed": row.handed + handed,
+        "stopped": closed.stopped,
+        "handed": closed.handed,
     }
     write.event("leaver.settled", row.user, tenant_id=row.tenant_id, data=data)
 
 
-def note_leaver(write: WriteTransaction, row: Row, note: str, *, handed: int) -> None:
+def note_leaver(write: WriteTransaction, row: Row, note: str) -> None:
     """Note what is left; the row stays open."""
-    _update(write, row, note, 0, handed)
-    write.event("leaver.waits", row.user, tenant_id=row.tenant_id, data={"note": note})
+    if _update(write, row, {"note": note[:400]}) is not None:
+        write.event("leaver.waits", row.user, tenant_id=row.tenant_id, data={"note": note})
 
 
-def _update(
-    write: WriteTransaction, row: Row, note: str, stopped: int, handed: int, **values: Any
-) -> None:
+def _update(write: WriteTransaction, row: Row, values: Mapping[str, Any]) -> Row | None:
+    """Change an open row; return its counts, None where it was closed meanwhile."""
     mine = sa.and_(leavers.c.id == row.id, IS_OPEN)
-    counts = {"stopped": leavers.c.stopped + stopped, "handed": leavers.c.handed + handed}
-    write.execute(leavers.update().where(mine).values(note=note[:400], **counts, **values))
+    change = leavers.update().where(mine).values(**values)
+    return write.execute(change.returning(leavers.c.stopped, leavers.c.handed)).one_or_none()
 
 
 def _describe(row: Row) -> LeaverRowOut:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,7 +22,7 @@ from gpupool.billing.budgets.tables import budgets
 from gpupool.metering.service import MeteringService
 from gpupool.model.tenant import PERMISSIONS, Permission, Principal, UserRole
 from gpupool.store import idempotency
-from gpupool.store.database import Store
+from gpupool.store.database import Store, WriteTransaction
 from gpupool.tenancy.service import TenancyService
 from gpupool.tenancy.tables import users
 from gpupool.tenancy.users import check_may_manage, find_user, select_users
@@ -98,9 +98,18 @@ class HandoverService:
         return plan
 
     def write_units(
-        self, owner: Row, heir: Row, author: HandoverAuthor, units: Sequence[OwnedUnit]
+        self,
+        owner: Row,
+        heir: Row,
+        author: HandoverAuthor,
+        units: Sequence[OwnedUnit],
+        note: Callable[[WriteTransaction], None] | None = None,
     ) -> list[OwnedUnit]:
-        """Hand these units over, each in its own transaction; return those that changed."""
+        """Hand these units over, each in its own transaction; return those that changed.
+
+        Args:
+            note: called in the transaction of each unit that changed.
+        """
         parties = HandoverParties(owner.id, owner.name, heir.id, heir.name)
         done: list[OwnedUnit] = []
         for unit in units:
@@ -111,6 +120,8 @@ class HandoverService:
                 if fresh is None or fresh.tenant_id != heir.tenant_id:
                     break
                 if write_handover(write, self._metering, unit, parties, author):
+                    if note is not None:
+                        note(write)
                     done.append(unit)
         return done
 

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Collection, Hashable
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gpupool.allocations.handover.leaver_rows import LEAVER, TOPIC, close_leaver, note_leaver
+from gpupool.allocations.handover.leaver_rows import (
+    LEAVER,
+    TOPIC,
+    close_leaver,
+    count_handed,
+    count_stopped,
+    note_leaver,
+)
 from gpupool.allocations.handover.policies import check_choice, find_policy
 from gpupool.allocations.handover.service import (
     HandoverService,
     check_heir_of_tenant,
     find_enabled,
 )
+from gpupool.allocations.handover.stopping import LeaverStops
 from gpupool.allocations.handover.tables import IS_OPEN, leavers
 from gpupool.allocations.handover.writing import HandoverAuthor
 from gpupool.base.errors import GpupoolError
@@ -35,8 +44,6 @@ from gpupool.wire.leavers.policies import LeaverChoiceIn
 
 logger = logging.getLogger(__name__)
 Row = Any
-#: Requests the end of the live jobs and arrays of a user, by its row id; returns how many.
-StopJobs = Callable[[Row], int]
 #: Seconds between two looks: a kept job is stopped so late at most.
 LOOK_SECONDS: Final = 60.0
 
@@ -44,10 +51,10 @@ LOOK_SECONDS: Final = 60.0
 class LeaverSettlement:
     """Records leavers and settles their jobs. Thread-safe; `settle` may be called at any time."""
 
-    def __init__(self, store: Store, handovers: HandoverService, stop_jobs: StopJobs) -> None:
+    def __init__(self, store: Store, handovers: HandoverService, stops: LeaverStops) -> None:
         self._store = store
         self._handovers = handovers
-        self._stop_jobs = stop_jobs
+        self._stops = stops
         self._settling = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
@@ -151,9 +158,13 @@ class LeaverSettlement:
             return
         if row.act == "keep" and row.until_ns > self._store.clock.now_ns():
             return
-        stopped = self._stop_jobs(row)
+        names = self._stops.list_jobs(row)
+        if names:
+            with self._store.write() as write:
+                count_stopped(write, row, len(names))
+            self._stops.stop_jobs(row, names)
         with self._store.write() as write:
-            close_leaver(write, row, "", stopped=stopped)
+            close_leaver(write, row, "")
 
     def _hand_over(self, row: Row) -> None:
         with self._store.read() as connection:
@@ -161,32 +172,33 @@ class LeaverSettlement:
             owner = connection.execute(sa.select(users).where(users.c.id == row.user_id)).one()
         if heir is None or heir.tenant_id != row.tenant_id:
             lacks = "has left" if heir is None else f"is not of the tenant {row.tenant}"
-            self._note(row, f"{row.heir} {lacks}: gpupool user handover {row.user} --to USER", 0)
+            self._note(row, f"{row.heir} {lacks}: gpupool user handover {row.user} --to USER")
             return
         # A tenant's admin passes on only what the heir may run itself: it could name itself.
         plan = self._handovers.plan_units(owner, heir, takes_accounts=row.by_pool)
         author = HandoverAuthor(row.made_by, None, row.tenant, row.reason)
         wanted = [unit for unit, refusal in plan if refusal is None]
-        done = self._handovers.write_units(owner, heir, author, wanted)
+        note = partial(count_handed, row=row)
+        self._handovers.write_units(owner, heir, author, wanted, note)
         left = [(unit, refusal) for unit, refusal in plan if refusal is not None]
         if left:
             unit, refusal = left[0]
             more = "" if len(left) == 1 else f"; {len(left) - 1} more stay"
-            self._note(row, f"{unit.kind} {unit.name} stays: {refusal}{more}", len(done))
+            self._note(row, f"{unit.kind} {unit.name} stays: {refusal}{more}")
             return
         with self._store.write() as write:
-            close_leaver(write, row, "", handed=len(done))
+            close_leaver(write, row, "")
 
     def _close(self, row: Row, note: str) -> None:
         with self._store.write() as write:
             close_leaver(write, row, note)
 
-    def _note(self, row: Row, note: str, handed: int) -> None:
+    def _note(self, row: Row, note: str) -> None:
         # What was noted before costs no write.
-        if note[:400] == row.note and not handed:
+        if note[:400] == row.note:
             return
         with self._store.write() as write:
-            note_leaver(write, row, note, handed=handed)
+            note_leaver(write, row, note)
 
     def _listen(self, topics: frozenset[Hashable]) -> None:
         if TOPIC in topics:

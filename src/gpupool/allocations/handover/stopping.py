@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,19 +23,20 @@ class LeaverStops:
         self._store = store
         self._stops = stops
 
-    def stop_jobs(self, row: Row) -> int:
-        """Request the end of the live jobs and arrays of a row of `LEAVER`; return how many."""
+    def list_jobs(self, row: Row) -> list[str]:
+        """List the live jobs and arrays of a row of `LEAVER`, by public id."""
         singles = sa.select(jobs.c.public_id).where(jobs.c.user_id == row.user_id, IS_LIVE)
         # Of an array the jobs that have no row yet are ended with it.
         waiting = sa.select(arrays.c.public_id).where(arrays.c.user_id == row.user_id, HAS_REST)
         with self._store.read() as connection:
-            names = [*connection.execute(waiting).scalars(), *connection.execute(singles).scalars()]
+            return [*connection.execute(waiting).scalars(), *connection.execute(singles).scalars()]
+
+    def stop_jobs(self, row: Row, names: Sequence[str]) -> None:
+        """Request the end of these jobs and arrays. Idempotent."""
         author = Principal(0, row.made_by, row.tenant_id, row.tenant, UserRole.ADMIN)
-        stopped = set[str]()
         for name in names:
             try:
-                stopped |= {job.id for job in self._stops.stop_job(name, author, None)}
+                self._stops.stop_job(name, author, None)
             except (NotFound, WrongState):
                 # It ended by itself in between, or with its array.
                 continue
-        return len(stopped)

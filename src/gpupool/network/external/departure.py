@@ -11,6 +11,7 @@ from collections.abc import Callable
 from gpupool.network.engine_row import read_engine_row
 from gpupool.network.external.membership import note_departure, read_ovn, show_ovn_certificate
 from gpupool.store.database import Store, WriteTransaction
+from gpupool.store.secrets.vault import SECRET_ERRORS
 
 
 class Departure:
@@ -32,7 +33,11 @@ class Departure:
             ovn = read_ovn(connection)
         if row is None or row.state != "stopping" or ovn is None or not ovn.has_rows:
             return None
-        show_ovn_certificate(ovn)
+        try:
+            show_ovn_certificate(ovn, self._store.secrets)
+        except SECRET_ERRORS as error:
+            self.note(f"the pool's rows are not deleted yet: {error.message}")
+            return None
         return str(ovn.northbound)
 
     def note(self, reason: str) -> None:

@@ -18,6 +18,7 @@ from gpupool.network.gateway_rows import CHASSIS
 from gpupool.network.ovn.credentials import show_certificate
 from gpupool.network.ovn.session import OvsdbSession
 from gpupool.store.database import Store, WriteTransaction
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.wire.network.external import ExternalOvnIn, ExternalOvnOut
 from gpupool.wire.network.networks import EngineCertificate
 
@@ -55,7 +56,8 @@ def probe_ovn(store: Store, wanted: dict[str, Any]) -> None:
     with store.read() as connection:
         if read_engine_row(connection) is not None:
             return
-    _show(wanted["certificate"], wanted["private_key"], wanted["trusted"])
+    if wanted["certificate"]:
+        show_certificate(wanted["certificate"], wanted["private_key"], wanted["trusted"])
     OvsdbSession(wanted["northbound"], "OVN_Northbound", {"NB_Global": ("name",)}).close()
     session = OvsdbSession(wanted["southbound"], "OVN_Southbound", {"Chassis": ("name",)})
     try:
@@ -70,17 +72,24 @@ def probe_ovn(store: Store, wanted: dict[str, Any]) -> None:
         )
 
 
-def join_ovn(write: WriteTransaction, wanted: dict[str, Any], *, is_off: bool) -> None:
+def join_ovn(
+    write: WriteTransaction, secrets: SecretVault, wanted: dict[str, Any], *, is_off: bool
+) -> None:
     """Keep the OVN that the pool joins. Idempotent.
 
     Args:
         is_off: whether the engine does not run.
 
-    Raises WrongState where the engine has other databases.
+    Raises:
+        WrongState: the engine has other databases.
+        SecretKeyMissing: the private key cannot be encrypted; others of `SECRET_ERRORS` too.
     """
     before = read_ovn(write.connection)
+    column = network_external_ovn.c.private_key
+    private_key = secrets.encrypt(write, column, wanted["id"], wanted["private_key"])
+    stored = {**wanted, "private_key": private_key}
     if before is None and is_off:
-        write.insert(network_external_ovn, **wanted)
+        write.insert(network_external_ovn, **stored)
     elif before is None or any(
         getattr(before, name) != wanted[name] for name in ("northbound", "southbound")
     ):
@@ -91,7 +100,7 @@ def join_ovn(write: WriteTransaction, wanted: dict[str, Any], *, is_off: bool) -
         )
     else:
         # A certificate that replaces another one.
-        write.execute(network_external_ovn.update().values(**wanted))
+        write.execute(network_external_ovn.update().values(**stored))
 
 
 def read_ovn(connection: sa.Connection) -> Any:
@@ -121,18 +130,21 @@ def describe_ovn(connection: sa.Connection) -> ExternalOvnOut | None:
     return ExternalOvnOut(northbound=row.northbound, southbound=row.southbound)
 
 
-def read_ovn_certificate(row: Any) -> EngineCertificate | None:
-    """Return what the pool shows to the databases; None without TLS."""
+def read_ovn_certificate(row: Any, secrets: SecretVault) -> EngineCertificate | None:
+    """Return what the pool shows to the databases; None without TLS. Raises `SECRET_ERRORS`."""
     if not row.certificate:
         return None
+    private_key = secrets.decrypt(network_external_ovn.c.private_key, row.id, row.private_key)
     return EngineCertificate(
-        certificate=row.certificate, private_key=row.private_key, trusted=row.trusted
+        certificate=row.certificate, private_key=private_key, trusted=row.trusted
     )
 
 
-def show_ovn_certificate(row: Any) -> None:
-    """Show the databases their certificate from the next connection on."""
-    _show(row.certificate, row.private_key, row.trusted)
+def show_ovn_certificate(row: Any, secrets: SecretVault) -> None:
+    """Show the databases their certificate from the next connection on. Raises `SECRET_ERRORS`."""
+    made = read_ovn_certificate(row, secrets)
+    if made is not None:
+        show_certificate(made.certificate, made.private_key, made.trusted)
 
 
 def expect_rows(write: WriteTransaction) -> None:
@@ -153,8 +165,3 @@ def note_departure(write: WriteTransaction, reason: str) -> None:
 def forget_ovn(write: WriteTransaction) -> None:
     """End the membership. Idempotent."""
     write.execute(network_external_ovn.delete())
-
-
-def _show(certificate: str, private_key: str, trusted: str) -> None:
-    if certificate:
-        show_certificate(certificate, private_key, trusted)

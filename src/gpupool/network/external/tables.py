@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from gpupool.store.secrets.columns import mark_secret
 from gpupool.store.tables import metadata
 
 network_external_ovn = sa.Table(
@@ -14,7 +15,13 @@ network_external_ovn = sa.Table(
     sa.Column("northbound", sa.String(400), nullable=False, comment="servers, with commas"),
     sa.Column("southbound", sa.String(400), nullable=False),
     sa.Column("certificate", sa.Text, nullable=False, comment="PEM; empty: without TLS"),
-    sa.Column("private_key", sa.Text, nullable=False, comment="PEM"),
+    sa.Column(
+        "private_key",
+        sa.Text,
+        nullable=False,
+        comment="PEM, encrypted; empty: without TLS",
+        info=mark_secret("id"),
+    ),
     sa.Column("trusted", sa.Text, nullable=False, comment="PEM of authorities"),
     sa.Column(
         "has_rows", sa.Boolean, nullable=False, comment="the pool's are to be deleted at the end"

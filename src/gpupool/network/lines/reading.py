@@ -13,6 +13,7 @@ from gpupool.network.lines.model import Line
 from gpupool.network.lines.tables import line_translations, network_lines
 from gpupool.network.lines.translation import Translation, see_outside
 from gpupool.network.tables import networks, subnets
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.wire.network.lines import LineOut, LineRefusal, LineTranslation, LineWork
 
 
@@ -74,12 +75,13 @@ def list_line_prefixes(connection: sa.Connection, network_id: int) -> list[IPv4N
     return found
 
 
-def read_line_work(connection: sa.Connection) -> list[LineWork]:
-    """Read the lines whose speakers the agent of the engine runs."""
+def read_line_work(connection: sa.Connection, secrets: SecretVault) -> list[LineWork]:
+    """Read the lines whose speakers the agent of the engine runs. Raises `SECRET_ERRORS`."""
     found = list[LineWork]()
     translations = _read_translations(connection)
     for row in connection.execute(sa.select(network_lines).order_by(network_lines.c.id)):
         line = make_line(row, translations[row.id])
+        key = secrets.decrypt(network_lines.c.secret_key, row.public_id, row.secret_key)
         found.append(
             LineWork(
                 id=line.key,
@@ -90,7 +92,7 @@ def read_line_work(connection: sa.Connection) -> list[LineWork]:
                 peer=row.peer,
                 asn=row.asn,
                 peer_asn=row.peer_asn,
-                key=row.secret_key,
+                key=key or None,
                 bfd=row.bfd,
                 mtu=row.mtu,
                 prefix_limit=row.prefix_limit,

@@ -70,6 +70,7 @@ class LineService:
             TooManyNetworks: the network has as many lines as it may.
             BadAddress: of an address, a prefix or an AS number.
             OverlappingSubnets: the line shares addresses; `details` has the clashing prefixes.
+            SecretKeyMissing: the TCP MD5 key cannot be encrypted; others of `SECRET_ERRORS` too.
         """
         key = new_id("l")
         line = parse_line(key, body)
@@ -90,6 +91,8 @@ class LineService:
             check_seen(subnets_here, line)
             if body.announced is not None:
                 check_announced(body.announced, _list_subnets(write.connection, network.id))
+            column = network_lines.c.secret_key
+            secret_key = self._store.secrets.encrypt(write, column, key, body.key or "")
             line_id = write.insert(
                 network_lines,
                 public_id=key,
@@ -100,7 +103,7 @@ class LineService:
                 peer=str(line.peer),
                 asn=body.asn,
                 peer_asn=body.peer_asn,
-                secret_key=body.key,
+                secret_key=secret_key or None,
                 bfd=body.bfd,
                 mtu=line.mtu,
                 prefix_limit=line.prefix_limit,

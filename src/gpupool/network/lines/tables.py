@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from gpupool.network.tables import networks
+from gpupool.store.secrets.columns import mark_secret
 from gpupool.store.tables import metadata
 
 line_translations = sa.Table(
@@ -35,7 +36,13 @@ network_lines = sa.Table(
     sa.Column("asn", sa.BigInteger, nullable=False),
     sa.Column("peer_asn", sa.BigInteger, nullable=False),
     # The speaker needs the key itself, so no digest of it would do.
-    sa.Column("secret_key", sa.String(80), nullable=True, comment="TCP MD5 key; null: none"),
+    sa.Column(
+        "secret_key",
+        sa.Text,
+        nullable=True,
+        comment="TCP MD5 key, encrypted; null: none",
+        info=mark_secret("public_id"),
+    ),
     sa.Column("bfd", sa.Boolean, nullable=False),
     sa.Column("mtu", sa.Integer, nullable=False),
     sa.Column("prefix_limit", sa.Integer, nullable=False),

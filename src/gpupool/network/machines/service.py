@@ -22,7 +22,8 @@ from gpupool.network.machines.certificates import (
 )
 from gpupool.network.machines.tables import network_authorities, network_machines
 from gpupool.network.tables import networks
-from gpupool.store.database import WriteTransaction
+from gpupool.store.database import Store, WriteTransaction
+from gpupool.store.secrets.vault import SecretVault
 from gpupool.wire.network.engine import NetworkEngineReport
 from gpupool.wire.network.networks import EngineCertificate
 
@@ -71,34 +72,46 @@ def require_machine(agent: str, agents: Sequence[str]) -> None:
         )
 
 
-def is_renewal_due(row: Any, now_ns: int) -> bool:
+def is_renewal_due(row: Any, now_ns: int, secrets: SecretVault) -> bool:
     """Whether a machine that has a certificate needs the next one."""
-    return bool(row.certificate) and row.renew_ns <= now_ns
+    is_due = row.renew_ns <= now_ns or secrets.is_given_up(row.private_key)
+    return bool(row.certificate) and is_due
 
 
-def renew_certificates(write: WriteTransaction, pool: str) -> bool:
+def renew_certificates(write: WriteTransaction, store: Store) -> bool:
     """Issue what machines lack or what is due, and make a successor of an old authority.
 
     A pool of one machine needs none. Idempotent; returns whether something changed.
 
     Raises:
         NetworkingUnavailable: the library that makes certificates is missing.
+        SecretKeyMissing: a private key cannot be encrypted or decrypted; others of `SECRET_ERRORS`
+            too.
     """
     machines = read_machines(write.connection)
     if len(machines) < 2:
         return False
-    authorities = _read_authorities(write.connection)
-    if is_successor_due(authorities, write.now_ns):
-        made = make_authority(pool, write.now_ns)
-        write.insert(network_authorities, **vars(made))
+    secrets = store.secrets
+    authorities = _read_authorities(write.connection, secrets)
+    # Machines trust an authority whose key was given up, and it issues nothing more.
+    usable = [one for one in authorities if one.private_key]
+    if is_successor_due(usable, write.now_ns):
+        made = make_authority(store.pool_id, write.now_ns)
+        column = network_authorities.c.private_key
+        private_key = secrets.encrypt(write, column, made.created_ns, made.private_key)
+        write.insert(network_authorities, **{**vars(made), "private_key": private_key})
         authorities.append(made)
-    issuer = choose_issuer(authorities, write.now_ns)
+        usable.append(made)
+    issuer = choose_issuer(usable, write.now_ns)
     trusted = join_trusted(authorities, write.now_ns)
     has_changed = False
     for row in machines:
         values = {} if row.trusted == trusted else {"trusted": trusted}
-        if row.renew_ns <= write.now_ns:
+        if row.renew_ns <= write.now_ns or secrets.is_given_up(row.private_key):
             values |= vars(issue_certificate(issuer, row.agent, write.now_ns))
+            column = network_machines.c.private_key
+            text = str(values["private_key"])
+            values["private_key"] = secrets.encrypt(write, column, row.agent, text)
         if values:
             _update(write, row.agent, values)
             has_changed = True
@@ -182,12 +195,13 @@ def forget_machine(write: WriteTransaction, agent: str) -> None:
     write.announce("fleet")
 
 
-def read_certificate(row: Any) -> EngineCertificate | None:
-    """Return the certificate of a machine; None where it needs none."""
+def read_certificate(row: Any, secrets: SecretVault) -> EngineCertificate | None:
+    """Return the certificate of a machine; None where it needs none. Raises `SECRET_ERRORS`."""
     if not row.certificate:
         return None
+    private_key = secrets.decrypt(network_machines.c.private_key, row.agent, row.private_key)
     return EngineCertificate(
-        certificate=row.certificate, private_key=row.private_key, trusted=row.trusted
+        certificate=row.certificate, private_key=private_key, trusted=row.trusted
     )
 
 
@@ -219,12 +233,16 @@ def check_mtu(connection: sa.Connection, mtu: int) -> None:
         )
 
 
-def _read_authorities(connection: sa.Connection) -> list[Authority]:
+def _read_authorities(connection: sa.Connection, secrets: SecretVault) -> list[Authority]:
     query = sa.select(network_authorities).order_by(network_authorities.c.id)
-    return [
-        Authority(row.certificate, row.private_key, row.created_ns, row.expires_ns)
-        for row in connection.execute(query)
-    ]
+    found = list[Authority]()
+    for row in connection.execute(query):
+        column = network_authorities.c.private_key
+        private_key = ""
+        if not secrets.is_given_up(row.private_key):
+            private_key = secrets.decrypt(column, row.created_ns, row.private_key)
+        found.append(Authority(row.certificate, private_key, row.created_ns, row.expires_ns))
+    return found
 
 
 def _update(write: WriteTransaction, agent: str, values: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from gpupool.store.secrets.columns import mark_secret
 from gpupool.store.tables import metadata
 
 network_machines = sa.Table(
@@ -22,7 +23,13 @@ network_machines = sa.Table(
     sa.Column("northbound", sa.String(200), nullable=False, comment="over TLS; the centre's alone"),
     sa.Column("southbound", sa.String(200), nullable=False, comment="over TLS; the centre's alone"),
     sa.Column("certificate", sa.Text, nullable=False, comment="PEM; empty: none was needed yet"),
-    sa.Column("private_key", sa.Text, nullable=False, comment="PEM"),
+    sa.Column(
+        "private_key",
+        sa.Text,
+        nullable=False,
+        comment="PEM, encrypted; empty: none was needed yet",
+        info=mark_secret("agent"),
+    ),
     sa.Column("trusted", sa.Text, nullable=False, comment="PEM of the authorities that it trusts"),
     sa.Column("renew_ns", sa.BigInteger, nullable=False, comment="when its certificate is renewed"),
     sa.Column("work_seq", sa.BigInteger, nullable=False, comment="when it last had news"),
@@ -33,7 +40,14 @@ network_authorities = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("certificate", sa.Text, nullable=False, comment="PEM"),
-    sa.Column("private_key", sa.Text, nullable=False, comment="PEM"),
+    # Its id is not known before the row is written.
+    sa.Column(
+        "private_key",
+        sa.Text,
+        nullable=False,
+        comment="PEM, encrypted",
+        info=mark_secret("created_ns"),
+    ),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
     sa.Column("expires_ns", sa.BigInteger, nullable=False),
 )

@@ -30,6 +30,10 @@ class SecretColumn:
     row_key: sa.Column[Any]
     field: str | None
 
+    @property
+    def name(self) -> str:
+        return name_column(self.column)
+
     def read_text(self, value: Any) -> str:
         """Return the secret of a stored value; empty: none."""
         if value is None or self.field is None:
@@ -52,6 +56,16 @@ def list_secret_columns() -> list[SecretColumn]:
     return found
 
 
+def name_column(column: sa.Column[Any]) -> str:
+    """Return `table/column`."""
+    return f"{column.table.name}/{column.name}"
+
+
 def build_context(column: sa.Column[Any], row: object) -> bytes:
     """Build what binds an encrypted value to its place: elsewhere it cannot be decrypted."""
-    return f"{column.table.name}/{column.name}/{row}".encode()
+    return f"{name_column(column)}/{row}".encode()
+
+
+def find_column_name(context: bytes) -> str:
+    """Return the `table/column` of a context."""
+    return b"/".join(context.split(b"/", 2)[:2]).decode()

@@ -13,5 +13,7 @@ secret_state = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("key_id", sa.String(16), nullable=False, comment="encrypts what is written"),
     sa.Column("changed_ns", sa.BigInteger, nullable=False),
+    # A later version marks more columns, and encrypts them at its first start.
+    sa.Column("covered", sa.JSON, nullable=False, comment="table/column of what is encrypted"),
     sa.CheckConstraint("id = 1", name="one_row"),
 )

@@ -1,16 +1,17 @@
 """Encrypts and decrypts the secrets of one store, and changes their key.
 
 The first secret makes the key: until then there is none to lose. In the same transaction what an
-earlier version stored in clear is encrypted, so either every secret is encrypted or none is.
+earlier version stored in clear is encrypted, so either every secret of a column is encrypted or none
+is. Columns that a later version marks are encrypted at its first start.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
@@ -18,6 +19,7 @@ from gpupool.base.errors import (
     GpupoolError,
     SecretDamaged,
     SecretKeyMissing,
+    SecretKeyUnusable,
     SecretKeyWrong,
 )
 from gpupool.base.health import CheckFinding, fail, warn, well
@@ -28,7 +30,12 @@ from gpupool.store.secrets.cipher import (
     find_key_id,
     make_key,
 )
-from gpupool.store.secrets.columns import SecretColumn, build_context, list_secret_columns
+from gpupool.store.secrets.columns import (
+    SecretColumn,
+    build_context,
+    find_column_name,
+    list_secret_columns,
+)
 from gpupool.store.secrets.key_file import MemoryKeys, SecretKeys
 from gpupool.store.secrets.tables import secret_state
 from gpupool.store.write_transaction import WriteTransaction
@@ -37,6 +44,9 @@ if TYPE_CHECKING:
     from gpupool.store.database import Store
 
 log = logging.getLogger(__name__)
+
+#: What `SecretVault.decrypt` raises.
+SECRET_ERRORS: Final = (SecretKeyMissing, SecretKeyWrong, SecretKeyUnusable, SecretDamaged)
 
 #: From context and stored text to the secret; None: leave the stored text.
 OpenText = Callable[[bytes, str], str | None]
@@ -62,6 +72,8 @@ class SecretVault:
         self._known: Mapping[str, SecretKey] = {}
         #: Of the row in the database, which only this server writes; None: nothing is encrypted.
         self._key_id: str | None = None
+        #: Columns of which every secret is encrypted.
+        self._covered = frozenset[str]()
 
     @property
     def place(self) -> str:
@@ -75,10 +87,15 @@ class SecretVault:
         """
         with store.read() as connection:
             self._key_id = read_key_id(connection)
-            has_clear = self._key_id is None and any(
-                _has_secret(connection, one) for one in list_secret_columns()
+            self._covered = _read_covered(connection)
+            missing = _list_missing(self._covered)
+            # With a key a column without secrets is noted too: from then on clear text is refused.
+            is_due = (
+                bool(missing)
+                if self._key_id
+                else any(_has_secret(connection, one) for one in missing)
             )
-        if not has_clear:
+        if not is_due:
             return
         try:
             with store.write() as write:
@@ -115,6 +132,14 @@ class SecretVault:
         if not text:
             return ""
         return self._open(build_context(column, row), text)
+
+    def is_given_up(self, text: str | None) -> bool:
+        """Whether a stored value is left of a key that was given up as lost.
+
+        A rotation encrypts every value but those by its key.
+        """
+        key_id = find_key_id(text or "")
+        return None not in (key_id, self._key_id) and key_id != self._key_id
 
     def rotate(
         self, store: Store, *, drop_old: bool = False, give_up_lost: bool = False
@@ -183,19 +208,25 @@ class SecretVault:
 
     def _ensure_key(self, write: WriteTransaction) -> SecretKey:
         key_id = read_key_id(write.connection)
-        if key_id is not None:
-            return self._find_key(key_id)
-        key = self._keys.read_or_make()[0]
-        count = _encrypt_rows(write, key, lambda _context, text: text)
-        write.insert(secret_state, id=1, key_id=key.id, changed_ns=write.now_ns)
+        key = self._keys.read_or_make()[0] if key_id is None else self._find_key(key_id)
+        missing = _list_missing(_read_covered(write.connection))
+        if key_id is not None and not missing:
+            return key
+        # Nothing is written to a column before it is covered, so all of it is in clear.
+        count = _encrypt_rows(write, key, lambda _context, text: text, missing)
+        if key_id is None:
+            values = {"key_id": key.id, "covered": _list_names(), "changed_ns": write.now_ns}
+            write.insert(secret_state, id=1, **values)
+        else:
+            write.execute(secret_state.update().values(covered=_list_names()))
         self._finish_change(write, key, "encrypted", count)
         return key
 
     def _change_key(self, store: Store, key: SecretKey, open_text: OpenText) -> None:
         with store.write() as write:
             if read_key_id(write.connection) != key.id:
-                count = _encrypt_rows(write, key, open_text)
-                values = {"key_id": key.id, "changed_ns": write.now_ns}
+                count = _encrypt_rows(write, key, open_text, list_secret_columns())
+                values = {"key_id": key.id, "covered": _list_names(), "changed_ns": write.now_ns}
                 write.execute(secret_state.update().values(**values))
                 self._finish_change(write, key, "rotated", count)
 
@@ -206,6 +237,7 @@ class SecretVault:
             with self._lock:
                 self._known = {**self._known, key.id: key}
                 self._key_id = key.id
+                self._covered = frozenset(_list_names())
 
         write.note(remember)
         write.event(f"secrets.{what}", key.id, data={"values": count})
@@ -214,7 +246,7 @@ class SecretVault:
         key_id = find_key_id(text)
         if key_id is not None:
             return decrypt_text(self._find_key(key_id), text, context)
-        if self._key_id is None:
+        if self._key_id is None or find_column_name(context) not in self._covered:
             return text
         raise SecretDamaged(
             f"the secret of {context.decode()} is in clear, and every secret is encrypted",
@@ -257,13 +289,29 @@ def read_key_id(connection: sa.Connection) -> str | None:
     return connection.execute(sa.select(secret_state.c.key_id)).scalar_one_or_none()
 
 
-def _encrypt_rows(write: WriteTransaction, key: SecretKey, open_text: OpenText) -> int:
-    """Encrypt every stored secret by a key, but those that cannot be opened; return how many."""
+def _read_covered(connection: sa.Connection) -> frozenset[str]:
+    """Read the columns of which every secret is encrypted."""
+    found = connection.execute(sa.select(secret_state.c.covered)).scalar_one_or_none()
+    return frozenset(found or ())
+
+
+def _list_names() -> list[str]:
+    return [one.name for one in list_secret_columns()]
+
+
+def _list_missing(covered: Collection[str]) -> list[SecretColumn]:
+    return [one for one in list_secret_columns() if one.name not in covered]
+
+
+def _encrypt_rows(
+    write: WriteTransaction, key: SecretKey, open_text: OpenText, columns: Sequence[SecretColumn]
+) -> int:
+    """Encrypt every secret of columns by a key, but those that cannot be opened; return how many."""
     if write.connection.dialect.name == "sqlite":
         # Else what was in clear stays in free parts of pages, and in copies of the file.
         write.connection.exec_driver_sql("PRAGMA secure_delete=ON")
     count = 0
-    for one in list_secret_columns():
+    for one in columns:
         rows: Sequence[Any] = write.execute(sa.select(one.row_key, one.column)).all()
         for row_key, value in rows:
             context = build_context(one.column, row_key)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.base.errors import NetworkingUnavailable, WrongState
 from gpupool.network.external import membership
 from gpupool.network.external.membership import parse_ovn
+from gpupool.network.external.tables import network_external_ovn
 from gpupool.wire.network.engine import NetworkEngineWork
 from gpupool.wire.network.external import ExternalOvnIn
 from gpupool.wire.network.gateways import GatewayPairIn
@@ -44,6 +46,34 @@ def test_agents_connect_to_it_and_may_change_nothing_of_others(house: NetworkHou
     shown = house.allocations.network_engine.get_state().ovn
     assert shown is not None
     assert (shown.northbound, shown.southbound) == (PLACE, "tcp:192.0.2.7:6642")
+
+
+def test_its_key_is_encrypted_and_without_the_pools_key_the_engine_is_not_ready(
+    house: NetworkHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = list[str]()
+    monkeypatch.setattr(membership, "show_certificate", lambda _, key, __: shown.append(key))
+    monkeypatch.setattr(membership, "check_credentials", lambda *_, **__: None)
+    body = ExternalOvnIn(
+        northbound="ssl:192.0.2.7:6641", certificate="c", private_key="k-1", trusted="t"
+    )
+    engine = house.allocations.network_engine
+    engine.enable(NetworkEngineIn(ovn=body))
+    with house.store.read() as connection:
+        stored = connection.execute(sa.select(network_external_ovn.c.private_key)).scalar_one()
+    assert stored.startswith("gpenc1.")
+    certificate = read_work(house).certificate
+    assert certificate is not None
+    assert certificate.private_key == "k-1"
+    house.tell_engine("ready")
+    assert (engine.read_northbound(), shown) == ("ssl:192.0.2.7:6641", ["k-1"])
+    house.lose_key()
+    assert engine.read_northbound() is None
+    engine.disable()
+    house.tell_engine("stopped")
+    assert engine.departure.read_remote() is None
+    assert engine.get_state().reason.startswith("the pool's rows are not deleted yet: the secrets")
+    assert shown == ["k-1"]
 
 
 def test_an_engine_with_databases_does_not_move_to_others(house: NetworkHouse) -> None:

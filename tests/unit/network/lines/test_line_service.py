@@ -12,12 +12,14 @@ from gpupool.base.errors import (
     NameTaken,
     NetworkingUnavailable,
     OverlappingSubnets,
+    SecretKeyWrong,
     StillInUse,
     TooManyNetworks,
     UnknownNetwork,
     WrongState,
 )
 from gpupool.network.lines.service import LineService
+from gpupool.network.lines.tables import network_lines
 from gpupool.network.reading import read_networks
 from gpupool.store.tables import events
 from gpupool.wire.fleet import ReportsIn
@@ -74,6 +76,24 @@ def test_the_agent_learns_of_a_line_with_its_key_that_no_answer_has(
     assert (work.key, work.bfd, work.announced) == ("hidden-key", True, ["10.0.0.0/24"])
     shown = lines.get_line(house.admin, "lab", made.id)
     assert "hidden-key" not in shown.model_dump_json()
+
+
+def test_a_key_is_encrypted_and_without_the_pools_key_the_agent_goes_on_with_what_it_has(
+    house: NetworkHouse, lines: LineService, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(house, key="hidden-key")
+    with house.store.read() as connection:
+        stored = connection.execute(sa.select(network_lines.c.secret_key)).scalar_one()
+    assert stored is not None
+    assert stored.startswith("gpenc1.")
+    house.lose_key()
+    with house.store.read() as connection:
+        assert house.allocations.network_engine.read_work(connection, "node-1", 0) == (0, None)
+    assert "node-1 gets no work of networks: the secrets need the key" in caplog.text
+    house.create_network("other", "10.9.0.0/24")
+    with pytest.raises(SecretKeyWrong):
+        create(house, "other", vlan=201, key="other-key")
+    assert len(lines.list_lines(house.admin, "lab")) == 1
 
 
 def test_a_new_subnet_is_announced_unless_the_line_names_others(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 
 import pytest
+import sqlalchemy as sa
 
 from gpupool.base.errors import BadQuantity, NetworkingUnavailable
 from gpupool.network.machines import service as machines
+from gpupool.network.machines.tables import network_authorities, network_machines
 from gpupool.wire.fleet import ReportsIn
 from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
 from gpupool.wire.network.networks import NetworkEngineIn, NetworkIn
@@ -49,6 +51,39 @@ def test_one_machine_needs_no_certificate_and_two_have_one_each(house: NetworkHo
     assert joined is not None
     assert joined.certificate is not None
     assert joined.members == ["gpupool-node-2"]
+
+
+def test_keys_of_machines_and_of_their_authority_are_encrypted(
+    house: NetworkHouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    enable_two(house)
+    with house.store.read() as connection:
+        keys = connection.execute(
+            sa.select(network_machines.c.private_key).union_all(
+                sa.select(network_authorities.c.private_key)
+            )
+        ).scalars()
+        assert [key.partition(".")[0] for key in keys] == ["gpenc1"] * 3
+    work = read_work(house, "node-2")
+    assert work is not None
+    assert work.certificate is not None
+    assert "BEGIN PRIVATE KEY" in work.certificate.private_key
+    house.lose_key()
+    assert read_work(house, "node-2") is None
+    # A third machine joins the pool, and networks later.
+    house.register(2, "node-3")
+    assert read_work(house, "node-3") is None
+    assert "node-3 joins no networks: " in caplog.text
+    assert set(states(house)) == {"node-1", "node-2"}
+    house.store.secrets.rotate(house.store, give_up_lost=True)
+    house.allocations.network_engine.admit_agent("node-3")
+    new = read_work(house, "node-2")
+    assert new is not None
+    assert new.certificate is not None
+    assert new.certificate.private_key != work.certificate.private_key
+    # What the earlier authority has signed is trusted until each machine has its new certificate.
+    assert new.certificate.trusted.startswith(work.certificate.trusted)
+    assert new.certificate.trusted.count("BEGIN CERTIFICATE") == 2
 
 
 def test_a_member_gets_work_once_its_centre_has_said_where_it_listens(house: NetworkHouse) -> None:

@@ -20,6 +20,7 @@ from gpupool.store.secrets.tables import secret_state
 from gpupool.store.secrets.vault import read_key_id
 
 COLUMN = providers.c.secret
+NAME = "signon_providers/secret"
 
 
 class Pool:
@@ -122,6 +123,53 @@ def test_encryption_that_was_killed_is_whole_or_not_begun(pool: Pool, step: str)
     assert [pool.load("old-0"), pool.load("old-1")] == ["clear-0", "clear-1"]
     # The key that was made is used, not a second one.
     assert pool.key.read_bytes() == key
+
+
+def uncover(pool: Pool) -> None:
+    """Make it a database of a version that did not mark the column: it has one secret in clear."""
+    pool.save("one", "secret-1")
+    with pool.store.write() as write:
+        query = sa.select(secret_state.c.covered)
+        covered = [name for name in write.execute(query).scalar_one() if name != NAME]
+        write.execute(secret_state.update().values(covered=covered))
+        write.execute(providers.update().values(secret="clear-text-1"))
+    pool.store.close()
+
+
+@pytest.mark.parametrize("step", ["before-commit", "after-commit"])
+def test_columns_that_a_later_version_marks_are_encrypted_at_its_first_start(
+    pool: Pool, step: str
+) -> None:
+    uncover(pool)
+    key = pool.key.read_bytes()
+
+    def die(now: str, _subjects: object) -> None:
+        if now == step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.open(die)
+    pool.open()
+    assert (pool.load("one"), pool.key.read_bytes()) == ("clear-text-1", key)
+    with pool.store.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"clear-text" not in pool.bytes()
+    with pytest.raises(SecretDamaged):
+        pool.store.secrets.decrypt(COLUMN, "one", "in clear")
+
+
+def test_columns_that_are_marked_later_wait_for_a_key_that_is_missing(pool: Pool) -> None:
+    uncover(pool)
+    aside = pool.key.read_bytes()
+    pool.key.unlink()
+    pool.open()
+    assert pool.load("one") == "clear-text-1"
+    pool.key.write_bytes(aside)
+    pool.key.chmod(0o600)
+    pool.save("two", "secret-2")
+    assert [pool.load("one"), pool.load("two")] == ["clear-text-1", "secret-2"]
+    with pytest.raises(SecretDamaged):
+        pool.store.secrets.decrypt(COLUMN, "one", "in clear")
 
 
 def test_a_value_of_another_row_or_an_altered_one_is_refused(pool: Pool) -> None:
@@ -265,5 +313,5 @@ def test_the_state_names_a_key_and_never_holds_one(pool: Pool) -> None:
     pool.save("one", "secret-1")
     with pool.store.read() as connection:
         row = connection.execute(sa.select(secret_state)).one()
-    assert set(row._mapping) == {"id", "key_id", "changed_ns"}
+    assert set(row._mapping) == {"id", "key_id", "changed_ns", "covered"}
     assert len(row.key_id) == 16
