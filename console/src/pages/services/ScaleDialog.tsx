@@ -125,7 +125,7 @@ function Plan({ found, isOld }: { found: UseQueryResult<ServicePlan>; isOld: boo
               ))}
         </Fact>
       </dl>
-      <p className="small sub">{t('planText')}</p>
+      <p className="small sub services-plan">{t('planText')}</p>
     </div>
   )
 }

@@ -54,8 +54,8 @@ function Facts({ service }: { service: Service }) {
   return (
     <dl className="facts left">
       <Fact name={t('address')}>
-        <span className="row">
-          <code className="mono word">{address}</code>
+        <span className="row services-address">
+          <code className="mono">{address}</code>
           <CopyButton text={address} label={t('copyAddress', { name: service.name })} />
         </span>
         <span className="small sub">{t('addressHint', { tenant: service.tenant })}</span>

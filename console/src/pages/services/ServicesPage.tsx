@@ -17,6 +17,7 @@ import { ServicePanel } from './ServicePanel'
 import {
   findState,
   findTarget,
+  findWhy,
   formatAnswerTime,
   formatRate,
   listServices,
@@ -55,7 +56,7 @@ export function ServicesPage() {
   const acts = (service: Service) =>
     mayChange(service) &&
     service.state === 'active' && (
-      <span className="row wrap">
+      <span className="row services-acts">
         <Button
           size="compact-xs"
           variant="default"
@@ -166,7 +167,7 @@ function useColumns(
             {service.name}
           </Button>
           <br />
-          <span className="small sub word">{`${service.tenant} / ${service.user}`}</span>
+          <span className="small sub services-owner">{`${service.tenant} / ${service.user}`}</span>
           {service.template && <div className="small sub word">{service.template}</div>}
         </>
       ),
@@ -183,7 +184,7 @@ function useColumns(
           </span>
           {findState(service) !== 'ready' && (
             <div className="small sub word services-why">
-              <ServerText text={service.explain} />
+              <ServerText text={findWhy(service.explain)} />
             </div>
           )}
         </>
@@ -206,7 +207,7 @@ function useColumns(
         <>
           {formatRate(service.recent?.per_second)}
           {service.recent && service.recent.errors > 0 && (
-            <div className="small s-fault nowrap">{t('errors', { count: service.recent.errors })}</div>
+            <div className="small services-errors nowrap">{t('errors', { count: service.recent.errors })}</div>
           )}
           {service.waiting > 0 && (
             <div className="small sub nowrap">{t('waitingCount', { count: service.waiting })}</div>

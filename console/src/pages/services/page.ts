@@ -4,6 +4,7 @@ import type { PageEntry } from '../../app/pages'
 export const page: PageEntry = {
   menu: { section: 'work', order: 37, icon: IconWorldShare, shortcut: 's' },
   namespace: 'services',
-  path: '/services',
+  // Below `/services/` the services themselves answer.
+  path: '/serving',
   load: async () => (await import('./ServicesPage')).ServicesPage,
 }

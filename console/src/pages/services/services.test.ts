@@ -4,6 +4,7 @@ import {
   findFaults,
   findReason,
   findState,
+  findWhy,
   formatAnswerTime,
   formatRate,
   makeAddress,
@@ -33,6 +34,12 @@ describe('a service', () => {
     expect(findState(service({ ready: 1 }))).toBe('waiting')
     expect(findState(service({ desired: 0, ready: 0 }))).toBe('off')
     expect(findState(service({ state: 'deleting', desired: 0 }))).toBe('stopping')
+  })
+
+  it('says why replicas are missing without the count again', () => {
+    expect(findWhy('1 of 2 healthy; replica 3 waits: no room yet')).toBe('replica 3 waits: no room yet')
+    expect(findWhy('0 of 2 healthy')).toBe('')
+    expect(findWhy('scaled to 0: the next request starts a replica')).toMatch(/^scaled to 0/)
   })
 
   it('has its address below the server of the page', () => {

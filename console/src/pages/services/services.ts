@@ -49,6 +49,9 @@ export function findState(service: Pick<Service, 'state' | 'desired' | 'ready'>)
   return service.ready >= service.desired ? 'ready' : 'waiting'
 }
 
+/** Why replicas are missing: the explanation without its count, which stands beside it. */
+export const findWhy = (explain: string): string => explain.replace(/^\d+ of \d+ healthy(; )?/, '')
+
 /** The address that callers use, below the server that this page is of. */
 export const makeAddress = (service: Pick<Service, 'path'>, origin: string): string => `${origin}${service.path}`
 
