@@ -44,6 +44,7 @@ export function ProposalsPanel({ families }: { families: readonly Advice[] }) {
     {
       title: t('hasNow'),
       right: true,
+      minor: true,
       cell: ({ resize: { run } }) => <span className="nowrap">{formatShare(run.gpu_milli, run.memory_bytes)}</span>,
     },
     {

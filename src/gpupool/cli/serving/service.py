@@ -167,9 +167,10 @@ def _print_plan(plan: dict[str, Any], options: argparse.Namespace) -> int:
     if not lines:
         lines = ["would start and end no replica"]
     rule = plan["rule"]
-    bounds = f"{rule['min_replicas']} to {rule['max_replicas']}"
     now = f"{plan['desired_before']} -> {plan['desired']}"
-    lines.append(f"{options.name} would have {bounds} replicas; wanted now: {now}")
+    lines.append(
+        f"{options.name}: {rule['min_replicas']} to {rule['max_replicas']} replicas, {now} now"
+    )
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 

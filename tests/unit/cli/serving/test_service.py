@@ -152,7 +152,7 @@ def test_a_dry_run_prints_the_plan_and_changes_nothing(
     answer_with("POST", "services/web/plan", plan.model_dump(mode="json") | part)
     code, out, _ = type_line("service scale web 1 --dry-run")
     assert code == 0
-    assert out == f"{lines}web would have 1 to 1 replicas; wanted now: 2 -> 1\n"
+    assert out == f"{lines}web: 1 to 1 replicas, 2 -> 1 now\n"
 
 
 def test_services_are_listed(golden_line: GoldenLine, answer_with: AnswerWith) -> None:
