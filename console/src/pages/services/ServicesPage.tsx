@@ -136,9 +136,13 @@ function FirstSteps() {
   return (
     <Empty>
       <p>{t('none')}</p>
-      <pre className="mono">gpupool template run vllm --model /models/llama --name chat --min 1 --max 4</pre>
+      <pre className="mono services-line">
+        gpupool template run vllm --model /models/llama --name chat --min 1 --max 4
+      </pre>
       <p>{t('noneOther')}</p>
-      <pre className="mono">{'gpupool service create web --min 1 --max 4 -- --gpu 0.25 -- python serve.py {port}'}</pre>
+      <pre className="mono services-line">
+        {'gpupool service create web --min 1 --max 4 -- --gpu 0.25 -- python serve.py {port}'}
+      </pre>
     </Empty>
   )
 }
