@@ -156,6 +156,7 @@ BODIES: Mapping[str, Any] = {
         "deadline_seconds": 600,
     },
     "POST /api/v1/services": SERVICE | {"name": "some-1"},
+    "POST /api/v1/services/{service}/plan": {"rule": {"max_replicas": 2}},
     "PATCH /api/v1/services/{service}": {"rule": {"max_replicas": 2}},
     "POST /api/v1/reservations": {"name": "some-1", **LATER},
     "POST /api/v1/defrag/plan": {"seconds": 0},

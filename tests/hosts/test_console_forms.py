@@ -133,3 +133,43 @@ def test_mail_server_keeps_its_password_and_hosts_are_allowed(
     page.wait_for_selector("text=No host is allowed")
     settings = pool.json("notify", "settings")
     assert (settings["hosts"], settings["mail"]["has_password"]) == ([], True)
+
+
+def test_service_is_scaled_and_stopped_by_its_plan(
+    pool: RealPool, page: Any, login: dict[str, Any]
+) -> None:
+    words = ("service", "create", "web", "--min", "2", "--max", "2", "--", "--gpu", "0.1")
+    pool.do(*words, "--", "python3", "-m", "http.server", "--bind", "127.0.0.1", "{port}")
+    page.goto(f"{login['address']}/serving?service=web")
+    # No reload: events of the pool say that a replica is healthy.
+    page.wait_for_selector("td:has-text('2 of 2')")
+    jobs = page.get_by_role("region", name="Replicas").get_by_role("link")
+    assert jobs.count() == 2
+    assert find_violations(page) == []
+    page.get_by_role("button", name="Scale… web").click()
+    least = page.get_by_label("Replicas at least")
+    most = page.get_by_label("Replicas at most")
+    least.fill("3")
+    page.wait_for_selector("[role=dialog] >> text=At least 3")
+    assert page.get_by_role("button", name="Scale web").is_disabled()
+    most.fill("3")
+    page.wait_for_selector("[role=dialog] >> text=1 replica")
+    least.fill("1")
+    most.fill("1")
+    # A port may be taken on this machine: the replica that took its place has another number.
+    live = [
+        one for one in pool.json("service", "show", "web")["replicas"] if one["state"] == "ready"
+    ]
+    newest = max(one["number"] for one in live)
+    page.wait_for_selector(f"[role=dialog] >> text=replica {newest}, 0 requests under way")
+    assert find_violations(page) == []
+    (before,) = pool.json("service", "list")
+    assert before["desired"] == 2
+    page.get_by_role("button", name="Scale web").click()
+    page.wait_for_selector("[role=dialog]", state="detached")
+    page.wait_for_selector("td:has-text('1 of 1')")
+    page.wait_for_selector("td:has-text('rule changed')")
+    page.get_by_role("button", name="Stop… web").click()
+    page.get_by_role("button", name="Stop it with 1 replica").click()
+    page.wait_for_selector("text=No service yet.")
+    assert pool.json("service", "list") == []

@@ -35,6 +35,7 @@ PAGES = {
     "people?part=tokens": ("People", "人员"),
     "people?part=signon": ("People", "人员"),
     "schedules": ("Schedules", "定时任务"),
+    "serving": ("Services", "服务"),
     "idle": ("Idle jobs", "空闲任务"),
     "advice": ("Advice", "用量建议"),
     "budgets": ("Budgets and prices", "预算与价格"),

@@ -3759,6 +3759,46 @@ export interface paths {
         patch: operations["change_service_api_v1_services__service__patch"];
         trace?: never;
     };
+    "/api/v1/services/{service}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Service Events
+         * @description The latest events of a service since it was created, the newest first.
+         */
+        get: operations["list_service_events_api_v1_services__service__events_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/services/{service}/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Plan Service Change
+         * @description What a change would do to the replicas; changes nothing. For its owner and tenant admins.
+         */
+        post: operations["plan_service_change_api_v1_services__service__plan_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/idle/jobs": {
         parameters: {
             query?: never;
@@ -11644,6 +11684,13 @@ export interface components {
             /** Next */
             next?: string | null;
         };
+        /** Page[Event] */
+        Page_Event_: {
+            /** Items */
+            items: components["schemas"]["Event"][];
+            /** Next */
+            next?: string | null;
+        };
         /** Page[LeaverRowOut] */
         Page_LeaverRowOut_: {
             /** Items */
@@ -13383,6 +13430,24 @@ export interface components {
             /** Programs */
             programs?: string[];
         };
+        /**
+         * ReplicaEnd
+         * @description A replica that would end, once it has no requests or its time for them is over.
+         */
+        ReplicaEnd: {
+            /** Number */
+            number: number;
+            /**
+             * Job
+             * @description null: it was not submitted
+             */
+            job: string | null;
+            /**
+             * Requests
+             * @description under way in it
+             */
+            requests: number;
+        };
         /** ReplicaOut */
         ReplicaOut: {
             /** Number */
@@ -14437,6 +14502,21 @@ export interface components {
             /** @description the last 5 minutes; null: no request in them */
             recent?: components["schemas"]["ServiceRecent"] | null;
             /**
+             * Gpu Milli
+             * @description of all cards together that its replicas hold, those that end too; null: a server of an earlier release
+             */
+            gpu_milli?: number | null;
+            /**
+             * Cost Per Hour Micro
+             * @description of what they hold, in millionths of `currency`; null: no price
+             */
+            cost_per_hour_micro?: number | null;
+            /**
+             * Currency
+             * @default
+             */
+            currency: string;
+            /**
              * Command
              * @description empty where it is not for this caller
              */
@@ -14453,6 +14533,31 @@ export interface components {
             scaled_ns: number | null;
             /** Created Ns */
             created_ns: number;
+        };
+        /**
+         * ServicePlanOut
+         * @description What a change would do at once. Later the load decides, within the rule.
+         */
+        ServicePlanOut: {
+            /** @description as it would be */
+            rule: components["schemas"]["ServiceRule"];
+            /** Desired Before */
+            desired_before: number;
+            /**
+             * Desired
+             * @description replicas that it would have
+             */
+            desired: number;
+            /**
+             * Starts
+             * @description replicas that would start
+             */
+            starts: number;
+            /**
+             * Ends
+             * @description replicas that would end, the first one first
+             */
+            ends: components["schemas"]["ReplicaEnd"][];
         };
         /**
          * ServiceRecent
@@ -48442,6 +48547,275 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ServiceOut"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_service_events_api_v1_services__service__events_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                service: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Event_"];
+                };
+            };
+            /** @description What was asked makes no sense. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request has no valid credentials. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller's role does not allow it. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is none, or not in the caller's scope. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The path does not offer the method. */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Understood, and refused; or another client was first. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Another generation than the one named. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape asked for. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A defect of the server. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The pool or its database cannot answer now. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    plan_service_change_api_v1_services__service__plan_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to repeat this request; 1 to 128 printable ASCII characters. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                service: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ServiceChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServicePlanOut"];
                 };
             };
             /** @description What was asked makes no sense. */

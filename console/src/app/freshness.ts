@@ -5,13 +5,14 @@ import type { PoolEvent } from '../live/messages'
 
 /** First words of the kinds of event, and the first words of the keys that they outdate. */
 const KEYS_BY_KIND: Record<string, readonly string[]> = {
-  job: ['jobs', 'job', 'queue', 'overview', 'capacity', 'map'],
+  job: ['jobs', 'job', 'queue', 'overview', 'capacity', 'map', 'services'],
   array: ['jobs', 'job', 'queue', 'overview'],
   gang: ['jobs', 'job', 'queue', 'overview'],
   device: ['map', 'devices', 'nodes', 'capacity', 'overview', 'health'],
   fault: ['health'],
   idle: ['idle', 'job'],
   schedule: ['schedules'],
+  service: ['services'],
   node: ['map', 'devices', 'nodes', 'capacity', 'overview', 'health'],
   quota: ['quotas', 'session', 'overview'],
   tenant: ['quotas', 'session', 'tenants', 'people'],

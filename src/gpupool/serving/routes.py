@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from gpupool.allocations.routes.dependencies import Reader, Runner
 from gpupool.allocations.routes.dependencies import Service as AllocationService
@@ -14,8 +14,8 @@ from gpupool.api.late_routes import Router
 from gpupool.serving.service import ServingService
 from gpupool.tenancy.access import peer_of
 from gpupool.tenancy.peer_limits import read_peer_limits
-from gpupool.wire.common import Page
-from gpupool.wire.serving.services import ServiceAdd, ServiceChange, ServiceOut
+from gpupool.wire.common import Event, Page
+from gpupool.wire.serving.services import ServiceAdd, ServiceChange, ServiceOut, ServicePlanOut
 
 router = Router(tags=["services"])
 
@@ -63,6 +63,25 @@ async def add_service(
 def get_service(service: str, serving: Serving, caller: Reader) -> ServiceOut:
     """One service with its replicas, by name or id."""
     return serving.get(service, caller)
+
+
+@router.get("/services/{service}/events")
+def list_service_events(
+    service: str,
+    serving: Serving,
+    caller: Reader,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Page[Event]:
+    """The latest events of a service since it was created, the newest first."""
+    return Page(items=serving.list_events(service, caller, limit))
+
+
+@router.post("/services/{service}/plan")
+def plan_service_change(
+    service: str, body: ServiceChange, serving: Serving, caller: Runner
+) -> ServicePlanOut:
+    """What a change would do to the replicas; changes nothing. For its owner and tenant admins."""
+    return serving.plan(service, body, caller)
 
 
 @router.patch("/services/{service}")

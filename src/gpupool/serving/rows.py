@@ -19,13 +19,18 @@ from gpupool.serving.replicas import (
 )
 from gpupool.serving.tables import service_replicas, services
 from gpupool.store.database import WriteTransaction
+from gpupool.store.tables import events
 from gpupool.tenancy.tables import tenants, users
+from gpupool.wire.common import Event
 
 Row = sa.Row[Any]
 #: Topic of every change of a service or replica.
 TOPIC: Final = "services"
 #: Replicas that have ended and are kept, of each service.
 KEPT_REPLICAS: Final = 20
+#: Newest events of the tenant among which those of one service are looked for: the log has an index
+#: by tenant and none by subject.
+MOST_EVENTS: Final = 20_000
 
 SERVICE = (
     sa.select(
@@ -74,6 +79,43 @@ def read_agents(connection: sa.Connection, names: list[str]) -> dict[str, str]:
         )
     )
     return {row.public_id: row.agent for row in connection.execute(query)}
+
+
+def read_events(connection: sa.Connection, service: Row, limit: int) -> list[Event]:
+    """Read the latest events of a service, the newest first.
+
+    Those of an earlier service of its name are left out.
+    """
+    newest = (
+        sa.select(events)
+        .where(events.c.tenant_id == service.tenant_id)
+        .order_by(events.c.seq.desc())
+        .limit(MOST_EVENTS)
+        .subquery()
+    )
+    mine = (
+        sa.select(newest)
+        .where(
+            newest.c.kind.like("service.%"),
+            newest.c.subject == service.name,
+            newest.c.at_ns >= service.created_ns,
+        )
+        .order_by(newest.c.seq.desc())
+        .limit(limit)
+    )
+    found = list[Event]()
+    for row in connection.execute(mine):
+        found.append(
+            Event(
+                seq=row.seq,
+                at_ns=row.at_ns,
+                kind=row.kind,
+                subject=row.subject,
+                tenant=service.tenant,
+                data=row.data,
+            )
+        )
+    return found
 
 
 def change_service(write: WriteTransaction, service: Row, **values: Any) -> bool:

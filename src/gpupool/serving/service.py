@@ -22,8 +22,17 @@ from gpupool.base.errors import (
 from gpupool.base.ids import check_name, new_id
 from gpupool.model.tenant import Principal
 from gpupool.serving.controller import ServiceController
+from gpupool.serving.costs import ServiceHolding, read_holdings
 from gpupool.serving.jobs import PORT_TEXT, make_replica_job
-from gpupool.serving.rows import SERVICE, TOPIC, Row, change_service, read_replicas
+from gpupool.serving.plans import bound_desired, plan_change
+from gpupool.serving.rows import (
+    SERVICE,
+    TOPIC,
+    Row,
+    change_service,
+    read_events,
+    read_replicas,
+)
 from gpupool.serving.sights import ServiceSight, make_owner
 from gpupool.serving.steps import ServiceSteps
 from gpupool.serving.tables import service_replicas, services
@@ -32,8 +41,15 @@ from gpupool.serving.views import can_change, describe_service
 from gpupool.store.database import Store
 from gpupool.templates.service import TemplateService
 from gpupool.tenancy.service import TenancyService
+from gpupool.wire.common import Event
 from gpupool.wire.fleet import RunAs
-from gpupool.wire.serving.services import ServiceAdd, ServiceChange, ServiceOut, ServiceRule
+from gpupool.wire.serving.services import (
+    ServiceAdd,
+    ServiceChange,
+    ServiceOut,
+    ServicePlanOut,
+    ServiceRule,
+)
 from gpupool.wire.submissions import JobIn
 from gpupool.wire.templates.uses import TemplateUse
 from gpupool.workspaces.service import WorkspaceService
@@ -154,6 +170,7 @@ class ServingService:
             found = read_replicas(
                 connection, service_replicas.c.service_id.in_([row.id for row in rows])
             )
+            holdings = self._read_holdings(connection, rows)
         by_service: dict[int, list[Row]] = {row.id: [] for row in rows}
         reasons = dict[str, str]()
         for one in found:
@@ -161,8 +178,9 @@ class ServingService:
             reasons[one.job] = one.job_reason or ""
         listed = list[ServiceOut]()
         for row in rows:
+            why = reasons.__getitem__
             listed.append(
-                self._describe(row, by_service[row.id], caller, reasons.__getitem__, full=False)
+                self._describe(row, by_service[row.id], caller, why, holdings[row.id], full=False)
             )
         return listed
 
@@ -170,6 +188,18 @@ class ServingService:
         """Return a service with its replicas. Raises UnknownService."""
         with self._store.read() as connection:
             return self._describe_one(connection, name, caller)
+
+    def list_events(self, name: str, caller: Principal, limit: int) -> list[Event]:
+        """List the latest events of a service, the newest first. Raises UnknownService."""
+        with self._store.read() as connection:
+            return read_events(connection, _find(connection, name, caller), limit)
+
+    def plan(self, name: str, body: ServiceChange, caller: Principal) -> ServicePlanOut:
+        """Say what a change would do; change nothing. Raises as `change` does."""
+        with self._store.read() as connection:
+            row = _find_to_change(connection, name, caller)
+            replicas = read_replicas(connection, service_replicas.c.service_id == row.id)
+        return plan_change(row, replicas, _change_rule(row, body), self.controller.load)
 
     def change(self, name: str, body: ServiceChange, caller: Principal) -> ServiceOut:
         """Change bounds, checks or times of a service. Idempotent.
@@ -181,20 +211,12 @@ class ServingService:
         """
         with self._store.write() as write:
             row = _find_to_change(write.connection, name, caller)
-            try:
-                rule = ServiceRule.model_validate({**row.rule, **body.rule})
-            except ValidationError as error:
-                first = error.errors(include_url=False, include_input=False)[0]
-                where = ".".join(map(str, first["loc"])) or "rule"
-                raise BadService(
-                    f"{where}: {first['msg']}", hint="gpupool service update --help"
-                ) from error
-            desired = min(rule.max_replicas, max(rule.min_replicas, row.desired))
+            rule = _change_rule(row, body)
             change_service(
                 write,
                 row,
                 rule=rule.model_dump(mode="json"),
-                desired=desired,
+                desired=bound_desired(rule, row.desired),
                 # A new try for replicas that failed under the old rule.
                 failures=0,
                 retry_ns=0,
@@ -226,7 +248,13 @@ class ServingService:
         row = _find(connection, name, caller)
         replicas = read_replicas(connection, service_replicas.c.service_id == row.id)
         why = partial(self._explain_wait, connection, row)
-        return self._describe(row, replicas, caller, why, full=True)
+        holding = self._read_holdings(connection, [row])[row.id]
+        return self._describe(row, replicas, caller, why, holding, full=True)
+
+    def _read_holdings(
+        self, connection: sa.Connection, rows: Sequence[Row]
+    ) -> dict[int, ServiceHolding]:
+        return read_holdings(connection, [row.id for row in rows], self._store.clock.now_ns())
 
     def _describe(
         self,
@@ -234,6 +262,7 @@ class ServingService:
         replicas: Sequence[Row],
         caller: Principal,
         why: Callable[[str], str],
+        holding: ServiceHolding,
         *,
         full: bool,
     ) -> ServiceOut:
@@ -246,6 +275,7 @@ class ServingService:
             caller,
             why,
             recent=self.controller.traffic.read_recent(ServiceLabels(row.tenant, row.name)),
+            holding=holding,
             with_replicas=full,
         )
 
@@ -277,6 +307,18 @@ def _check_job(job: JobIn, caller: Principal) -> None:
             f"a service is of its owner's tenant {caller.tenant}, not {job.tenant}",
             hint="leave out --tenant",
         )
+
+
+def _change_rule(service: Row, body: ServiceChange) -> ServiceRule:
+    """Return the rule with the changed fields. Raises BadService where they contradict each other."""
+    try:
+        return ServiceRule.model_validate({**service.rule, **body.rule})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "rule"
+        raise BadService(
+            f"{where}: {first['msg']}", hint="gpupool service update --help"
+        ) from error
 
 
 def _scope(caller: Principal) -> sa.ColumnElement[bool]:

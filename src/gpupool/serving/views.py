@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpupool.model.tenant import Permission, Principal
+from gpupool.serving.costs import ServiceHolding
 from gpupool.serving.replicas import ENDED, LIVE, READY, STARTING, WANTED
 from gpupool.serving.routing import RequestLoad
 from gpupool.serving.rows import Row
@@ -29,6 +30,7 @@ def describe_service(
     why: Callable[[str], str],
     *,
     recent: RecentRequests | None,
+    holding: ServiceHolding,
     with_replicas: bool,
 ) -> ServiceOut:
     """Describe a service.
@@ -41,6 +43,7 @@ def describe_service(
         caller: For this user.
         why: Returns why a job waits.
         recent: Requests of the last minutes; None: there was none.
+        holding: What its replicas hold.
         with_replicas: List them.
     """
     live = [one for one in replicas if one.state in LIVE]
@@ -65,6 +68,9 @@ def describe_service(
         load=measured,
         waiting=load.count_waiting(service.id),
         recent=None if recent is None else _describe_recent(recent),
+        gpu_milli=holding.gpu_milli,
+        cost_per_hour_micro=holding.cost_micro,
+        currency=holding.currency,
         command=service.body["launch"]["argv"] if can_change(service, caller) else [],
         replicas=listed,
         scaled_ns=service.scaled_ns,

@@ -9,6 +9,7 @@ import { formatCards, formatMoney, formatNumber, formatPercent, formatShare, UNK
 import { CopyButton, Empty, Page, Panel } from '../../ui/Page'
 import { type Column, Table } from '../../ui/Table'
 import { type Advice, type Backtest, type Method, planResizes, sumAdvice, writeOptions } from './advice'
+import { ProposalsPanel } from './ProposalsPanel'
 import { ResizeAll } from './ResizeAll'
 
 const PERIODS = ['7d', '30d', '90d']
@@ -59,11 +60,13 @@ export function AdvicePage() {
             )}
           </Answer>
         </Panel>
+        {found.data && <ProposalsPanel families={families} />}
         <BacktestPanel since={since} />
       </div>
       {chosen && (
         <ResizeAll
-          advice={chosen}
+          title={t('resizeTitle', { family: chosen.pattern })}
+          resizes={planResizes(chosen)}
           onDone={() => void client.invalidateQueries({ queryKey: ['advice'] })}
           onClose={() => setChosen(null)}
         />

@@ -1,4 +1,4 @@
-// The running jobs of a family get the size that is advised, one after the other; a refusal stops none of the others.
+// Running jobs get the size that is advised, one after the other; a refusal stops none of the others.
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { apiPath, send } from '../../api/lists'
@@ -6,7 +6,7 @@ import { FormDialog } from '../../ui/FormDialog'
 import { formatShare } from '../../ui/format'
 import { Fact } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
-import { type Advice, planResizes, type Resize } from './advice'
+import type { Resize } from './advice'
 
 interface Refused {
   readonly resize: Resize
@@ -25,14 +25,21 @@ async function resizeAll(resizes: readonly Resize[]): Promise<Refused[]> {
   return refused
 }
 
-export function ResizeAll(props: { advice: Advice; onDone: () => void; onClose: () => void }) {
+interface ResizeAllProps {
+  readonly title: string
+  readonly resizes: readonly Resize[]
+  onDone(): void
+  onClose(): void
+}
+
+export function ResizeAll(props: ResizeAllProps) {
   const { t } = useTranslation('advice')
   // Kept as it was when the dialog opened: the list is renewed while it is open.
-  const [resizes] = useState(() => planResizes(props.advice))
+  const [resizes] = useState(props.resizes)
   const [refused, setRefused] = useState<Refused[]>([])
   return (
     <FormDialog
-      title={t('resizeTitle', { family: props.advice.pattern })}
+      title={props.title}
       confirm={t('resize', { count: resizes.length })}
       isReady={refused.length === 0}
       act={() => resizeAll(resizes)}

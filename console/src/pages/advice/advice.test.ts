@@ -1,6 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { GIB } from '../../ui/format'
-import { type Advice, type LiveRun, planResizes, sumAdvice, writeOptions } from './advice'
+import {
+  type Advice,
+  isNamable,
+  type LiveRun,
+  listProposals,
+  makeSilence,
+  type Policy,
+  planResizes,
+  sumAdvice,
+  sumFreed,
+  writeOptions,
+} from './advice'
 
 const run = (changes: Partial<LiveRun>): LiveRun => ({
   job: 'j1',
@@ -32,6 +43,41 @@ describe('planResizes', () => {
     const unknown = advice({ advice: 'unknown', gpu_milli: null, memory_bytes: null, live: [run({})] })
     expect(planResizes(unknown)).toEqual([])
     expect(writeOptions(unknown)).toBe('')
+  })
+})
+
+describe('proposals of policies', () => {
+  const live = [
+    run({ proposed_milli: 250, proposed_bytes: 16 * GIB }),
+    run({ job: 'j2', proposed_milli: null, proposed_bytes: null }),
+    run({ job: 'j3', proposed_milli: 500, proposed_bytes: 16 * GIB }),
+    run({ job: 'j4', proposed_milli: 250, proposed_bytes: 8 * GIB, fixed: 'it has a partition' }),
+  ]
+
+  it('are those that would change a job, and are not the advice of its family', () => {
+    const found = listProposals([advice({ live, cards: 2 })])
+    expect(found.map(({ resize }) => [resize.run.job, resize.body])).toEqual([['j1', { gpu_milli: 250 }]])
+    expect(sumFreed(found)).toBe(500)
+  })
+
+  it('end with a policy that is off, and in no bound looser than the others', () => {
+    const family = advice({ tenant: 'nlp', project: 'chat', pattern: 'eval' })
+    const policy = { least_milli: 200, most_cut_percent: 30, least_bytes: 2 * GIB } as Policy
+    expect(makeSilence(family, [policy])).toMatchObject({
+      tenant: 'nlp',
+      project: 'chat',
+      families: 'eval',
+      mode: 'off',
+      least_milli: 200,
+      most_cut_percent: 30,
+      least_bytes: 2 * GIB,
+      confidence: 'high',
+    })
+    expect(makeSilence(family, [])).toMatchObject({ least_milli: 50, most_cut_percent: 50, least_bytes: GIB })
+  })
+
+  it('stay where no policy can name the family alone', () => {
+    expect([{ pattern: 'eval-big' }, { pattern: '' }, { pattern: 'a_b' }].map(isNamable)).toEqual([true, false, false])
   })
 })
 

@@ -8,7 +8,8 @@ import sys
 from typing import Any
 
 from gpupool.base.errors import BadOption
-from gpupool.base.units import format_span
+from gpupool.base.units import format_gpu, format_span
+from gpupool.cli.accounts.price import format_micro
 from gpupool.cli.serving.rule_options import add_rule, build_new_rule, read_rule
 from gpupool.terminal.confirm import confirm_plan
 from gpupool.terminal.context import CommandContext, print_notice
@@ -37,7 +38,7 @@ def register(parser: CommandParser) -> None:
         "gpupool template run vllm --model /models/llama --name chat --min 1 --max 4",
         "gpupool service list",
         "gpupool service show web",
-        "gpupool service scale web 2",
+        "gpupool service scale web 2 --dry-run",
         "gpupool service update web --max 8 --target 20",
         "gpupool service delete web",
     ]
@@ -69,10 +70,12 @@ def register(parser: CommandParser) -> None:
         metavar="N",
         help="replicas; --min and --max of `service update` let it follow the load again",
     )
+    _add_dry_run(scale)
     add_output(scale, OBJECT_FORMATS)
     update = parser.add_verb("update", "change bounds, checks and times; what is left out stays")
     _add_name(update)
     add_rule(update)
+    _add_dry_run(update)
     add_output(update, OBJECT_FORMATS)
     delete = parser.add_verb("delete", "end its replicas, each once it has no requests")
     _add_name(delete)
@@ -81,6 +84,10 @@ def register(parser: CommandParser) -> None:
 
 def _add_name(verb: CommandParser) -> None:
     verb.add_argument("name", metavar="NAME", help="as `service list` shows it")
+
+
+def _add_dry_run(verb: CommandParser) -> None:
+    verb.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")
 
 
 def run(options: argparse.Namespace, context: CommandContext) -> int:
@@ -114,6 +121,8 @@ def run(options: argparse.Namespace, context: CommandContext) -> int:
                 "service update got no option, expected one to change",
                 hint="gpupool service update --help",
             )
+    if options.dry_run:
+        return _print_plan(context.api.request("POST", f"{path}/plan", {"rule": rule}), options)
     changed = context.api.request("PATCH", path, {"rule": rule})
     return _print_service(context, changed, options.output)
 
@@ -146,6 +155,26 @@ def create_service(context: CommandContext, body: dict[str, Any], output: str) -
     return code
 
 
+def _print_plan(plan: dict[str, Any], options: argparse.Namespace) -> int:
+    if options.output != "table":
+        print_data(plan, options.output)
+        return 0
+    lines = [f"would start {plan['starts']} more"] if plan["starts"] else []
+    for one in plan["ends"]:
+        job = one["job"] or "--"
+        requests = one["requests"]
+        lines.append(f"would end replica {one['number']} ({job}, requests under way: {requests})")
+    if not lines:
+        lines = ["would start and end no replica"]
+    rule = plan["rule"]
+    now = f"{plan['desired_before']} -> {plan['desired']}"
+    lines.append(
+        f"{options.name}: {rule['min_replicas']} to {rule['max_replicas']} replicas, {now} now"
+    )
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0
+
+
 def _print_service(context: CommandContext, one: dict[str, Any], output: str) -> int:
     if output != "table":
         print_data(one, output)
@@ -159,6 +188,7 @@ def _print_service(context: CommandContext, one: dict[str, Any], output: str) ->
         f"  replicas   {one['ready']} healthy of {one['desired']}; {bounds}\n"
         f"  load       {_format_load(one)}\n"
         f"  answers    {_format_recent(one)}\n"
+        f"  holds      {_format_holding(one)}\n"
         f"  check      {check}, every {rule['check_seconds']} s\n"
         f"  template   {one['template'] or '--'}\n"
         f"  owner      {one['user']} of {one['tenant']}\n"
@@ -195,6 +225,16 @@ def _format_recent(row: Row) -> str:
     span = format_span(recent["seconds"])
     errors = f"{recent['errors']} errors ({share:.1f} %)"
     return f"{rate} requests/s, p50 {median}, p95 {slow}, {errors} in the last {span}"
+
+
+def _format_holding(row: Row) -> str:
+    # A server of an earlier release tells nothing of it.
+    milli = row.get("gpu_milli")
+    if milli is None:
+        return "--"
+    cost = row["cost_per_hour_micro"]
+    price = "--" if cost is None else f"{format_micro(cost)} {row['currency']}"
+    return f"{format_gpu(milli)} GPU, {price} an hour"
 
 
 def _format_rate(rate: float) -> str:

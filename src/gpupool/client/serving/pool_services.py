@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from gpupool.wire.serving.services import ServiceOut
+    from gpupool.wire.common import Event
+    from gpupool.wire.serving.services import ServiceOut, ServicePlanOut
 
 
 class Services:
@@ -69,6 +70,14 @@ class Services:
             {"name": name, "template": template, "use": use, "rule": dict(rule or {})}
         )
 
+    def list_events(self, name: str, limit: int = 50) -> list[Event]:
+        """List the latest events of a service, the newest first. Raises UnknownService."""
+        from gpupool.wire.common import Event
+
+        query = {"limit": limit}
+        items = self._api.request("GET", f"{_path(name)}/events", query=query)["items"]
+        return [read_answer(Event, one) for one in items]
+
     def list(self) -> list[ServiceOut]:
         """List the services, by name."""
         from gpupool.wire.serving.services import ServiceOut
@@ -83,6 +92,13 @@ class Services:
     def update(self, name: str, **rule: Any) -> ServiceOut:
         """Change fields of the rule; the others stay. Idempotent. Raises UnknownService."""
         return _read(self._api.request("PATCH", _path(name), {"rule": rule}))
+
+    def plan(self, name: str, **rule: Any) -> ServicePlanOut:
+        """Return what `update` would do; change nothing. Raises UnknownService."""
+        from gpupool.wire.serving.services import ServicePlanOut
+
+        answer = self._api.request("POST", f"{_path(name)}/plan", {"rule": rule})
+        return read_answer(ServicePlanOut, answer)
 
     def scale(self, name: str, replicas: int) -> ServiceOut:
         """Keep a fixed number of replicas. Idempotent. Raises UnknownService."""

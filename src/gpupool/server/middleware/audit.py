@@ -44,6 +44,7 @@ COMPUTING: Final = frozenset(
         "POST /api/v1/whatif",
         "POST /api/v1/defrag/plan",
         "POST /api/v1/rebalance/plan",
+        "POST /api/v1/services/{service}/plan",
         "POST /api/v1/sso/explain",
         "POST /api/v1/sso/device",
     }

@@ -103,6 +103,24 @@ class ServiceChange(WireModel):
     )
 
 
+class ReplicaEnd(WireModel):
+    """A replica that would end, once it has no requests or its time for them is over."""
+
+    number: int
+    job: str | None = Field(description="null: it was not submitted")
+    requests: int = Field(description="under way in it")
+
+
+class ServicePlanOut(WireModel):
+    """What a change would do at once. Later the load decides, within the rule."""
+
+    rule: ServiceRule = Field(description="as it would be")
+    desired_before: int
+    desired: int = Field(description="replicas that it would have")
+    starts: int = Field(description="replicas that would start")
+    ends: list[ReplicaEnd] = Field(description="replicas that would end, the first one first")
+
+
 class ReplicaOut(WireModel):
     number: int
     state: Literal["wanted", "starting", "ready", "draining", "ended"]
@@ -151,6 +169,15 @@ class ServiceOut(WireModel):
     recent: ServiceRecent | None = Field(
         None, description="the last 5 minutes; null: no request in them"
     )
+    gpu_milli: int | None = Field(
+        None,
+        description="of all cards together that its replicas hold, those that end too; null: a "
+        "server of an earlier release",
+    )
+    cost_per_hour_micro: int | None = Field(
+        None, description="of what they hold, in millionths of `currency`; null: no price"
+    )
+    currency: str = ""
     command: list[str] = Field(
         default_factory=list, description="empty where it is not for this caller"
     )

@@ -9,7 +9,13 @@ import pytest
 from gpupool.base.errors import BadOption
 from gpupool.cli.serving.rule_options import build_new_rule
 from gpupool.terminal.parser import parse_command
-from gpupool.wire.serving.services import ReplicaOut, ServiceOut, ServiceRecent, ServiceRule
+from gpupool.wire.serving.services import (
+    ReplicaOut,
+    ServiceOut,
+    ServicePlanOut,
+    ServiceRecent,
+    ServiceRule,
+)
 from tests.unit.cli.golden import AnswerWith, GoldenLine, TypedLine
 
 
@@ -56,6 +62,9 @@ def make_service() -> dict[str, Any]:
         load=17.25,
         waiting=2,
         recent=make_recent(),
+        gpu_milli=500,
+        cost_per_hour_micro=1_250_000,
+        currency="EUR",
         replicas=replicas,
         scaled_ns=None,
         created_ns=10**18,
@@ -99,10 +108,51 @@ def test_a_server_of_an_earlier_release_tells_no_answers(
     type_line: TypedLine, answer_with: AnswerWith
 ) -> None:
     earlier = make_service()
-    del earlier["recent"]
+    for name in ("recent", "gpu_milli", "cost_per_hour_micro", "currency"):
+        del earlier[name]
     answer_with("GET", "services/web", earlier)
     _, out, _ = type_line("service show web")
     assert "-- in the last 5m" in out
+    assert "  holds      --\n" in out
+
+
+def test_what_is_held_without_a_price_costs_a_dash(
+    type_line: TypedLine, answer_with: AnswerWith
+) -> None:
+    answer_with("GET", "services/web", make_service() | {"cost_per_hour_micro": None})
+    _, out, _ = type_line("service show web")
+    assert "  holds      0.50 GPU, -- an hour\n" in out
+
+
+@pytest.mark.parametrize(
+    ("part", "lines"),
+    [
+        (
+            {
+                "ends": [
+                    {"number": 2, "job": "j-2", "requests": 3},
+                    {"number": 1, "job": None, "requests": 0},
+                ]
+            },
+            (
+                "would end replica 2 (j-2, requests under way: 3)\n"
+                "would end replica 1 (--, requests under way: 0)\n"
+            ),
+        ),
+        ({"starts": 2}, "would start 2 more\n"),
+        ({}, "would start and end no replica\n"),
+    ],
+    ids=["ends", "starts", "nothing"],
+)
+def test_a_dry_run_prints_the_plan_and_changes_nothing(
+    type_line: TypedLine, answer_with: AnswerWith, part: dict[str, Any], lines: str
+) -> None:
+    rule = ServiceRule(min_replicas=1, max_replicas=1)
+    plan = ServicePlanOut(rule=rule, desired_before=2, desired=1, starts=0, ends=[])
+    answer_with("POST", "services/web/plan", plan.model_dump(mode="json") | part)
+    code, out, _ = type_line("service scale web 1 --dry-run")
+    assert code == 0
+    assert out == f"{lines}web: 1 to 1 replicas, 2 -> 1 now\n"
 
 
 def test_services_are_listed(golden_line: GoldenLine, answer_with: AnswerWith) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from gpupool.client import Pool
 from gpupool.client.submission import job_body
-from gpupool.wire.serving.services import ServiceOut, ServiceRule
+from gpupool.wire.common import Event
+from gpupool.wire.serving.services import ServiceOut, ServicePlanOut, ServiceRule
 from tests.unit.cli.sample import sample_pool
 from tests.unit.client.scripted_pool import Request, reply
 
@@ -63,3 +64,22 @@ def test_services_are_made_changed_and_read(tmp_path: Path) -> None:
         {"name": "chat", "template": "vllm", "use": {"values": {"model": "m"}}, "rule": rule},
         {"rule": {"min_replicas": 2, "max_replicas": 2}},
     ]
+
+
+def test_a_plan_and_events_of_a_service_are_read(tmp_path: Path) -> None:
+    plan = ServicePlanOut(rule=ServiceRule(), desired_before=1, desired=3, starts=2, ends=[])
+    event = Event(seq=7, at_ns=1, kind="service.created", subject="web", tenant="default")
+
+    def tell(asked: Request) -> bytes:
+        told = event if asked.method == "GET" else plan
+        one = told.model_dump(mode="json")
+        return reply({"items": [one], "next": None} if told is event else one)
+
+    with sample_pool(tmp_path) as running, Pool(tmp_path) as pool:
+        running.handler = tell
+        assert pool.services.plan("web", min_replicas=3, max_replicas=3) == plan
+        assert pool.services.list_events("web", limit=9) == [event]
+        sent = [(asked.method, asked.target.rpartition("/v1/")[2]) for asked in running.requests]
+        body = running.requests[0].json
+    assert sent == [("POST", "services/web/plan"), ("GET", "services/web/events?limit=9")]
+    assert body == {"rule": {"min_replicas": 3, "max_replicas": 3}}
