@@ -168,10 +168,3 @@ def test_terms_are_those_of_the_console(namespace: str, prefix: str) -> None:
     assert {word: words.get(word) for word in shared} == {
         word: console[key] for word, key in shared.items()
     }
-
-
-def test_titles_of_codes_are_those_of_the_console() -> None:
-    titles = load_translator().titles
-    console = read_console("zh", "problems")
-    codes = {code: text for code, text in console.items() if code.startswith("GP-")}
-    assert {code: titles[code] for code in codes} == codes
