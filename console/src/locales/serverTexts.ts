@@ -2,6 +2,7 @@
 // with the first of these texts.
 import { messages, titles } from '../../../src/gpupool/terminal/chinese/texts/errors.json'
 import output from '../../../src/gpupool/terminal/chinese/texts/output.json'
+import status from '../../../src/gpupool/terminal/chinese/texts/status.json'
 
 export { titles }
-export default { ...messages, ...output }
+export default { ...messages, ...status, ...output }

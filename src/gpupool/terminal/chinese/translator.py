@@ -235,5 +235,5 @@ def _load(name: str) -> dict[str, Any]:
 def load_translator() -> Translator:
     """Read the catalogues of messages; that of the help is read with the first help."""
     errors = _load("errors")
-    texts = {**errors["messages"], **_load("output"), **_load("reasons")}
+    texts = {**errors["messages"], **_load("status"), **_load("output"), **_load("reasons")}
     return Translator(texts, _load("terms"), errors["titles"])

@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 
 from gpupool.base.errors import list_error_classes
+from gpupool.model.faults.catalogue import read_xids
 from gpupool.terminal.chinese.translator import load_translator
 
 ROOT = Path(__file__).parents[4]
@@ -54,6 +55,13 @@ OUTPUT = (
 )
 
 
+#: Packages that say how things are: networks, cards, incidents, schedules, checks of the server.
+STATUS = (
+    *("network", "agent", "server", "fleet", "allocations", "tenancy", "signon", "model"),
+    *("mechanisms", "probes", "base", "billing", "metering", "notifications", "store"),
+)
+
+
 @cache
 def load_lister() -> ModuleType:
     spec = importlib.util.spec_from_file_location("list_texts", ROOT / "tools" / "list_texts.py")
@@ -81,10 +89,19 @@ def test_every_text_of_the_help_has_chinese() -> None:
 @pytest.mark.parametrize("package", ERRORS)
 def test_every_error_of_a_covered_package_has_chinese(package: str) -> None:
     assert load_lister().list_missing("errors", [package]) == []
+    # Here, since reading the package takes most of the time.
+    if package in STATUS:
+        assert load_lister().list_missing("status", [package]) == []
 
 
 def test_every_line_of_the_commands_has_chinese() -> None:
     assert set(load_lister().list_missing("output", ["cli"])) == IMPORT_TEXTS | PLAIN_TEXTS
+
+
+def test_every_meaning_of_an_xid_has_chinese() -> None:
+    meanings = {entry.meaning for entry in read_xids().values()}
+    translate = load_translator().translate
+    assert [meaning for meaning in sorted(meanings) if translate(meaning) == meaning] == []
 
 
 def test_every_title_of_a_column_has_chinese() -> None:
@@ -97,7 +114,7 @@ def test_every_code_has_a_chinese_title() -> None:
     assert set(titles) == set(list_error_classes())
 
 
-@pytest.mark.parametrize("name", ["help", "errors", "output", "reasons"])
+@pytest.mark.parametrize("name", ["help", "errors", "output", "reasons", "status"])
 def test_chinese_has_the_holes_of_the_english(name: str) -> None:
     for english, chinese in load_lister().read_catalogue(name).items():
         assert (english, find_holes(chinese)) == (english, find_holes(english))
@@ -124,14 +141,17 @@ def list_words(text: str) -> list[str]:
 
 def test_the_words_of_an_entry_are_in_a_source() -> None:
     # Expressions in an f-string make neighbours that no literal has: half of the pairs are enough.
-    texts = load_lister().list_constants(OUTPUT)
+    texts = chain(
+        load_lister().list_constants({*OUTPUT, *STATUS, "rightsizing"}),
+        (entry.meaning for entry in read_xids().values()),
+    )
     known_words: set[str] = set()
     known_pairs: set[tuple[str, str]] = set()
     for text in texts:
         known_words |= set(list_words(text))
         known_pairs |= set(pairwise(list_words(text)))
     stale = []
-    catalogues = map(load_lister().read_catalogue, ("output", "reasons"))
+    catalogues = map(load_lister().read_catalogue, ("output", "reasons", "status"))
     for english in chain.from_iterable(catalogues):
         parts = [list_words(part) for part in HOLE.split(english)[::2]]
         pairs = [pair for words in parts for pair in pairwise(words)]
