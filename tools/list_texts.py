@@ -1,6 +1,6 @@
 """List the English texts of the command line that have no Chinese.
 
-    .venv/bin/python tools/list_texts.py help|errors|output|status [PACKAGE...]
+    .venv/bin/python tools/list_texts.py help|errors|output|status|fields [PACKAGE...]
 
 Texts of the help come from the parsers; those of errors and of output from the syntax trees of the
 sources. A part that differs each time is a hole: `{0} waits: {1}`. ADR 0107.
@@ -50,6 +50,9 @@ STATUS_CALLS = {
     "FenceSurvey": (1,),
 }
 STATUS_WORDS = frozenset({"reason", "inside_reason", "health_reason", "note"})
+
+#: What the wire and the templates say of a field's value.
+FIELD_CALLS = {"ValueError": (0,), "_Wrong": (0,), "FieldFault": (1,)}
 
 
 def list_help_texts() -> list[str]:
@@ -151,6 +154,16 @@ def list_status_texts(package: str) -> list[str]:
     return [text for text in texts if " " in text.strip()]
 
 
+def list_field_texts(package: str) -> list[str]:
+    """List what a package says of the value of a field."""
+    texts: dict[str, None] = {}
+    for node in read_nodes(package):
+        if isinstance(node, ast.Call):
+            places = FIELD_CALLS.get(_find_name(node.func), ())
+            texts |= dict.fromkeys(_list_lines(node.args[place] for place in places))
+    return list(texts)
+
+
 def list_titles() -> list[str]:
     """List the titles of columns."""
     titles: dict[str, None] = {}
@@ -205,13 +218,16 @@ FINDERS = {
     "errors": list_error_texts,
     "output": list_output_texts,
     "status": list_status_texts,
+    "fields": list_field_texts,
 }
 
 
 def list_missing(kind: str, packages: Iterable[str]) -> list[str]:
     """List the texts of a kind without Chinese."""
     known = {
-        text for name in ("errors", "output", "reasons", "status") for text in read_catalogue(name)
+        text
+        for name in ("errors", "output", "reasons", "status", "fields")
+        for text in read_catalogue(name)
     }
     if kind == "help":
         help_texts = read_catalogue("help")

@@ -1,8 +1,9 @@
 // The Chinese of a finished English text of the server, by the catalogue that the command line has too. The rules are
 // those of `gpupool.terminal.chinese.translator`; tests/golden/chinese_*.json hold both to the same answers.
 
-// `{0}` is carried over and `{0!}` translated; `{0#}` is a number and `{0=}` a term, or the text is another one.
-const HOLE = /\{(\d+)([!#=]?)\}/
+// `{0}` is carried over and `{0!}` translated; `{0#}` is a number, `{0=}` a term and `{0?}` a text of a
+// catalogue, or the text is another one.
+const HOLE = /\{(\d+)([!#=?]?)\}/
 const NUMBER = /^-?[\d.,]+$/
 // Two English words in a row are a sentence: without Chinese the text around it stays English.
 const PROSE_PAIR = /(?<![\p{L}\p{N}_/.=-])[a-z']{2,} [a-z']{2,}(?![\p{L}\p{N}_/=-])/u
@@ -134,9 +135,10 @@ export class Translator {
       if (kind === '#' && !NUMBER.test(hole)) return null
       if (kind === '=' && !Object.hasOwn(this.words, hole)) return null
       // A name stays as it is, also one that is a word; a sentence is translated or refused.
-      const isSentence = kind === '!' || kind === '=' || this.isSentence(hole)
+      const isSentence = ['!', '=', '?'].includes(kind) || this.isSentence(hole)
       const value = isSentence ? this.findPart(hole, depth) : hole
       if (value === null || (['', '#'].includes(kind) && JOINT.test(hole))) return null
+      if (kind === '?' && value === hole) return null
       filled += value + (parts[at + 2] ?? '')
     }
     return filled

@@ -5,22 +5,26 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import math
 import re
 import sys
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpupool.base.errors import list_error_classes
 from gpupool.model.faults.catalogue import read_xids
+from gpupool.server.http.problems import describe_invalid
 from gpupool.terminal.chinese.translator import load_translator
 
 ROOT = Path(__file__).parents[4]
 CONSOLE = ROOT / "console" / "src" / "locales"
-HOLE = re.compile(r"\{(\d+)[!#=]?\}")
+HOLE = re.compile(r"\{(\d+)[!#=?]?\}")
 
 #: Packages whose errors people meet in `gpupool`. Those of `kubernetes` are English, as kubectl is.
 ERRORS = (
@@ -98,6 +102,65 @@ def test_every_line_of_the_commands_has_chinese() -> None:
     assert set(load_lister().list_missing("output", ["cli"])) == IMPORT_TEXTS | PLAIN_TEXTS
 
 
+def test_every_problem_of_a_field_has_chinese() -> None:
+    assert load_lister().list_missing("fields", ["wire", "templates"]) == []
+
+
+class Shape(BaseModel):
+    """Fields of the kinds that bodies of requests have."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(min_length=2, max_length=4, pattern="^[a-z]+$")]
+    count: Annotated[int, Field(ge=1, le=8)]
+    share: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+    kind: Literal["tcp", "udp", "icmp"]
+    is_private: bool
+    items: Annotated[list[str], Field(min_length=1, max_length=2)]
+    labels: dict[str, str]
+    inner: Shape | None = None
+
+
+GOOD = {
+    "name": "abc",
+    "count": 1,
+    "share": 0.5,
+    "kind": "tcp",
+    "is_private": True,
+    "items": ["a"],
+    "labels": {},
+}
+
+
+WRONG: dict[str, tuple[object, ...]] = {
+    "name": ("", "a", "abcde", "AB", 1),
+    "count": (0, 9, 1.5, "x", "9" * 5000, []),
+    "share": (0, 1, "x", math.inf, {}),
+    "kind": ("sctp",),
+    "is_private": ("maybe", []),
+    "items": ([], ["a", "b", "c"], "a"),
+    "labels": ([], {"a": 1}),
+    "inner": ([], {}),
+    "other": (1,),
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_what_pydantic_says_of_a_field_has_chinese(field: str) -> None:
+    texts: list[str] = []
+    for value in WRONG[field]:
+        with pytest.raises(ValidationError) as caught:
+            Shape.model_validate({**GOOD, field: value})
+        refusal = describe_invalid(
+            [{**error, "loc": ("body", *error["loc"])} for error in caught.value.errors()]
+        )
+        problems: Any = refusal.details["fields"]
+        texts += [refusal.message, *(entry["problem"] for entry in problems)]
+    for english in texts:
+        chinese = load_translator().translate(english)
+        assert (english, bool(re.search("[\u4e00-\u9fff]", chinese))) == (english, True)
+
+
 def test_every_meaning_of_an_xid_has_chinese() -> None:
     meanings = {entry.meaning for entry in read_xids().values()}
     translate = load_translator().translate
@@ -114,7 +177,7 @@ def test_every_code_has_a_chinese_title() -> None:
     assert set(titles) == set(list_error_classes())
 
 
-@pytest.mark.parametrize("name", ["help", "errors", "output", "reasons", "status"])
+@pytest.mark.parametrize("name", ["help", "errors", "output", "reasons", "status", "fields"])
 def test_chinese_has_the_holes_of_the_english(name: str) -> None:
     for english, chinese in load_lister().read_catalogue(name).items():
         assert (english, find_holes(chinese)) == (english, find_holes(english))
