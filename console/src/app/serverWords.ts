@@ -1,6 +1,6 @@
 // What the server says in English, in the language of the page: by the catalogues that the command line has too.
 //
-// Why a job waits comes with the Chinese texts. All else is a file of 90 kB that is got with the first text of it; a
+// Why a job waits comes with the Chinese texts. All else is a file of 100 kB that is got with the first text of it; a
 // refusal waits for the file, other texts are drawn again once it is here.
 import i18next from 'i18next'
 import { useSyncExternalStore } from 'react'
