@@ -1,6 +1,6 @@
 """List the English texts of the command line that have no Chinese.
 
-    .venv/bin/python tools/list_texts.py help|errors|output [PACKAGE...]
+    .venv/bin/python tools/list_texts.py help|errors|output|status|fields [PACKAGE...]
 
 Texts of the help come from the parsers; those of errors and of output from the syntax trees of the
 sources. A part that differs each time is a hole: `{0} waits: {1}`. ADR 0107.
@@ -24,6 +24,7 @@ from gpupool.terminal.parser import CommandParser, build_parser
 
 SOURCES = Path(__file__).parents[1] / "src" / "gpupool"
 TEXTS = SOURCES / "terminal" / "chinese" / "texts"
+NODES = (ast.Call, ast.Constant, ast.Assign)
 #: A part of a text that differs each time, before it gets its number.
 HOLE = "\0"
 #: Variants of one expression (`a if b else c`) that are listed at most.
@@ -37,6 +38,21 @@ OUTPUT_CALLS = {
     "append": (0,),
     "Rejection": (0, 1),
 }
+
+#: What the server says of things that it watches: the same, and the names of such texts.
+STATUS_CALLS = {
+    "well": (0,),
+    "warn": (0, 1),
+    "fail": (0, 1),
+    "Reach": (1, 2, 3),
+    "FaultAdvice": (0,),
+    "GatewayChange": (1,),
+    "FenceSurvey": (1,),
+}
+STATUS_WORDS = frozenset({"reason", "inside_reason", "health_reason", "note"})
+
+#: What the wire and the templates say of a field's value.
+FIELD_CALLS = {"ValueError": (0,), "_Wrong": (0,), "FieldFault": (1,)}
 
 
 def list_help_texts() -> list[str]:
@@ -124,6 +140,30 @@ def list_output_texts(package: str) -> list[str]:
     return [text for text in texts if " " in text.strip()]
 
 
+def list_status_texts(package: str) -> list[str]:
+    """List what a package says of the state of things: calls of STATUS_CALLS, words by name."""
+    texts: dict[str, None] = {}
+    for node in read_nodes(package):
+        if isinstance(node, ast.Call):
+            places = STATUS_CALLS.get(_find_name(node.func), ())
+            said = [node.args[place] for place in places if place < len(node.args)]
+            said += [word.value for word in node.keywords if word.arg in STATUS_WORDS]
+            texts |= dict.fromkeys(_list_lines(said))
+        elif isinstance(node, ast.Assign) and _find_name(node.targets[0]) in STATUS_WORDS:
+            texts |= dict.fromkeys(_list_lines([node.value]))
+    return [text for text in texts if " " in text.strip()]
+
+
+def list_field_texts(package: str) -> list[str]:
+    """List what a package says of the value of a field."""
+    texts: dict[str, None] = {}
+    for node in read_nodes(package):
+        if isinstance(node, ast.Call):
+            places = FIELD_CALLS.get(_find_name(node.func), ())
+            texts |= dict.fromkeys(_list_lines(node.args[place] for place in places))
+    return list(texts)
+
+
 def list_titles() -> list[str]:
     """List the titles of columns."""
     titles: dict[str, None] = {}
@@ -158,11 +198,11 @@ def _find_name(node: ast.expr) -> str:
 
 @cache
 def read_nodes(package: str) -> tuple[ast.AST, ...]:
-    """Return the calls and literals of a package's modules, in the order of their paths."""
+    """Return the calls, literals and assignments of a package's modules, in the order of their paths."""
     nodes: list[ast.AST] = []
     for file in sorted((SOURCES / package).rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        nodes += [one for one in ast.walk(tree) if isinstance(one, ast.Call | ast.Constant)]
+        nodes += [one for one in ast.walk(tree) if isinstance(one, NODES)]
     return tuple(nodes)
 
 
@@ -173,13 +213,26 @@ def read_catalogue(name: str) -> dict[str, str]:
     return entries
 
 
+#: By kind, what finds its texts in a package.
+FINDERS = {
+    "errors": list_error_texts,
+    "output": list_output_texts,
+    "status": list_status_texts,
+    "fields": list_field_texts,
+}
+
+
 def list_missing(kind: str, packages: Iterable[str]) -> list[str]:
     """List the texts of a kind without Chinese."""
-    known = {text for name in ("errors", "output", "reasons") for text in read_catalogue(name)}
+    known = {
+        text
+        for name in ("errors", "output", "reasons", "status", "fields")
+        for text in read_catalogue(name)
+    }
     if kind == "help":
         help_texts = read_catalogue("help")
         return [text for text in list_help_texts() if text not in help_texts]
-    find = list_error_texts if kind == "errors" else list_output_texts
+    find = FINDERS[kind]
     missing: dict[str, None] = {}
     for package in packages:
         missing |= dict.fromkeys(text for text in find(package) if text not in known)
@@ -189,7 +242,7 @@ def list_missing(kind: str, packages: Iterable[str]) -> list[str]:
 def main() -> int:
     """Print the texts; return 1 where some have no Chinese."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("help", "errors", "output"))
+    parser.add_argument("kind", choices=("help", *FINDERS))
     parser.add_argument("packages", nargs="*", default=["cli"], help="below src/gpupool")
     options = parser.parse_args()
     missing = list_missing(options.kind, options.packages)

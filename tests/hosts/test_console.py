@@ -52,6 +52,11 @@ TITLES = {
         "/templates?template=sweep": "模板",
     },
 }
+#: What a token that is none is answered with.
+UNKNOWN_TOKEN = {
+    "en": "the token is unknown, expired, revoked or its user is disabled",
+    "zh": "令牌未知、已过期、已撤销，或其用户已停用",
+}
 #: Of the packets between the browser and the server, and jobs that come meanwhile.
 LOST_PERCENT = 1
 JOBS_UNDER_LOSS = 20
@@ -164,6 +169,14 @@ def test_pages_have_no_findings(
     assert page.evaluate("document.documentElement.dataset.mantineColorScheme") == scheme
     assert page.locator(".sim").inner_text() == {"en": "SIMULATED", "zh": "模拟"}[language]
     assert messages == []
+    # A refusal is in the language of the page, with the command that the server names.
+    context.clear_cookies()
+    page.goto(login["address"] + "/login")
+    page.fill("input[type=password]", "gpp_wrong")
+    page.keyboard.press("Enter")
+    refusal = page.locator("[role=alert]").inner_text()
+    assert UNKNOWN_TOKEN[language] in refusal
+    assert "GP-3001" in refusal
     context.close()
 
 

@@ -1,4 +1,5 @@
 // Problems of the server (RFC 9457) as errors of the console.
+import { prepareRefusal } from '../app/serverWords'
 
 export interface ProblemBody {
   title: string
@@ -42,9 +43,10 @@ export class Problem extends Error {
   }
 }
 
-/** Read the answer's problem, or say what came instead of one. */
+/** Read the answer's problem, or say what came instead of one; and get its words in the viewer's language. */
 export async function readProblem(response: Response): Promise<Problem> {
   const text = await response.text()
+  await prepareRefusal()
   try {
     const body: unknown = JSON.parse(text)
     if (typeof body === 'object' && body !== null && 'code' in body && 'detail' in body) {

@@ -3,6 +3,7 @@
 import i18next from 'i18next'
 import { initReactI18next } from 'react-i18next'
 import type { Translator } from '../locales/translator'
+import { prepareLanguage, setReasons } from './serverWords'
 
 export type Language = 'en' | 'zh'
 const STORAGE_KEY = 'gpupool.language'
@@ -15,19 +16,11 @@ const LOADERS: Record<Language, () => Promise<{ default: Catalogues; reasons?: T
   zh: () => import('../locales/zh'),
 }
 
-/** Of what the server says in English; here once the Chinese texts are. */
-let reasons: Translator | null = null
-
-/** The text in the language of the page where the catalogue has it, else as it is. */
-export function translateReason(text: string, language: string): string {
-  return language === 'zh' && reasons ? reasons.translate(text) : text
-}
-
 /** Get the texts of a language; those that are here are not got again. */
 async function loadTexts(language: Language): Promise<void> {
   if (i18next.hasResourceBundle(language, 'shell')) return
   const found = await LOADERS[language]()
-  reasons = found.reasons ?? reasons
+  if (found.reasons) setReasons(found.reasons)
   for (const [path, texts] of Object.entries(found.default)) {
     const name = path.slice(path.lastIndexOf('/') + 1, -'.json'.length)
     i18next.addResourceBundle(language, name, texts)
@@ -50,6 +43,7 @@ export function hasStoredLanguage(): boolean {
 export async function changeLanguage(language: Language, remember = true): Promise<void> {
   if (remember) localStorage.setItem(STORAGE_KEY, language)
   await loadTexts(language)
+  await prepareLanguage(language)
   await i18next.changeLanguage(language)
 }
 

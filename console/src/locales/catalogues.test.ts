@@ -9,10 +9,7 @@ const names = Object.keys(catalogues)
 
 /** Chinese has no plural: `key_one` and `key_other` of English are `key_other` alone there. */
 const findBase = (key: string) => key.replace(/_(one|other)$/, '')
-/** Problems by code are Chinese alone: in English the server's own sentence is shown. */
-const isProblem = (key: string) => key.startsWith('GP-')
-const listKeys = (texts: Record<string, string>) =>
-  [...new Set(Object.keys(texts).map(findBase))].filter((key) => !isProblem(key)).sort()
+const listKeys = (texts: Record<string, string>) => [...new Set(Object.keys(texts).map(findBase))].sort()
 const listParameters = (text: string) => [...new Set(text.match(/\{\{\s*\w+/g) ?? [])].sort()
 
 describe.each(names)('%s', (name) => {
@@ -44,7 +41,7 @@ describe('texts of the sources', () => {
       const namespace = /useTranslation\('([a-z]+)'/.exec(text)?.[1] ?? 'shell'
       for (const [, key] of text.matchAll(/\bt\('([^'$]+)'/g)) {
         const full = key?.includes(':') ? key : `${namespace}:${key}`
-        if (!known.has(full) && !full.startsWith('problems:')) missing.push(`${path}: ${full}`)
+        if (!known.has(full)) missing.push(`${path}: ${full}`)
       }
     }
     expect(missing).toEqual([])

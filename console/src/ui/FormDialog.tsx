@@ -4,6 +4,7 @@ import { useMutation } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import { Problem } from '../api/problem'
+import { translateText, useServerWords } from '../app/serverWords'
 import { Refusal } from './Refusal'
 
 /** What the server says of a field; undefined where it says nothing. */
@@ -30,6 +31,7 @@ interface FormDialogProps<Answer> {
 
 export function FormDialog<Answer>(props: FormDialogProps<Answer>) {
   const { t } = useTranslation('shell')
+  useServerWords() // `findProblem` has their texts
   const change = useMutation({ mutationFn: props.act, onSuccess: props.onDone })
   const problem: FieldProblem = (field) => findProblem(change.error, field, props.fieldOfCode)
   return (
@@ -77,5 +79,10 @@ export function findProblem(
 ): string | undefined {
   if (!(error instanceof Problem)) return undefined
   const said = error.fields.get(field) ?? (fieldOfCode[error.code] === field ? error.message : undefined)
-  return said === undefined ? undefined : `${said} (${error.code})`
+  return said === undefined ? undefined : writeFieldProblem(said, error)
+}
+
+/** What stands at a field: the problem in the language of the page, and the refusal's code. */
+export function writeFieldProblem(text: string, refusal: Problem): string {
+  return `${translateText(text)} (${refusal.code})`
 }

@@ -2,8 +2,10 @@
 import { IconBan } from '@tabler/icons-react'
 import { useTranslation } from 'react-i18next'
 import { Problem } from '../api/problem'
+import { findTitle, useServerWords } from '../app/serverWords'
+import { ServerText } from './ServerText'
 
-/** The sentence of an error in the viewer's language; the server's own words stand below it. */
+/** The sentence of an error in the viewer's language. One without Chinese stands below the title of its code. */
 export function useRefusalWords(): (error: unknown) => {
   sentence: string
   detail: string
@@ -11,13 +13,15 @@ export function useRefusalWords(): (error: unknown) => {
   code: string
 } {
   const { t } = useTranslation('problems')
+  const translate = useServerWords()
   return (error) => {
     if (!(error instanceof Problem)) {
       return { sentence: t('unreachable'), detail: '', hint: '', code: '' }
     }
-    const sentence = t(error.code, { ...error.numbers, defaultValue: error.message })
-    const detail = sentence === error.message ? '' : error.message
-    return { sentence, detail, hint: error.hint, code: error.code }
+    const { message, hint, code } = error
+    const words = translate(message)
+    const title = words === message ? findTitle(code) : ''
+    return title ? { sentence: title, detail: message, hint, code } : { sentence: words, detail: '', hint, code }
   }
 }
 
@@ -30,8 +34,8 @@ export function Refusal(props: { error: unknown }) {
         <b>{words.sentence}</b>
         {words.detail && <p lang="en">{words.detail}</p>}
         {words.hint && (
-          <p lang="en" className="sub">
-            {words.hint}
+          <p className="sub">
+            <ServerText text={words.hint} />
           </p>
         )}
         {words.code && <p className="dim mono">{words.code}</p>}

@@ -5,6 +5,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { useSession } from '../app/session'
 import { Refusal } from '../ui/Refusal'
+import { ServerText } from '../ui/ServerText'
 import { awaitRun, MissingProgram, NOTEBOOK_GIB, NOTEBOOK_MILLI, openTab, showPage, submitNotebook } from './pages'
 
 const MILLI = 1000
@@ -53,7 +54,9 @@ export function NotebookButton() {
           <Refusal error={start.error} />
         ) : (
           <>
-            <p lang="en">{missing.missing}</p>
+            <p>
+              <ServerText text={missing.missing ?? ''} />
+            </p>
             <p>{t('notebookInstall')}</p>
             <pre className="code mono">{missing.install}</pre>
           </>

@@ -7,6 +7,7 @@ import { request } from '../../api/client'
 import { Answer } from '../../ui/Answer'
 import { formatCards, formatMoney, formatNumber, formatPercent, formatShare, UNKNOWN } from '../../ui/format'
 import { CopyButton, Empty, Page, Panel } from '../../ui/Page'
+import { ServerText } from '../../ui/ServerText'
 import { type Column, Table } from '../../ui/Table'
 import { type Advice, type Backtest, type Method, planResizes, sumAdvice, writeOptions } from './advice'
 import { ProposalsPanel } from './ProposalsPanel'
@@ -159,8 +160,8 @@ function Advised({ family }: { family: Advice }) {
       <>
         {UNKNOWN}
         <br />
-        <span className="small sub word" lang="en">
-          {family.reason}
+        <span className="small sub word">
+          <ServerText text={family.reason} />
         </span>
       </>
     )

@@ -8,6 +8,7 @@ import type { PoolEvent } from '../../live/messages'
 import { Answer } from '../../ui/Answer'
 import { formatClock, formatNumber, UNKNOWN } from '../../ui/format'
 import { Empty, Page, Panel } from '../../ui/Page'
+import { ServerText } from '../../ui/ServerText'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
 import { type Card, type Check, type Fault, listFaults, listHistory, type Node, writeData } from './faults'
@@ -62,11 +63,8 @@ export function HealthPage() {
     { title: t('state'), cell: (fault) => <State state={fault.state} /> },
     {
       title: t('cause'),
-      cell: (fault) => (
-        <span lang={fault.cause ? 'en' : undefined}>
-          {fault.cause || t(fault.kind === 'node' ? 'noHeartbeat' : 'noCause')}
-        </span>
-      ),
+      cell: (fault) =>
+        fault.cause ? <ServerText text={fault.cause} /> : t(fault.kind === 'node' ? 'noHeartbeat' : 'noCause'),
     },
     { title: t('evidence'), minor: true, cell: (fault) => <Evidence fault={fault} /> },
     {
@@ -84,8 +82,8 @@ export function HealthPage() {
     {
       title: t('finding'),
       cell: (check) => (
-        <span lang="en" className="word">
-          {check.text}
+        <span className="word">
+          <ServerText text={check.text} />
         </span>
       ),
     },
@@ -93,8 +91,8 @@ export function HealthPage() {
       title: t('next'),
       minor: true,
       cell: (check) => (
-        <span lang="en" className="word">
-          {check.next}
+        <span className="word">
+          <ServerText text={check.next} />
         </span>
       ),
     },

@@ -10,6 +10,7 @@ import { FormDialog } from '../../ui/FormDialog'
 import { formatInstant, UNKNOWN } from '../../ui/format'
 import { CopyButton, Fact, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
 import {
@@ -75,7 +76,7 @@ function Details({ incident }: { incident: Incident }) {
       title: 'XID',
       cell: (one) => (
         <span className="word">
-          {one.xid} <span lang="en">{one.meaning}</span>
+          {one.xid} <ServerText text={one.meaning} />
         </span>
       ),
     },
@@ -100,7 +101,7 @@ function Details({ incident }: { incident: Incident }) {
         <Fact name={t('reach')}>{t(`reaches.${incident.containment}`)}</Fact>
         <Fact name={t('proposed')}>{t(`repairs.${incident.repair}`)}</Fact>
         <Fact name={t('next')}>
-          <span lang="en">{incident.advice}</span>
+          <ServerText text={incident.advice} />
         </Fact>
         {incident.next !== '' && (
           <Fact name={t('command')}>

@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next'
 import { Answer } from '../../ui/Answer'
 import { formatClock, formatNumber } from '../../ui/format'
 import { Empty, Panel } from '../../ui/Page'
+import { ServerText } from '../../ui/ServerText'
 import { type Column, Table } from '../../ui/Table'
 import { IncidentPanel } from './IncidentPanel'
 import { type IncidentRow, listIncidents } from './incidents'
@@ -36,7 +37,7 @@ export function IncidentsPanel() {
       title: t('cause'),
       cell: (incident) => (
         <span className="word">
-          XID {incident.xid} <span lang="en">{incident.meaning}</span>
+          XID {incident.xid} <ServerText text={incident.meaning} />
         </span>
       ),
     },

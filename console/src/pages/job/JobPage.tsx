@@ -312,13 +312,13 @@ function FactsPanel({ job }: { job: Job }) {
         {job.retry_ns && <Fact name={t('nextAttempt')}>{formatClock(job.retry_ns)}</Fact>}
         {(job.attempts ?? []).map((one) => (
           <Fact key={one.number} name={t('attemptNumber', { number: one.number })}>
-            {`${one.state}: ${one.reason}`}
+            {t(`shell:state.${one.state}`)}: <ServerText text={one.reason} />
           </Fact>
         ))}
       </dl>
       {job.fence_why && (
-        <p className="small sub" lang="en">
-          {job.fence_why}
+        <p className="small sub">
+          <ServerText text={job.fence_why} />
         </p>
       )}
       {!job.private && command.length > 0 && (

@@ -6,6 +6,7 @@ import { type Job, resizeJob } from '../../api/jobs'
 import { formatShare, GIB, MILLI } from '../../ui/format'
 import { Fact } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 
 /** Another size for a running job, per card, on the cards that it has. */
 export function ResizeDialog(props: { job: Job; onClose: () => void }) {
@@ -62,7 +63,8 @@ export function ResizeDialog(props: { job: Job; onClose: () => void }) {
         {resize.isError && <Refusal error={resize.error} />}
         {done && (
           <p className="small" role="status">
-            {t(!done.changed ? 'resizeSame' : done.applied ? 'resizeApplied' : 'resizeWritten')} {done.note}
+            {t(!done.changed ? 'resizeSame' : done.applied ? 'resizeApplied' : 'resizeWritten')}{' '}
+            <ServerText text={done.note ?? ''} />
           </p>
         )}
         <div className="row dialog-acts">

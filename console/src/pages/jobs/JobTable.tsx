@@ -6,7 +6,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Job } from '../../api/jobs'
-import { translateReason } from '../../app/i18n'
+import { useServerWords } from '../../app/serverWords'
 import { formatClock, formatDuration, formatShare, secondsBetween, UNKNOWN } from '../../ui/format'
 import { ShareBar, Tenant, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
@@ -265,10 +265,11 @@ function findTime(job: Job): string {
 
 /** Where a job runs, or why not yet. */
 function useWhy(row: JobRow): string {
-  const { t, i18n } = useTranslation('jobs')
+  const { t } = useTranslation('jobs')
+  const translate = useServerWords()
   const { job } = row
   if (row.kind === 'group') return ''
-  const reason = translateReason(job.reason ?? '', i18n.language)
+  const reason = translate(job.reason ?? '')
   if (job.state === 'pending') {
     const start = job.start_ns
       ? `${t(job.start_promised ? 'promised' : 'expected', { time: formatClock(job.start_ns) })} · `

@@ -8,6 +8,7 @@ import { conditionOf, freeMilli, isStranded, nameOf, type PoolColumns } from '..
 import { Answer } from '../../ui/Answer'
 import { formatBytes, formatNumber, formatShare, MIB, UNKNOWN } from '../../ui/format'
 import { Fact } from '../../ui/Page'
+import { ServerText } from '../../ui/ServerText'
 import { type Piece, ShareBar, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { Swatch } from '../../ui/Swatch'
@@ -73,7 +74,11 @@ export function CardPanel({ columns, card }: { columns: PoolColumns; card: numbe
         <Fact name={t('health')}>
           <State state={conditionOf(columns, card)} />
         </Fact>
-        {facts.data?.health_reason && <Fact name="">{facts.data.health_reason}</Fact>}
+        {facts.data?.health_reason && (
+          <Fact name="">
+            <ServerText text={facts.data.health_reason} />
+          </Fact>
+        )}
         <Fact name={t('freeCards')}>
           {formatShare(freeMilli(columns, card), memory - (columns.heldBytes[card] ?? 0))}
         </Fact>

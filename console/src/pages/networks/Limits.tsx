@@ -6,6 +6,7 @@ import { apiPath } from '../../api/lists'
 import { Answer } from '../../ui/Answer'
 import { formatNumber } from '../../ui/format'
 import { Empty, Fact } from '../../ui/Page'
+import { ServerText } from '../../ui/ServerText'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
 import { type Limits as Found, type Network, type NetworkQuota, networkPath, toMbit } from './networks'
@@ -29,8 +30,8 @@ export function Limits({ network }: { network: Network }) {
   const direction = (part: Limited['inward']) => (
     <span className="row tight wrap">
       {rate(part.kbit)} {part.state !== 'none' && <State state={part.state} />}
-      <span className="small sub" lang="en">
-        {part.reason}
+      <span className="small sub">
+        <ServerText text={part.reason ?? ''} />
       </span>
     </span>
   )

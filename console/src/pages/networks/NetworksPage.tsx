@@ -9,6 +9,7 @@ import { useSession } from '../../app/session'
 import { Answer } from '../../ui/Answer'
 import { formatClock, formatNumber, UNKNOWN } from '../../ui/format'
 import { Empty, Fact, Page, Panel } from '../../ui/Page'
+import { ServerText } from '../../ui/ServerText'
 import { Tenant } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
@@ -128,8 +129,8 @@ function EnginePanel({ engine, isPoolAdmin }: EnginePanelProps) {
             </p>
           )}
           {found.reason && (
-            <p className="small" lang="en">
-              {found.reason}
+            <p className="small">
+              <ServerText text={found.reason} />
             </p>
           )}
           {found.state !== 'off' && (
@@ -153,8 +154,8 @@ function EnginePanel({ engine, isPoolAdmin }: EnginePanelProps) {
               {machines.map((machine) => (
                 <li key={machine.node}>
                   {machine.node} <State state={machine.state} />{' '}
-                  <span className="sub" lang="en">
-                    {machine.reason}
+                  <span className="sub">
+                    <ServerText text={machine.reason ?? ''} />
                   </span>
                 </li>
               ))}

@@ -4,6 +4,7 @@ import { useTranslation } from 'react-i18next'
 import type { components } from '../../api/schema'
 import { Answer } from '../../ui/Answer'
 import { formatNumber, UNKNOWN } from '../../ui/format'
+import { ServerText } from '../../ui/ServerText'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
 import { type Balancer, listOf, type Network } from './networks'
@@ -19,8 +20,8 @@ export function Outside({ network }: { network: Network }) {
   const { t } = useTranslation('networks')
   const mono = (text: string | null | undefined) => <span className="mono word">{text || UNKNOWN}</span>
   const because = (text: string | undefined) => (
-    <span className="small sub" lang="en">
-      {text}
+    <span className="small sub">
+      <ServerText text={text ?? ''} />
     </span>
   )
   const balancers: Column<Balancer>[] = [

@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next'
 import { request } from '../../api/client'
 import { Fact } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 import { type Network, networkPath, parsePorts, type Reach } from './networks'
 
 export function Why({ network }: { network: Network }) {
@@ -83,11 +84,18 @@ export function Why({ network }: { network: Network }) {
             })}
           </p>
           <dl className="facts left">
-            <Fact name={t('decidedBy')}>{found.object}</Fact>
+            <Fact name={t('decidedBy')}>
+              <ServerText text={found.object} />
+            </Fact>
           </dl>
-          <p className="small" lang="en">
-            {found.reason} {found.hint}
+          <p className="small">
+            <ServerText text={found.reason} />
           </p>
+          {found.hint && (
+            <p className="small sub">
+              <ServerText text={found.hint} />
+            </p>
+          )}
         </div>
       )}
     </form>

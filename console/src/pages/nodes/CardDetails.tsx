@@ -4,10 +4,12 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import { request } from '../../api/client'
+import { useServerWords } from '../../app/serverWords'
 import { Answer } from '../../ui/Answer'
 import { formatBytes, formatClock, formatNumber, formatShare, UNKNOWN } from '../../ui/format'
 import { Fact } from '../../ui/Page'
 import { Scroll } from '../../ui/Scroll'
+import { ServerText } from '../../ui/ServerText'
 import { State } from '../../ui/State'
 import { Swatch } from '../../ui/Swatch'
 import type { MechanismOffer, PoolCard } from './fleet'
@@ -74,7 +76,11 @@ function Facts({ card }: { card: PoolCard }) {
       <Fact name={t('health')}>
         <State state={card.health} />
       </Fact>
-      {card.health_reason !== '' && <Fact name={t('reason')}>{card.health_reason}</Fact>}
+      {card.health_reason !== '' && (
+        <Fact name={t('reason')}>
+          <ServerText text={card.health_reason} />
+        </Fact>
+      )}
       <Fact name={t('model')}>{card.model}</Fact>
       <Fact name={t('product')}>{card.product}</Fact>
       <Fact name={t('mode')}>{card.mode}</Fact>
@@ -93,6 +99,7 @@ function Facts({ card }: { card: PoolCard }) {
 
 function Isolation({ offers }: { offers: readonly MechanismOffer[] }) {
   const { t } = useTranslation('nodes')
+  const translate = useServerWords()
   const level = (offer: MechanismOffer, dimension: string) => {
     const word = offer.availability === 'never' ? undefined : offer.levels[dimension]
     return word === undefined ? UNKNOWN : t(`level.${word}`, { defaultValue: word })
@@ -117,7 +124,7 @@ function Isolation({ offers }: { offers: readonly MechanismOffer[] }) {
             </thead>
             <tbody>
               {offers.map((offer) => (
-                <tr key={offer.name} title={offer.why}>
+                <tr key={offer.name} title={translate(offer.why)}>
                   <td>{offer.name}</td>
                   <td>{t(`availability.${offer.availability}`)}</td>
                   <td>{level(offer, 'memory')}</td>

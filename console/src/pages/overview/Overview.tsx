@@ -16,6 +16,7 @@ import {
 } from '../../ui/format'
 import { Empty, Fact, Page, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 import { ShareBar, Tenant, Use } from '../../ui/ShareBar'
 import { State } from '../../ui/State'
 import { NotebookButton } from '../../workspace/NotebookButton'
@@ -206,8 +207,8 @@ function AttentionPanel({ pool }: PoolProps) {
               <div className="strong">
                 {card.device} · {card.model}
               </div>
-              <div className="small sub" lang="en">
-                {card.reason}
+              <div className="small sub">
+                <ServerText text={card.reason} />
               </div>
             </div>
           </div>

@@ -8,6 +8,7 @@ import type { components } from '../../api/schema'
 import { UNKNOWN } from '../../ui/format'
 import { Fact, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 import { splitWords } from './people'
 
 type Found = components['schemas']['LoginExplainOut']
@@ -76,8 +77,8 @@ export function LoginForecast({ providers }: { providers: readonly string[] }) {
                 <Fact name={t('runAs')}>{found.run_as ?? UNKNOWN}</Fact>
               </dl>
             )}
-            <p className="small sub" lang="en">
-              {found.text}
+            <p className="small sub">
+              <ServerText text={found.text} />
             </p>
           </div>
         )}

@@ -11,6 +11,7 @@ import { FormDialog } from '../../ui/FormDialog'
 import { formatClock } from '../../ui/format'
 import { Empty, Fact, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
 import { LoginForecast } from './LoginForecast'
@@ -80,9 +81,11 @@ export function SignOn() {
               <State state={test.data.ok ? 'ok' : 'fail'} />
               <b>{test.variables}</b>
             </div>
-            <ol className="hints" lang="en">
+            <ol className="hints">
               {test.data.steps.map((step) => (
-                <li key={step}>{step}</li>
+                <li key={step}>
+                  <ServerText text={step} />
+                </li>
               ))}
             </ol>
           </div>

@@ -8,6 +8,7 @@ import { makeKey } from '../../api/client'
 import { getJob } from '../../api/jobs'
 import { type Preview, previewJob, submitJob } from '../../api/preview'
 import { Problem } from '../../api/problem'
+import { writeFieldProblem } from '../../ui/FormDialog'
 import { Page } from '../../ui/Page'
 import { NotebookButton } from '../../workspace/NotebookButton'
 import { buildBody, cloneJob, FIRST_TEMPLATE, type Form, findField, isFault, TEMPLATES } from './form'
@@ -63,7 +64,7 @@ export function Request() {
       if (!(error instanceof Problem)) continue
       for (const [name, problem] of error.fields) {
         const field = findField(name)
-        if (field !== null) found.set(field, `${problem} (${error.code})`)
+        if (field !== null) found.set(field, writeFieldProblem(problem, error))
       }
     }
     return found

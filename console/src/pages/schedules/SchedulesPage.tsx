@@ -11,6 +11,7 @@ import { FormDialog } from '../../ui/FormDialog'
 import { formatClock, formatNumber } from '../../ui/format'
 import { Empty, Page, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
 import { ScheduleDialog } from './ScheduleDialog'
@@ -92,8 +93,8 @@ export function SchedulesPage() {
         <>
           <State state={schedule.state} />
           {schedule.reason !== '' && (
-            <div className="small sub word" lang="en">
-              {schedule.reason}
+            <div className="small sub word">
+              <ServerText text={schedule.reason} />
             </div>
           )}
         </>
@@ -229,8 +230,8 @@ function RunsPanel({ id }: { id: string }) {
       title: t('text'),
       minor: true,
       cell: (run) => (
-        <span className="word" lang="en">
-          {run.text}
+        <span className="word">
+          <ServerText text={run.text} />
         </span>
       ),
     },

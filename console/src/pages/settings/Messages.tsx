@@ -12,6 +12,7 @@ import { FormDialog } from '../../ui/FormDialog'
 import { formatClock, formatNumber } from '../../ui/format'
 import { Empty, Fact, Panel } from '../../ui/Page'
 import { Refusal } from '../../ui/Refusal'
+import { ServerText } from '../../ui/ServerText'
 import { State } from '../../ui/State'
 import { type Column, Table } from '../../ui/Table'
 import {
@@ -98,8 +99,8 @@ export function Messages({ session }: { session: Session | undefined }) {
       title: t('error'),
       minor: true,
       cell: (row) => (
-        <span className="word" lang="en">
-          {row.error}
+        <span className="word">
+          <ServerText text={row.error ?? ''} />
         </span>
       ),
     },
@@ -128,7 +129,7 @@ export function Messages({ session }: { session: Session | undefined }) {
             <span className="row wrap">
               <State state={test.data.delivered ? 'sent' : 'fail'} />
               {test.variables?.name}
-              {test.data.error && <span lang="en">{test.data.error}</span>}
+              {test.data.error && <ServerText text={test.data.error} />}
             </span>
           )}
         </div>

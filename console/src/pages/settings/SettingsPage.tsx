@@ -10,6 +10,7 @@ import { Answer } from '../../ui/Answer'
 import { formatClock, formatDuration, formatNumber, UNKNOWN } from '../../ui/format'
 import { Fact, Page, Panel } from '../../ui/Page'
 import { Sections } from '../../ui/Sections'
+import { ServerText } from '../../ui/ServerText'
 import { State } from '../../ui/State'
 import { Messages } from './Messages'
 import { Receivers } from './Receivers'
@@ -81,7 +82,7 @@ function PoolFacts({ pool, isPoolAdmin }: PoolFactsProps) {
                 <span className="mono word">{found.listeners.join(', ') || UNKNOWN}</span>
               </Fact>
               <Fact name={t('policy')}>
-                {found.policy || UNKNOWN} {found.policy_fault && <span lang="en">({found.policy_fault})</span>}
+                {found.policy || UNKNOWN} {found.policy_fault && <ServerText text={`(${found.policy_fault})`} />}
               </Fact>
               <Fact name={t('size')}>
                 {t('sizeText', { nodes: formatNumber(found.nodes), cards: formatNumber(found.devices) })}

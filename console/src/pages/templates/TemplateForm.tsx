@@ -9,6 +9,7 @@ import { makeKey } from '../../api/client'
 import { type Preview, previewJob } from '../../api/preview'
 import { Problem } from '../../api/problem'
 import { type Rendering, renderTemplate, runTemplate, type Template, type TemplateUse } from '../../api/templates'
+import { writeFieldProblem } from '../../ui/FormDialog'
 import { MILLI } from '../../ui/format'
 import { CopyButton, Panel } from '../../ui/Page'
 import { PreviewPanel } from '../request/PreviewPanel'
@@ -71,14 +72,11 @@ export function TemplateForm({ template }: { template: Template }) {
       if (error instanceof Problem) key.current = makeKey()
     },
   })
-  const errors = useMemo(() => {
-    const found = new Map<string, string>()
-    for (const error of [answer.error, run.error]) {
-      if (!(error instanceof Problem)) continue
-      for (const [field, problem] of error.fields) found.set(field, `${problem} (${error.code})`)
-    }
-    return found
-  }, [answer.error, run.error])
+  const errors = new Map<string, string>()
+  for (const error of [answer.error, run.error]) {
+    if (!(error instanceof Problem)) continue
+    for (const [field, problem] of error.fields) errors.set(field, writeFieldProblem(problem, error))
+  }
   const change = (field: string, value: string) => {
     run.reset()
     setValues((before) => ({ ...before, [field]: value }))

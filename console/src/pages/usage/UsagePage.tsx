@@ -28,6 +28,7 @@ import { Documents } from './Documents'
 import { findDayEnd, listDays, makeSeries } from './days'
 import { UsageTable } from './UsageTable'
 import './usage.css'
+import { ServerText } from '../../ui/ServerText'
 
 const DayChart = lazy(() => import('./DayChart'))
 
@@ -146,8 +147,8 @@ function ClosingLine({ report }: { report: Report }) {
           {report.closes ? t('closes') : t('open')}
         </span>
         <span className="sub small">{t('checked')}</span>
-        <span className="dim small" lang="en">
-          {report.rule}
+        <span className="dim small">
+          <ServerText text={report.rule} />
         </span>
         {report.simulated !== false && <span className="sim">{t('simulated')}</span>}
       </div>

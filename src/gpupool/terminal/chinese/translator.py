@@ -13,9 +13,9 @@ import re
 from functools import cache
 from typing import Any
 
-#: `{0}` is carried over and `{0!}` translated; `{0#}` is a number and `{0=}` a term, or the text is
-#: another one.
-_HOLE = re.compile(r"\{(\d+)([!#=]?)\}")
+#: `{0}` is carried over and `{0!}` translated; `{0#}` is a number, `{0=}` a term and `{0?}` a text
+#: of a catalogue, or the text is another one.
+_HOLE = re.compile(r"\{(\d+)([!#=?]?)\}")
 _NUMBER = re.compile(r"-?[\d.,]+")
 #: Two English words in a row are a sentence: without Chinese the text around it stays English.
 _PROSE_PAIR = re.compile(r"(?<![\w/.=-])[a-z']{2,} [a-z']{2,}(?![\w/=-])")
@@ -165,10 +165,12 @@ class Translator:
             if kind == "=" and hole not in self._words:
                 return None
             # A name stays as it is, also one that is a word; a sentence is translated or refused.
-            is_sentence = (bool(kind) and kind in "!=") or self._is_sentence(hole)
+            is_sentence = (bool(kind) and kind in "!=?") or self._is_sentence(hole)
             value = self._find_part(hole, depth) if is_sentence else hole
             # A hole that holds an end of one sentence and the next one is a wrong match.
             if value is None or (kind in ("", "#") and _JOINT.search(hole)):
+                return None
+            if kind == "?" and value == hole:
                 return None
             filled += [value, literal]
         return "".join(filled)
@@ -235,5 +237,7 @@ def _load(name: str) -> dict[str, Any]:
 def load_translator() -> Translator:
     """Read the catalogues of messages; that of the help is read with the first help."""
     errors = _load("errors")
-    texts = {**errors["messages"], **_load("output"), **_load("reasons")}
+    texts = dict(errors["messages"])
+    for name in ("status", "fields", "output", "reasons"):
+        texts |= _load(name)
     return Translator(texts, _load("terms"), errors["titles"])

@@ -66,15 +66,14 @@ def test_a_sentence_is_never_in_two_languages(translator: Translator, english: s
     assert translator.translate(english) == english
 
 
-#: Held by the console's translator too: console/src/locales/translator.test.ts.
-REASONS = json.loads(
-    (Path(__file__).parents[3] / "golden" / "chinese_reasons.json").read_text(encoding="utf-8")
-)
+GOLDEN = Path(__file__).parents[3] / "golden"
 
 
-@pytest.mark.parametrize("english", list(REASONS), ids=str)
-def test_why_a_claim_waits_is_told_clause_by_clause(english: str) -> None:
-    assert load_translator().translate(english) == REASONS[english]
+# The console's translator answers the same: console/src/locales/translator.test.ts.
+@pytest.mark.parametrize("name", ["chinese_reasons", "chinese_server"])
+def test_what_the_server_says_is_told_clause_by_clause(name: str) -> None:
+    texts = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+    assert {english: load_translator().translate(english) for english in texts} == texts
 
 
 def test_a_name_that_is_a_term_stays_a_name(translator: Translator) -> None:
