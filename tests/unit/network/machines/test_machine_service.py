@@ -8,7 +8,6 @@ import pytest
 import sqlalchemy as sa
 
 from gpupool.base.errors import BadQuantity, NetworkingUnavailable
-from gpupool.network.machines import service as machines
 from gpupool.network.machines.tables import network_authorities, network_machines
 from gpupool.wire.fleet import ReportsIn
 from gpupool.wire.network.engine import NetworkEngineReport, NetworkEngineWork
@@ -226,7 +225,7 @@ def test_certificates_are_renewed_when_they_are_due(house: NetworkHouse) -> None
     again = read_work(house, "node-2")
     assert again == first
     with house.store.write() as write:
-        write.execute(machines.network_machines.update().values(renew_ns=0))
+        write.execute(network_machines.update().values(renew_ns=0))
     renewed = read_work(house, "node-2")
     assert renewed is not None
     assert first.certificate is not None
