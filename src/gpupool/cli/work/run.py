@@ -60,7 +60,7 @@ def register(parser: CommandParser) -> None:
 def run(options: ShareOptions, context: CommandContext) -> int:
     from gpupool.base.errors import TooManyCards
     from gpupool.client.attached_run import AttachedRun
-    from gpupool.client.gangs.even_gang import make_gang_request
+    from gpupool.client.gangs.even_gang import choose_gang
     from gpupool.terminal.share_options import make_job_body
 
     api = context.api
@@ -84,9 +84,7 @@ def run(options: ShareOptions, context: CommandContext) -> int:
         words.print_end(attached.job)
         return code
     except TooManyCards as error:
-        gang = None if options.no_gang else make_gang_request(asked, error)
-        if gang is None:
-            raise
+        gang = choose_gang(asked, error, may_be_gang=not options.no_gang)
     return _run_gang(options, context, words, asked, gang)
 
 
@@ -117,11 +115,14 @@ def _print_plan(options: ShareOptions, context: CommandContext, asked: dict[str,
     is_plan_shown = options.verbose and not options.quiet and "needs" in asked["shape"]
     if not (options.dry_run or is_plan_shown):
         return False
-    from gpupool.terminal.mechanism_lines import format_plan
+    from gpupool.client.gangs.even_gang import describe_gang_request, request_plan
+    from gpupool.terminal.mechanism_lines import format_plan, format_shares
 
-    answer = context.api.request("POST", "jobs/plan", asked)
+    answer, gang = request_plan(context.api, asked, may_be_gang=not options.no_gang)
     if options.dry_run:
-        sys.stdout.write("\n".join((answer["share"], *format_plan(answer))) + "\n")
+        if gang is not None and not options.quiet:
+            print_notice(describe_gang_request(asked, gang))
+        sys.stdout.write("\n".join((format_shares(answer), *format_plan(answer))) + "\n")
         return True
     for line in format_plan(answer):
         print_notice(line)
