@@ -73,12 +73,14 @@ def run(options: ShareOptions, context: CommandContext) -> int:
 def _submit(options: ShareOptions, context: CommandContext, asked: dict[str, Any]) -> Any:
     """Submit; more cards than a node has as the gang that the refusal offers."""
     from gpupool.base.errors import TooManyCards
-    from gpupool.client.gangs.even_gang import choose_gang, describe_gang_request
 
     # The key makes a repetition after a lost answer harmless: one job is submitted.
     try:
         return context.api.request("POST", "jobs", asked, idempotency_key=os.urandom(16).hex())
     except TooManyCards as error:
+        # Not before: most submissions need none of it.
+        from gpupool.client.gangs.even_gang import choose_gang, describe_gang_request
+
         gang = choose_gang(asked, error, may_be_gang=_may_be_gang(options))
     answer = context.api.request("POST", "jobs", gang, idempotency_key=os.urandom(16).hex())
     print_notice(describe_gang_request(asked, gang))
