@@ -42,18 +42,66 @@ static void say_of(const struct attended *run, const char *words, struct slice m
     text_free(&line);
 }
 
-static void tell_waiting(struct attended *run)
+static void tell_hint(struct json *json, struct slice name, void *context)
+{
+    struct text line = {0};
+    struct slice hint;
+
+    (void)name;
+    (void)context;
+    if (json_peek(json) != JSON_STRING)
+        json_skip(json);
+    else if (json_string(json, &hint)) {
+        text_slice_add(&line, hint);
+        say(&line);
+    }
+    text_free(&line);
+}
+
+static void explain_member(struct json *json, struct slice name, void *context)
+{
+    if (slice_is(name, "hints") && json_peek(json) == JSON_ARRAY)
+        json_array(json, tell_hint, context);
+    else
+        json_skip(json);
+}
+
+/* What would let the job start, as `explain` has it. A pool that does not answer is told of by the wait. */
+static enum outcome tell_hints(struct attended *run)
+{
+    struct request request = {.method = "GET", .timeout_ms = ANSWER_MS};
+    struct answer answer = {0};
+
+    text_string(&request.target, "/api/v1/jobs/");
+    api_add_segment(&request.target, run->job.id);
+    text_string(&request.target, "/explain");
+    enum outcome outcome = api_request(run->api, &request, &answer);
+    if (outcome == DONE) {
+        struct json json = json_over(&answer.body);
+        json_object(&json, explain_member, NULL);
+    } else if (outcome == FAILED) {
+        failure_free(run->api->failure);
+        *run->api->failure = (struct failure){0};
+        outcome = DONE;
+    }
+    text_free(&request.target);
+    text_free(&answer.body);
+    return outcome;
+}
+
+static enum outcome tell_waiting(struct attended *run)
 {
     struct slice reason = run->job.reason.length ? run->job.reason : slice_of("waiting to be placed");
     struct slice before = text_slice(&run->printed_reason);
 
     if (run->quiet || (!run->chatty && !run->job.reason.length))
-        return;
+        return DONE;
     if (before.length == reason.length && memcmp(before.at, reason.at, reason.length) == 0)
-        return;
+        return DONE;
     run->printed_reason.length = 0;
     text_slice_add(&run->printed_reason, reason);
     say_of(run, " waits: ", reason);
+    return run->chatty && run->job.reason.length ? tell_hints(run) : DONE;
 }
 
 static void tell_granted(const struct attended *run)
@@ -162,7 +210,7 @@ static enum outcome until_attachable(struct attended *run)
             break;
         outcome = await_news(run, tenths, true);
         if (outcome == DONE && slice_is(run->job.state, "pending"))
-            tell_waiting(run);
+            outcome = tell_waiting(run);
     }
     return outcome;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,11 @@ def test_more_cards_than_a_node_has_run_as_a_gang_whose_output_is_copied(pool: R
     refused = pool.run("run", "--gpu", "2", "--no-gang", "--", "true")
     assert refused.returncode == 3
     assert "for a gang of 2 members with 1 card each" in refused.stderr
+    for command in ("run", "submit"):
+        planned = pool.run(command, "--gpu", "2", "--dry-run", "--", "true")
+        assert planned.stdout.startswith("2 × [1.00 GPU (100 % compute) + ")
+        assert "requested as a gang of 2 members of 1 card each" in planned.stderr
+        assert pool.run(command, "--gpu", "2", "--dry-run", "--no-gang", "true").returncode == 3
     done = pool.run("run", "--gpu", "2", "--name", "wide", "--", "sh", "-c", tell)
     assert (done.returncode, sorted(done.stdout.splitlines())) == (4, ["member 0", "member 1"])
     assert "requested as a gang of 2 members of 1 card each" in done.stderr
@@ -62,6 +68,22 @@ def test_more_cards_than_a_node_has_run_as_a_gang_whose_output_is_copied(pool: R
         "run", *SMALL, "--keep-output", "--name", "kept", "--", "sh", "-c", "echo hi; exit 5"
     )
     assert (kept.returncode, kept.stdout, pool.do("logs", "-f", "kept")) == (5, "hi\n", "hi\n")
+
+
+def test_a_template_of_more_cards_than_a_node_has_runs_as_a_gang(
+    pool: RealPool, tmp_path: Path
+) -> None:
+    script = tmp_path / "t.py"
+    script.write_text("import os; print(os.environ['GPUPOOL_GANG_RANK'])\n")
+    words = ("template", "run", "training", "--gpu", "2", "--script", str(script))
+    assert pool.run(*words, "--no-gang").returncode == 3
+    assert pool.run(*words, "-o", "json").returncode == 3
+    assert pool.run(*words, "--preview").stdout.startswith("fits: 2 × [")
+    done = pool.run(*words, "--name", "both", "--python", sys.executable)
+    assert done.stdout == "both\n"
+    assert "requested as a gang of 2 members of 1 card each" in done.stderr
+    pool.until_state("both.1", "done")
+    assert pool.do("logs", "both.1") == "1\n"
 
 
 def test_stopping_everything_stops_a_gang_that_waits_though_its_members_end_with_each_other(

@@ -429,7 +429,7 @@ def test_vscode_is_served_at_its_root(pool: RealPool, tmp_path: Path) -> None:
         assert await answer.text() == f"{tmp_path} /static/a%20b?x=1"
 
     browse(act)
-    pool.do("stop", "vscode", "--grace", "0")
+    pool.do("stop", "vscode-1", "--grace", "0")
 
 
 def test_programs_end_with_a_killed_server_and_jobs_do_not(pool: RealPool, job: str) -> None:

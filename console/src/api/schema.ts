@@ -13420,6 +13420,11 @@ export interface components {
              * @description the body as YAML
              */
             manifest: string;
+            /**
+             * Port
+             * @description that the jobs serve on; null: none
+             */
+            port?: number | null;
             /** @description null: no port, or the jobs join no network */
             balancer?: components["schemas"]["TemplateBalancerOut"] | null;
             /**

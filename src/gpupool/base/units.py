@@ -202,7 +202,7 @@ def parse_duration(text: str) -> int:
     if not parts or "".join(n + u for n, u in parts) != re.sub(r"\s", "", text.lower()):
         hint = (
             f"write {text}s, {text}m or {text}h"
-            if text.strip().isdigit()
+            if text.strip().strip("0").isdigit()
             else "write it like 90s, 30m, 2h, 1h30m"
         )
         raise BadDuration(f"{text!r} is not a duration", hint=hint)

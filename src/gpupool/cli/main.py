@@ -192,7 +192,9 @@ OTHER_WORDS: Mapping[str, str] = {
 def _describe_unknown(name: str) -> BadOption:
     from gpupool.terminal.nearest import find_nearest
 
-    near = find_nearest(name, {**SUMMARIES, **OTHER_WORDS})
+    # `rum` is a mistyped `run`: what ends jobs is proposed for the whole word alone.
+    others = {word: ours for word, ours in OTHER_WORDS.items() if word != "rm"}
+    near = find_nearest(name, {**SUMMARIES, **others})
     if name.startswith("-"):
         return BadOption(f"unknown option {name}", hint="gpupool --help")
     if ours := OTHER_WORDS.get(name) or OTHER_WORDS.get(near or ""):

@@ -74,7 +74,7 @@ from gpupool.scheduling.quota.usage_decay import (
     integrate_decay,
 )
 from gpupool.scheduling.quota.working_quotas import WorkingQuotas
-from gpupool.scheduling.reasons.help_messages import format_start
+from gpupool.scheduling.reasons.help_messages import format_start, suggest_stop_holder
 from gpupool.scheduling.reasons.reach_messages import ADMIN_HINT, format_resubmission
 from gpupool.scheduling.rebalancing.automatic_defragment import (
     HOUR_SECONDS,
@@ -275,6 +275,7 @@ __all__ = [
     "replace_suspended",
     "resolve_profiles",
     "select_judged",
+    "suggest_stop_holder",
     "survey_cards",
     "survey_mechanisms",
     "take_seats",

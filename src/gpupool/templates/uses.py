@@ -67,6 +67,7 @@ def render_use(
         job=made.job.model_dump(mode="json"),
         command=_format_command(made),
         manifest=format_manifest(_strip_surroundings(made)),
+        port=None if made.port is None else made.port.number,
         balancer=balancer,
         follow=[
             *_list_port_lines(made, job_name, balancer),

@@ -191,7 +191,10 @@ def find_tenant(connection: sa.Connection, caller: Principal, name: str) -> Row:
     row = connection.execute(query).one_or_none()
     if row is None:
         # Another tenant's name and one that does not exist are answered alike.
-        raise UnknownTenant(f"no tenant {name[:80]!r}", hint="gpupool tenant list")
+        raise UnknownTenant(
+            f"no tenant {name[:80]!r}",
+            hint="gpupool tenant list  shows them; an admin adds one: gpupool tenant create NAME",
+        )
     return row
 
 

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 ROWS = 12
 
 
+def format_shares(plan: Mapping[str, Any]) -> str:
+    """Format what a job would get, and how many there are: `2 × [8 × [1.00 GPU ...]]`."""
+    share = str(plan["share"])
+    return f"{plan['count']} × [{share}]" if plan["count"] > 1 else share
+
+
 def format_plan(plan: Mapping[str, Any]) -> list[str]:
     """Format the lines of a plan, the choice first."""
     from gpupool.terminal.output import clean_text

@@ -31,6 +31,19 @@ OTHER_OPTIONS: Final[Mapping[str, str]] = {
     "time": "max-time",
     "walltime": "max-time",
 }
+#: Verbs of other tools, and those that do the same here; some commands have two.
+_VERB_SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
+    "add": frozenset({"create", "set"}),
+    "create": frozenset({"add", "set"}),
+    "new": frozenset({"create", "add"}),
+    "use": frozenset({"run"}),
+    "delete": frozenset({"remove"}),
+    "remove": frozenset({"delete"}),
+    "rm": frozenset({"delete", "remove"}),
+    "ls": frozenset({"list"}),
+    "get": frozenset({"show", "list"}),
+    "describe": frozenset({"show"}),
+}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -78,7 +91,12 @@ class CommandParser(argparse.ArgumentParser):
     def _unknown_verb(self, word: str) -> BadOption:
         assert self.children is not None
         longer = [verb for verb in self.children.choices if verb.startswith(f"{word}-")]
-        near = ", ".join(longer) or find_nearest(word, self.children.choices)
+        near = ", ".join(longer)
+        # Before what is spelled alike: `add` means `create`, and no other short verb.
+        near = near or " or ".join(
+            sorted(_VERB_SYNONYMS.get(word, frozenset()) & set(self.children.choices))
+        )
+        near = near or find_nearest(word, self.children.choices) or ""
         meant = f"did you mean {near}?  " if near else ""
         return BadOption(f"{self.prog} has no verb {word!r}", hint=f"{meant}{self.prog} --help")
 

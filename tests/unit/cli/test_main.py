@@ -177,6 +177,8 @@ def test_the_version_is_printed(word: str, capsys: pytest.CaptureFixture[str]) -
             "gpupool: GP-1005: unknown command 'sumbit'\n  did you mean: gpupool submit\n",
         ),
         (["quto"], "gpupool: GP-1005: unknown command 'quto'\n  did you mean: gpupool quota\n"),
+        (["rum"], "gpupool: GP-1005: unknown command 'rum'\n  did you mean: gpupool run\n"),
+        (["rm"], "gpupool: GP-1005: unknown command 'rm'\n  try: gpupool stop JOB\n"),
         (["statu"], "gpupool: GP-1005: unknown command 'statu'\n  try: gpupool ps\n"),
         (
             ["xyzzy"],

@@ -356,16 +356,22 @@ def test_every_end_is_told_in_the_same_words_with_the_same_code(
 @pytest.mark.parametrize("how", ["", "-q", "-v"])
 def test_waiting_is_told_in_the_same_words_and_once(programs: Programs, how: str) -> None:
     reason = "0 of 1 cards have 0.10 GPU free · é"
+    # Only -v asks what would help, once for each reason.
+    hints = [http({"hints": ["ask for 0.05 GPU · é", "wait"], "ahead": 1}, 200)] * (how == "-v")
+    ended_before = [problem("GP-3000", 404)] * (how == "-v")
     done = programs.both(
         f"run {how} true",
         http(first(job(state="pending"))),
         http(job(reason=reason, generation=4), 200),
+        *hints,
         http(job(reason=reason, generation=5), 200),
         http(job(reason="another", generation=6), 200),
+        *ended_before,
         http(job(state="starting", generation=7), 200),
         http(ended(generation=8), 200),
     )
     assert done.err.decode().count("waits:") == (0 if how == "-q" else 2)
+    assert ("gpupool: ask for 0.05 GPU · é\ngpupool: wait\n" in done.err.decode()) is bool(hints)
     assert (
         done.asked[1].line
         == "GET /api/v1/jobs/j-4k9x2m7q8w?generation=3&wait_seconds=2.0&lease=true"

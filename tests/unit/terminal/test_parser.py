@@ -72,6 +72,21 @@ def test_a_mistyped_verb_is_answered_with_the_nearest_one() -> None:
     assert refused.value.hint == "gpupool tenant --help"
 
 
+@pytest.mark.parametrize(
+    ("command", "verb", "meant"),
+    [
+        ("tenant", "add", "did you mean create?  gpupool tenant --help"),
+        ("template", "use", "did you mean run?  gpupool template --help"),
+        ("tenant", "get", "did you mean list or show?  gpupool tenant --help"),
+        ("tenant", "rm", "did you mean delete?  gpupool tenant --help"),
+    ],
+)
+def test_a_verb_of_other_tools_is_answered_with_ours(command: str, verb: str, meant: str) -> None:
+    with pytest.raises(BadOption) as refused:
+        parse_command(command, [verb])
+    assert refused.value.hint == meant
+
+
 def test_a_verb_of_two_words_is_written_with_a_space_too() -> None:
     spaced = parse_command("network", ["gateway", "drill", "lab", "-o", "json"])
     assert spaced == parse_command("network", ["gateway-drill", "lab", "-o", "json"])

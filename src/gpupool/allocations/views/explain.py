@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from gpupool.allocations.placement.start_view import build_start_fields
 from gpupool.allocations.store.gangs import read_shape
 from gpupool.allocations.store.tables import allocations, claims, gangs, jobs, seats
 from gpupool.allocations.views import list as reading
+from gpupool.allocations.views.job import read_job_by_id
 from gpupool.allocations.views.mechanism_plan import (
     describe_prepared,
     plan_mechanism,
@@ -27,6 +29,7 @@ from gpupool.model.partition import read_foreign_pieces, read_profiles
 from gpupool.model.suspension import IDLE_RULE
 from gpupool.model.tenant import Principal
 from gpupool.network.planes.node_gate import explain_nodes
+from gpupool.scheduling import suggest_stop_holder
 from gpupool.wire.jobs import ExplainOut, GangStandOut, JobOut, MemberOut
 from gpupool.wire.suspension import SuspensionOut
 
@@ -146,6 +149,7 @@ def _explain_state(
         state=job.state,
         sentence=answer.sentence,
         hints=[
+            *_list_holders_to_stop(connection, answer.kept_for, principal),
             *answer.helps,
             *explain_nodes(connection, job.tenant, is_outside=NO_NETWORK_LABEL in shape.labels),
             *_list_foreign_pieces(connection, shape),
@@ -159,6 +163,19 @@ def _explain_state(
         ahead=answer.ahead + (0 if job.gang else cache.count_jobs_ahead(job.id)),
         **build_start_fields(answer.start, answer.chance_pct),
     )
+
+
+def _list_holders_to_stop(
+    connection: sa.Connection, kept_for: Sequence[str], principal: Principal
+) -> list[str]:
+    """Name the waiting job or gang that cards are kept for, where the caller may stop it."""
+    if not kept_for:
+        return []
+    job = read_job_by_id(connection, kept_for[0], lambda _job: "")
+    if not reading.can_see_content(principal, job.user):
+        return []
+    # The name of a member is that of its gang, and its rank.
+    return [suggest_stop_holder(job.name.rpartition(".")[0] if job.gang else job.name)]
 
 
 def _list_wait_hints(job: JobOut) -> list[str]:

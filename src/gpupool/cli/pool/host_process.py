@@ -75,6 +75,7 @@ class HostStart:
         finally:
             os.close(write)
         self._read = read
+        self.is_ready = False
         self.log = log
         self.state_dir = state_dir
 
@@ -89,6 +90,7 @@ class HostStart:
             line = said.readline()
         answer = _parse_answer(line)
         if answer.get("ready"):
+            self.is_ready = True
             return answer
         self.process.wait()
         if "error" in answer:

@@ -69,7 +69,10 @@ def _check_native() -> Check:
         return make_check(
             "supervisor", FAIL, f"{path} --version ends with {done.returncode}", missing
         )
-    return make_check("supervisor", OK, f"{said or 'runs'} at {path}")
+    # `gpupool-shim spec 1 protocol 1 1`: the least and the greatest protocol that it speaks.
+    protocol = said.rpartition(" ")[2]
+    found = f"gpupool-shim, protocol {protocol}" if protocol.isdecimal() else "runs"
+    return make_check("supervisor", OK, f"{found} at {path}")
 
 
 def check_user_namespaces(proc: str = "/proc") -> Check:

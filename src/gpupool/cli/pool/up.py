@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from gpupool import __version__
-from gpupool.base.client_settings import ClientSettings
 from gpupool.base.errors import BadOption, GpupoolError
 from gpupool.base.room import check_room_for_new_pool
 from gpupool.cli.pool import system_service
 from gpupool.cli.pool.host_process import HostStart, open_log
-from gpupool.cli.work.gpus import format_title
-from gpupool.client.paging import list_first
-from gpupool.client.transport import Api
+from gpupool.cli.pool.welcome import print_welcome
 from gpupool.delivery.notice import send_ready, take_notice_address
 from gpupool.terminal.container_options import add_policy_options
 from gpupool.terminal.context import CommandContext, print_notice
-from gpupool.terminal.output import count_noun, paint_text
 from gpupool.terminal.parser import CommandParser
 
 #: Options that the host has by the same name.
@@ -175,7 +169,7 @@ def make_host_words(options: argparse.Namespace) -> list[str]:
 
 def _run_detached(state_dir: str, words: list[str], context: CommandContext) -> int:
     said = start_detached(state_dir, words)
-    _print_welcome(state_dir, said, context, detached=True)
+    print_welcome(state_dir, said, context, detached=True)
     return 0
 
 
@@ -186,7 +180,7 @@ def _run_foreground(state_dir: str, words: list[str], context: CommandContext) -
     with _end_with_us(start):
         said = start.await_ready()
         send_ready(address)
-        _print_welcome(state_dir, said, context, detached=False)
+        print_welcome(state_dir, said, context, detached=False)
         # Returns in the foreground when the server ends, also by `gpupool down` elsewhere.
         status = start.process.wait()
     if status < 0:
@@ -208,10 +202,15 @@ def _end_with_us(start: HostStart) -> Iterator[None]:
     except KeyboardInterrupt:
         start.process.terminate()
         start.process.wait()
-        print_notice(
-            "the server has stopped; its jobs go on: gpupool up  takes them back, gpupool down "
-            "--purge  ends them"
-        )
+        if start.is_ready:
+            print_notice(
+                "the server has stopped; its jobs go on: gpupool up  takes them back, gpupool down "
+                "--purge  ends them"
+            )
+        else:
+            print_notice(
+                "this server was not ready yet and has stopped: gpupool up  starts it again"
+            )
         raise
     finally:
         for number, handler in before.items():
@@ -235,101 +234,17 @@ def start_detached(state_dir: str, words: list[str]) -> dict[str, Any]:
             start = HostStart(state_dir, words, log=log)
             with _end_with_us(start):
                 return start.await_ready()
-    except GpupoolError:
+    except (GpupoolError, KeyboardInterrupt):
         if is_new:
-            with suppress(OSError):  # the server has left something there that explains it
-                os.rmdir(state_dir)
+            _remove_empty(state_dir)
         raise
 
 
-def _print_welcome(
-    state_dir: str, said: dict[str, Any], context: CommandContext, *, detached: bool
-) -> None:
-    if said.get("standby"):
-        sys.stdout.write(
-            f"gpupool {__version__} is a standby (pid {said['pid']}); the leader is {said['leader']}\n"
-        )
-        sys.stdout.flush()
-        return
-    with Api(ClientSettings(state_dir=state_dir)) as api:
-        pool = api.request("GET", "pool")
-        cards, more = list_first(api, "devices", {}, 1000)
-        # A pool that begins with a failing check should say so at once, not in `doctor` alone.
-        wrong = [one for one in api.request("GET", "checks") if one["state"] == "fail"]
-    sys.stdout.write(
-        format_welcome(
-            pool,
-            cards,
-            said.get("listening", []),
-            more=more,
-            chosen=_name_state_dir(context),
-            detached=detached,
-            wrong=wrong,
-            color=context.color,
-        )
-        + "\n"
-    )
-    sys.stdout.flush()
-
-
-def _name_state_dir(context: CommandContext) -> str:
-    """Return ` --state-dir D` where suggested commands would not find this pool without it."""
-    by_environment = os.environ.get("GPUPOOL_STATE_DIR")
-    if context.settings.state_dir is None or by_environment:
-        return ""
-    return f" --state-dir {shlex.quote(os.fspath(context.settings.state_dir))}"
-
-
-def format_welcome(
-    pool: dict[str, Any],
-    cards: list[dict[str, Any]],
-    listening: list[str],
-    *,
-    more: bool = False,
-    chosen: str = "",
-    detached: bool = False,
-    wrong: Sequence[dict[str, Any]] = (),
-    color: bool = False,
-) -> str:
-    """Format what a person sees when the pool is up: cards, its place, what to type next."""
-    what = (
-        format_title(cards, more) if cards else "no cards: gpupool doctor  says what it looked for"
-    )
-    # Real cards: without `adopt` nothing could be placed, so it is the first thing suggested.
-    observed = sum(1 for card in cards if card["state"] == "observed")
-    lines = [
-        paint_text(f"gpupool {pool['version']} is up", "bold" if color else None)
-        + f" (pid {pool['pid']})",
-        f"  {what}",
-        f"  state      {pool['state_dir']}",
-        *(f"  listening  {place}" for place in listening or pool["listeners"]),
-    ]
-    if pool["jobs_live"]:
-        lines.append(
-            f"  jobs       {pool['jobs_live']} live, {pool['jobs_pending']} of them waiting"
-        )
-    lines += [f"  wrong      {one['name']}: {one['text']}; {one['next']}" for one in wrong]
-    lines += ["", "next:"]
-    if observed:
-        lines.append(
-            f"  gpupool{chosen} adopt all             hand out "
-            f"{count_noun(observed, 'observed card')}"
-        )
-    lines += [
-        f"  gpupool{chosen} gpus",
-        f"  gpupool{chosen} run --gpu 0.3 --memory 8GiB -- python -c \"print('hi')\"",
-        f"  gpupool{chosen} ps",
-        f"  gpupool{chosen} console               a link to the web console",
-        "",
-    ]
-    if detached:
-        lines.append(
-            f"stop: gpupool{chosen} down     (ends its jobs; --purge also removes its state)"
-        )
-    else:
-        lines.append(
-            "stop: Ctrl-C stops the server; jobs keep running and are taken back at the next "
-            "`gpupool up`;"
-            f" `gpupool{chosen} down` ends them."
-        )
-    return "\n".join(lines)
+def _remove_empty(state_dir: str) -> None:
+    """Remove a state directory, unless the server has left something there that explains its end."""
+    with suppress(OSError):
+        log = os.path.join(state_dir, "server.log")
+        if os.path.getsize(log) == 0:
+            os.unlink(log)
+    with suppress(OSError):
+        os.rmdir(state_dir)

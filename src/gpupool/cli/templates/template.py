@@ -75,7 +75,8 @@ def _register_use(parser: CommandParser) -> None:
     run_verb.about = """
     Every option that is not listed here is a field: --gpu 0.5 is the same as --set gpu=0.5. Words after -- are the
     field arguments. Prints the id of the job, of an array or gang its name. --min or --max make a service of it:
-    replicas behind one address, as many as their load needs;  gpupool service --help.
+    replicas behind one address, as many as their load needs;  gpupool service --help. More cards than a node has
+    are requested as a gang, if they divide evenly; with --no-gang and with -o json they are refused.
     """
     run_verb.placeholder = "[--FIELD VALUE ...] [-- ARG...]"
     _add_name(run_verb)
@@ -88,6 +89,11 @@ def _register_use(parser: CommandParser) -> None:
     )
     run_verb.add_argument("--project", metavar="PROJECT", help="that the job counts for")
     run_verb.add_argument("--priority", metavar="PRIORITY", help="low, normal, high, or a number")
+    run_verb.add_argument(
+        "--no-gang",
+        action="store_true",
+        help="refuse more cards than a node has instead of requesting a gang of several nodes",
+    )
     add_bounds(run_verb)
     run_verb.add_argument(
         "--dry-run",

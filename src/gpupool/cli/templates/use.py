@@ -7,10 +7,11 @@ import os
 import sys
 from typing import Any
 
-from gpupool.base.errors import BadOption, GpupoolError
+from gpupool.base.errors import BadOption, GpupoolError, TooManyCards
 from gpupool.cli.serving.rule_options import build_new_rule
 from gpupool.cli.serving.service import create_service
 from gpupool.cli.templates.field_words import read_fields
+from gpupool.client.gangs.even_gang import choose_gang, describe_gang_request
 from gpupool.client.launch_capture import capture, check_command
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.output import print_data
@@ -31,13 +32,13 @@ def run_template(options: argparse.Namespace, context: CommandContext) -> int:
     if options.preview:
         from gpupool.terminal.preview_lines import print_preview
 
-        return print_preview(context, made["job"], options.output)
+        may_be_gang = _may_be_gang(options, made)
+        return print_preview(context, made["job"], options.output, may_be_gang=may_be_gang)
     if api.local:
         _check_programs(made)
     # The job has the name that the commands to type next are made of.
     use |= {"name": made["job"]["name"], "version": made["version"]}
-    key = os.urandom(16).hex()
-    submitted = api.request("POST", f"{path}/run", use, idempotency_key=key)
+    submitted = _submit(options, context, made, use)
     first = submitted["first"]
     if options.output != "table":
         print_data({**submitted, "follow": made["follow"]}, options.output)
@@ -54,6 +55,27 @@ def run_template(options: argparse.Namespace, context: CommandContext) -> int:
         for line in follow:
             print_notice(f"next: {line}")
     return 0
+
+
+def _submit(
+    options: argparse.Namespace, context: CommandContext, made: dict[str, Any], use: dict[str, Any]
+) -> Any:
+    """Submit; more cards than a node has as the gang that the refusal offers."""
+    api = context.api
+    path = f"templates/{quote_segment(options.template, 'template')}/run"
+    try:
+        return api.request("POST", path, use, idempotency_key=os.urandom(16).hex())
+    except TooManyCards as error:
+        gang = choose_gang(made["job"], error, may_be_gang=_may_be_gang(options, made))
+    answer = api.request("POST", "jobs", gang, idempotency_key=os.urandom(16).hex())
+    print_notice(describe_gang_request(made["job"], gang))
+    return answer
+
+
+def _may_be_gang(options: argparse.Namespace, made: dict[str, Any]) -> bool:
+    # A program that reads JSON asked for one job. A port is served once, not by each member.
+    is_server = made.get("port") is not None or made["balancer"] is not None
+    return not (options.no_gang or options.output != "table" or is_server)
 
 
 def _serve_template(

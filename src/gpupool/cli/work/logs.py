@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpupool.base.errors import ServiceUnavailable
+from gpupool.client.attached_run import SETTLE_SECONDS
 from gpupool.client.transport import Api
 from gpupool.terminal.context import CommandContext, print_notice
 from gpupool.terminal.parser import CommandParser, integer_within
@@ -83,11 +84,15 @@ def wait_for_start(
     api: Api, job: dict[str, Any], tell: Callable[[str, dict[str, Any]], None]
 ) -> dict[str, Any]:
     """Wait for the job to be placed, and tell why it waits and what it gets."""
+    # A job that is placed within the first of these has not waited, and has no reason yet.
+    seconds = SETTLE_SECONDS
     while job["state"] == "pending":
-        tell("waiting", job)
         # The server answers once the job has another generation: no polling.
-        query = {"generation": job["generation"], "wait_seconds": WAIT_SECONDS}
+        query = {"generation": job["generation"], "wait_seconds": seconds}
         job = api.request("GET", job_path(job["id"]), query=query)
+        seconds = WAIT_SECONDS
+        if job["state"] == "pending":
+            tell("waiting", job)
     if job["seats"]:
         tell("granted", job)
     return job

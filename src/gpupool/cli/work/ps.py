@@ -164,7 +164,13 @@ def describe_remark(job: Row) -> str:
     )  # a server from before the fields has none
     if job.get("jobs", 1) > 1:
         return f"{count_noun(job['jobs'], 'job')}: {start}{job['reason']}"
-    return start + job["reason"] or " ".join(job["command"])
+    return start + job["reason"] or " ".join(map(_cut_word, job["command"]))
+
+
+def _cut_word(word: str) -> str:
+    """Cut a word of a command behind its first line: a script would fill the screen."""
+    first, newline, _ = word.partition("\n")
+    return f"{first} …" if newline else word
 
 
 COLUMNS = (

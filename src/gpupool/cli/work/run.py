@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from gpupool.client.transport import Api
     from gpupool.terminal.parser import CommandParser
     from gpupool.terminal.share_options import ShareOptions
 
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
 ABOUT = """
 Terminal, signals and exit code pass through. stdout has only the program's output. gpupool writes to stderr:
-on a terminal what it waits for and what was granted, otherwise only refusals, the reason of a wait, and ends
-that the program did not choose. Ctrl-C goes to the program; its share is free when it ends. If it ignores
-Ctrl-C, use  gpupool stop JOB, or press Ctrl-C twice if its output goes to a file or pipe.
+on a terminal what it waits for, what would help and what was granted, otherwise only refusals, the reason of
+a wait, and ends that the program did not choose. Ctrl-C goes to the program; its share is free when it ends. If it
+ignores Ctrl-C, use  gpupool stop JOB, or press Ctrl-C twice if its output goes to a file or pipe.
 
 A job has its cards on one node. More cards than a node has are requested as a gang, if they divide evenly: the command
 then runs once on each node, without this terminal, and its output follows. --no-gang refuses them.
@@ -59,7 +60,7 @@ def register(parser: CommandParser) -> None:
 def run(options: ShareOptions, context: CommandContext) -> int:
     from gpupool.base.errors import TooManyCards
     from gpupool.client.attached_run import AttachedRun
-    from gpupool.client.gangs.even_gang import make_gang_request
+    from gpupool.client.gangs.even_gang import choose_gang
     from gpupool.terminal.share_options import make_job_body
 
     api = context.api
@@ -68,7 +69,7 @@ def run(options: ShareOptions, context: CommandContext) -> int:
 
         asked = make_job_body(options, attached=api.local, local=api.local)
         return print_preview(context, asked, may_be_gang=not options.no_gang)
-    words = _RunNotices(options)
+    words = _RunNotices(options, api)
     # Terminal and signals are handed over the Unix socket; no network carries them.
     is_attached = api.local and not options.keep_output
     asked = make_job_body(options, attached=is_attached, local=api.local)
@@ -83,9 +84,7 @@ def run(options: ShareOptions, context: CommandContext) -> int:
         words.print_end(attached.job)
         return code
     except TooManyCards as error:
-        gang = None if options.no_gang else make_gang_request(asked, error)
-        if gang is None:
-            raise
+        gang = choose_gang(asked, error, may_be_gang=not options.no_gang)
     return _run_gang(options, context, words, asked, gang)
 
 
@@ -116,11 +115,14 @@ def _print_plan(options: ShareOptions, context: CommandContext, asked: dict[str,
     is_plan_shown = options.verbose and not options.quiet and "needs" in asked["shape"]
     if not (options.dry_run or is_plan_shown):
         return False
-    from gpupool.terminal.mechanism_lines import format_plan
+    from gpupool.client.gangs.even_gang import describe_gang_request, request_plan
+    from gpupool.terminal.mechanism_lines import format_plan, format_shares
 
-    answer = context.api.request("POST", "jobs/plan", asked)
+    answer, gang = request_plan(context.api, asked, may_be_gang=not options.no_gang)
     if options.dry_run:
-        sys.stdout.write("\n".join((answer["share"], *format_plan(answer))) + "\n")
+        if gang is not None and not options.quiet:
+            print_notice(describe_gang_request(asked, gang))
+        sys.stdout.write("\n".join((format_shares(answer), *format_plan(answer))) + "\n")
         return True
     for line in format_plan(answer):
         print_notice(line)
@@ -130,7 +132,8 @@ def _print_plan(options: ShareOptions, context: CommandContext, asked: dict[str,
 class _RunNotices:
     """What is said on stderr, and when: `--quiet`, `--verbose` and a terminal decide."""
 
-    def __init__(self, options: ShareOptions) -> None:
+    def __init__(self, options: ShareOptions, api: Api) -> None:
+        self._api = api
         self.chatty = not options.quiet and (options.verbose or sys.stderr.isatty())
         self.quiet = options.quiet
         self._said = ""
@@ -142,6 +145,8 @@ class _RunNotices:
             if not self.quiet and (self.chatty or job["reason"]) and reason != self._said:
                 self._said = reason
                 print_notice(f"{job['name']} waits: {reason}")
+                if self.chatty and job["reason"]:
+                    self._print_hints(job)
         elif what == "granted":
             if self.chatty:
                 print_notice(grant_line(job))
@@ -152,6 +157,18 @@ class _RunNotices:
             )
         elif what == "back" and self.chatty:
             print_notice("the pool is back")
+
+    def _print_hints(self, job: Job) -> None:
+        """Print what would let the job start, as `explain` has it."""
+        from gpupool.base.errors import GpupoolError
+        from gpupool.terminal.references import job_path
+
+        try:
+            hints = self._api.request("GET", f"{job_path(job['id'])}/explain")["hints"]
+        except GpupoolError:
+            return  # the pool is away, or the job has ended: the wait tells of both
+        for hint in hints:
+            print_notice(hint)
 
     def print_end(self, job: Job) -> None:
         """Print how the job ended.

@@ -11,7 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from gpupool.base.errors import TooManyCards
     from gpupool.terminal.parser import CommandParser
     from gpupool.terminal.share_options import ShareOptions
 
@@ -52,10 +51,10 @@ def run(options: ShareOptions, context: CommandContext) -> int:
     if options.preview:
         from gpupool.terminal.preview_lines import print_preview
 
-        may_be_gang = not options.no_gang and options.output != "json"
+        may_be_gang = _may_be_gang(options)
         return print_preview(context, asked, options.output, may_be_gang=may_be_gang)
     if options.dry_run:
-        return _print_plan(context, asked, options.output)
+        return _print_plan(options, context, asked)
     submitted = _submit(options, context, asked)
     first = submitted["first"]
     if options.output == "json":
@@ -79,33 +78,31 @@ def _submit(options: ShareOptions, context: CommandContext, asked: dict[str, Any
     try:
         return context.api.request("POST", "jobs", asked, idempotency_key=os.urandom(16).hex())
     except TooManyCards as error:
-        # A program that reads JSON asked for one job, and decides by itself on another request.
-        if options.no_gang or options.output == "json":
-            raise
-        return _submit_gang(context, asked, error)
+        # Not before: most submissions need none of it.
+        from gpupool.client.gangs.even_gang import choose_gang, describe_gang_request
 
-
-def _submit_gang(context: CommandContext, asked: dict[str, Any], error: TooManyCards) -> Any:
-    """Submit the gang that the refusal offers; where it offers none, raise the refusal."""
-    from gpupool.client.gangs.even_gang import describe_gang_request, make_gang_request
-
-    gang = make_gang_request(asked, error)
-    if gang is None:
-        raise error
+        gang = choose_gang(asked, error, may_be_gang=_may_be_gang(options))
     answer = context.api.request("POST", "jobs", gang, idempotency_key=os.urandom(16).hex())
     print_notice(describe_gang_request(asked, gang))
     return answer
 
 
-def _print_plan(context: CommandContext, asked: dict[str, Any], output: str | None) -> int:
+def _may_be_gang(options: ShareOptions) -> bool:
+    # A program that reads JSON asked for one job, and decides by itself on another request.
+    return not options.no_gang and options.output != "json"
+
+
+def _print_plan(options: ShareOptions, context: CommandContext, asked: dict[str, Any]) -> int:
     """Print which mechanism the jobs would get. Submits nothing."""
-    from gpupool.terminal.mechanism_lines import format_plan
+    from gpupool.client.gangs.even_gang import describe_gang_request, request_plan
+    from gpupool.terminal.mechanism_lines import format_plan, format_shares
     from gpupool.terminal.output import print_data
 
-    answer = context.api.request("POST", "jobs/plan", asked)
-    if output == "json":
+    answer, gang = request_plan(context.api, asked, may_be_gang=_may_be_gang(options))
+    if options.output == "json":
         print_data(answer, "json")
         return 0
-    many = f"{answer['count']} × [{answer['share']}]" if answer["count"] > 1 else answer["share"]
-    sys.stdout.write("\n".join((many, *format_plan(answer))) + "\n")
+    if gang is not None:
+        print_notice(describe_gang_request(asked, gang))
+    sys.stdout.write("\n".join((format_shares(answer), *format_plan(answer))) + "\n")
     return 0

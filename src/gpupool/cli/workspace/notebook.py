@@ -9,8 +9,10 @@ import sys
 from typing import Any, Final
 
 from gpupool.base.errors import BadOption, NotFound, ProgramMissing, WrongState
-from gpupool.client.attached_run import ENDED
+from gpupool.client.attached_run import ENDED, SETTLE_SECONDS
+from gpupool.client.paging import iterate_items
 from gpupool.client.submission import job_body
+from gpupool.model.job import LIVE
 from gpupool.model.workspaces.programs import JUPYTER, PROGRAMS, VSCODE, WorkspaceProgram
 from gpupool.terminal.container_options import make_container
 from gpupool.terminal.context import CommandContext, print_notice
@@ -56,7 +58,9 @@ def register(parser: CommandParser) -> None:
         "--memory", "--mem", metavar="SIZE", help="card memory: 6GiB (default: as the compute)"
     )
     parser.add_argument("--model", metavar="MODEL", help="only cards of this model, e.g. H200")
-    parser.add_argument("--name", metavar="NAME", help="name of the job")
+    parser.add_argument(
+        "--name", metavar="NAME", help="name of the job (default: nb-1, nb-2 and so on)"
+    )
     parser.add_argument(
         "--dir",
         metavar="DIR",
@@ -152,7 +156,7 @@ def _submit(
         gpu=options.gpu,
         memory=options.memory,
         model=options.model,
-        name=options.name or ("vscode" if options.vscode else "notebook"),
+        name=options.name or _choose_name(program, context),
         network=options.network,
         max_time=options.max_time,
         when_idle=options.when_idle,
@@ -164,6 +168,16 @@ def _submit(
     answer = context.api.request("POST", "jobs", body, idempotency_key=os.urandom(16).hex())
     job: dict[str, Any] = answer["first"]
     return job
+
+
+def _choose_name(program: WorkspaceProgram, context: CommandContext) -> str:
+    """Choose the first of nb-1, nb-2, ... (vscode-1, ...) that no live job of the caller's has."""
+    names = {job["name"] for job in iterate_items(context.api, "jobs", {"state": sorted(LIVE)})}
+    stem = "nb" if program is JUPYTER else "vscode"
+    number = 1
+    while f"{stem}-{number}" in names:
+        number += 1
+    return f"{stem}-{number}"
 
 
 def _make_container(options: argparse.Namespace, *, local: bool) -> dict[str, Any]:
@@ -189,16 +203,16 @@ def _make_container(options: argparse.Namespace, *, local: bool) -> dict[str, An
 def _await_start(context: CommandContext, job: dict[str, Any]) -> dict[str, Any]:
     """Wait until the job runs. Raises WrongState when it ends before."""
     reason = ""
+    seconds = SETTLE_SECONDS
     while job["state"] != "running":
         if job["state"] in ENDED:
             raise WrongState(
                 f"{job['name']} {job['state']}: {job['reason']}", hint=f"gpupool logs {job['id']}"
             )
-        if job["reason"] and job["reason"] != reason:
+        query = {"generation": job["generation"], "wait_seconds": seconds}
+        job = context.api.request("GET", job_path(job["id"]), query=query, timeout=seconds + 15)
+        seconds = _POLL_SECONDS
+        if job["state"] == "pending" and job["reason"] and job["reason"] != reason:
             reason = job["reason"]
             print_notice(f"{job['name']} waits: {reason}")
-        query = {"generation": job["generation"], "wait_seconds": _POLL_SECONDS}
-        job = context.api.request(
-            "GET", job_path(job["id"]), query=query, timeout=_POLL_SECONDS + 15
-        )
     return job

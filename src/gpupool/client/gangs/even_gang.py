@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from gpupool.client.transport import Api
+
 #: Name of the only role, as `model.gang.MEMBER`, without its import.
 _MEMBER = "member"
 
@@ -31,7 +33,7 @@ def make_gang_request(body: Mapping[str, Any], error: TooManyCards) -> dict[str,
     offer = error.details.get("gang")
     shape = body["shape"]
     # A level is about the cards of one member there, and about the members of a gang.
-    if not offer or body.get("gang") or body.get("array") or "within" in shape:
+    if not offer or body.get("gang") or body.get("array") or shape.get("within"):
         return None
     launch = dict(body["launch"])
     if launch.get("container"):
@@ -44,6 +46,36 @@ def make_gang_request(body: Mapping[str, Any], error: TooManyCards) -> dict[str,
         "launch": launch,
         "gang": {"name": "gang", "parts": [role]},
     }
+
+
+def choose_gang(
+    body: Mapping[str, Any], error: TooManyCards, *, may_be_gang: bool
+) -> dict[str, Any]:
+    """Make the request for the gang that a refusal offers, or raise the refusal."""
+    gang = make_gang_request(body, error) if may_be_gang else None
+    if gang is None:
+        raise error
+    return gang
+
+
+def request_plan(
+    api: Api, body: Mapping[str, Any], *, may_be_gang: bool
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Ask which mechanism jobs would get. Submits nothing.
+
+    Args:
+        api: The pool.
+        body: The body of POST /jobs.
+        may_be_gang: Whether a gang is asked for in place of more cards than a node has.
+
+    Returns:
+        The plan, and the body of the gang where that is what was asked for.
+    """
+    try:
+        return api.request("POST", "jobs/plan", dict(body)), None
+    except TooManyCards as error:
+        gang = choose_gang(body, error, may_be_gang=may_be_gang)
+    return api.request("POST", "jobs/plan", gang), gang
 
 
 def describe_gang_request(body: Mapping[str, Any], gang: Mapping[str, Any]) -> str:

@@ -15,10 +15,10 @@ from gpupool.scheduling.engine.start_trials import StartTrials, sum_seats
 from gpupool.scheduling.snapshot.claims import ClassKey, WaitingClass
 from gpupool.scheduling.snapshot.columns import Bools
 from gpupool.scheduling.timeline.backfill import Backfill
-from gpupool.scheduling.timeline.job_end_times import name_owner
+from gpupool.scheduling.timeline.job_end_times import UNKNOWN_END, name_owner
 from gpupool.scheduling.timeline.quotas_over_time import QuotasOverTime
 from gpupool.scheduling.timeline.reservations import hold_all
-from gpupool.scheduling.timeline.timeline import Timeline
+from gpupool.scheduling.timeline.timeline import Hold, Timeline
 from gpupool.scheduling.workspace.pending_members import PendingMembers
 from gpupool.scheduling.workspace.tentative_placement import TentativePlacement
 from gpupool.scheduling.workspace.transaction import PlanningTransaction
@@ -71,6 +71,27 @@ class CycleTimeline:
         self._work.quotas.window = None
         if self._backfill is not None:
             self._backfill.restore_holds()
+
+    def list_hold_starts(self) -> list[int]:
+        """List the known instants after now from which cards or quotas are kept, earliest first."""
+        starts = {hold.start_ns for hold in self._get_timeline().holds}
+        for use in self._work.quotas.promised_uses:
+            if not use.collects:
+                starts.add(use.start_ns)
+        return sorted(at for at in starts if self._now_ns < at < UNKNOWN_END)
+
+    def can_start_now(self, waiting: WaitingClass, without: Sequence[Hold] = ()) -> bool:
+        """Whether the class could start beside all holds but these; nothing is taken."""
+        timeline = self._get_timeline()
+        for hold in without:
+            timeline.release(hold)
+        self.hide_holds_for(waiting)
+        try:
+            return self._trials.try_place(waiting) is not None
+        finally:
+            self.restore_holds()
+            for hold in without:
+                timeline.hold(hold)
 
     def find_held_cards(self) -> Bools | None:
         """Return the cards on which something is held, now or later; None where nothing is."""

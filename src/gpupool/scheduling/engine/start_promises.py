@@ -78,7 +78,7 @@ class StartPromises(CycleTimeline):
         self.starts: dict[ClassKey, PlannedStart] = {}
         self._depth = depth
         self._unplaced: list[WaitingClass] = []
-        self._own_holds: dict[ClassKey, Hold] = {}
+        self.own_holds: dict[ClassKey, Hold] = {}
         self._searches = 0
         self._quota_searches = 0
         self._tried = 0
@@ -182,7 +182,7 @@ class StartPromises(CycleTimeline):
         return told
 
     def _reject_truly(self, waiting: WaitingClass, said: Rejection) -> Rejection:
-        hold = self._find_met_hold(waiting)
+        hold = self.find_met_hold(waiting)
         if hold is not None and self._has_room(waiting, said):
             return reject_for_hold(waiting, hold, self._now_ns)
         until = self._get_timeline().compute_end(self._get_seconds(waiting))
@@ -296,7 +296,7 @@ class StartPromises(CycleTimeline):
             until = backfill.timeline.compute_end(seconds, found.at_ns)
             self._quotas.keep_start(waiting.tenant, found.taken, found.at_ns, until, firm=firm)
         if found.hold is not None:
-            self._own_holds[waiting.key] = found.hold
+            self.own_holds[waiting.key] = found.hold
             if found.at_ns < UNKNOWN_END:
                 self.starts[waiting.key] = self._make_start(waiting, claim, found.hold)
         return True
@@ -333,13 +333,13 @@ class StartPromises(CycleTimeline):
         lacks = self._work.quotas.find_exhausted_node(*self._trials.get_demand(waiting))
         return lacks or (self._work.quotas.format_guarantors(waiting.tenant) if inside else "")
 
-    def _find_met_hold(self, waiting: WaitingClass) -> Hold | None:
+    def find_met_hold(self, waiting: WaitingClass) -> Hold | None:
         """The earliest hold of others that its run would meet on cards that it could use."""
         timeline = self._get_timeline()
         could = self._trials.find_usable_cards(waiting)
         until = timeline.compute_end(self._get_seconds(waiting))
         owner = name_owner(waiting.tenant, waiting.reservation)
-        own = self._own_holds.get(waiting.key)
+        own = self.own_holds.get(waiting.key)
         met = list[Hold]()
         for hold in timeline.holds:
             is_mine = hold is own or (owner and hold.owner == owner)

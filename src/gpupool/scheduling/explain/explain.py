@@ -19,6 +19,7 @@ from gpupool.scheduling.engine.cycle import (
 from gpupool.scheduling.engine.cycle_state import (
     CycleState,
 )
+from gpupool.scheduling.explain.held_capacity import find_ways_beside_holds
 from gpupool.scheduling.explain.reachability import Reachability, find_obstacle
 from gpupool.scheduling.explain.suggestions import list_suggestions
 from gpupool.scheduling.preemption.victims import DEFAULT_PREEMPTION_RULES, PreemptionRules
@@ -50,6 +51,8 @@ class Explanation:
     start: PlannedStart | None = None
     #: Of 100 such estimates so many came true; None for a promise, and where too little is known.
     chance_pct: int | None = None
+    #: Waiting jobs of its tenant for which cards are kept: without them it would start now.
+    kept_for: tuple[str, ...] = ()
     ahead: int = 0
     waited_seconds: int = 0
 
@@ -108,6 +111,8 @@ def _explain_waiting(
     job: str,
     book: StartForecasts | None,
 ) -> Explanation:
+    # Before the estimate, which leaves what it looks at on the timeline as held.
+    beside = find_ways_beside_holds(said, waiting, after)
     start = plan.starts.get(waiting.key) or after.start_promises.estimate_start(waiting)
     reached = Reachability()
     if start is None and said.dominant is not RejectionReason.BEHIND:
@@ -127,7 +132,15 @@ def _explain_waiting(
         else None
     )
     found = list_suggestions(
-        said, waiting, after, options, start, reached, chance_pct=chance, first=first
+        said,
+        waiting,
+        after,
+        options,
+        start,
+        reached,
+        chance_pct=chance,
+        first=first,
+        beside=beside.sentences,
     )
     return Explanation(
         reached.sentence or said.sentence,
@@ -139,6 +152,7 @@ def _explain_waiting(
         found,
         start if first else None,
         chance if first else None,
+        kept_for=beside.kept_for,
     )
 
 

@@ -6,6 +6,7 @@ the asking tenant are named, because tenants may not see each other's jobs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,6 +47,7 @@ def list_suggestions(
     *,
     chance_pct: int | None = None,
     first: bool = True,
+    beside: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """List suggestions as sentences, the smallest change first.
 
@@ -58,10 +60,12 @@ def list_suggestions(
         reached: what stops it in an empty pool.
         chance_pct: the chance of the start.
         first: whether the first claim of the class asks.
+        beside: what lets it start beside what is kept for others; it replaces the rejection's hint.
     """
     if said.dominant is RejectionReason.BEHIND:
         return ()
     found = [
+        *beside,
         *list_mps_cards(waiting, after),
         *_suggest_shapes(waiting, after, options),
         *_suggest_adoption(said, waiting, after),
@@ -69,8 +73,8 @@ def list_suggestions(
     ]
     if not reached.can_start:
         return (*found, *_suggest_admin_steps(reached))
-    if said.dominant in _WITH_HINT:
-        found += [said.hint] if said.hint else []
+    if said.dominant in _WITH_HINT and said.hint and not beside:
+        found.append(said.hint)
     if said.dominant is RejectionReason.QUOTA:
         found.append(_suggest_quota(waiting, after))
     at_ns = _find_eviction_time(said, waiting, after)
@@ -143,7 +147,8 @@ def _suggest_own_jobs(said: Rejection, waiting: WaitingClass, after: CycleState)
     usable = np.logical_or.reduce([fit.possible for fit in _list_fits(waiting, after)])
     running = after.snapshot.running
     own = [job for job in running if job.tenant == waiting.tenant and usable[list(job.rows)].any()]
-    if not own or said.dominant is RejectionReason.QUOTA:
+    # Where cards are kept for another claim, there is room already, and that claim takes what ends.
+    if not own or said.dominant in _WITH_HINT:
         return []
     mark = after.transaction.mark()
     after.transaction.release_jobs(own)

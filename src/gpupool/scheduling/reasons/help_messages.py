@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpupool.base.units import format_chance, format_instant
+from gpupool.base.units import format_chance, format_instant, format_span
 from gpupool.model.claim import NETWORK_LABEL, NO_NETWORK_LABEL, Shape, is_planes_label
 from gpupool.scheduling.reasons.phrases import format_count, format_labels, format_members
 
@@ -77,6 +77,22 @@ def suggest_wait_for_lower(at_ns: int, protected_s: int) -> str:
     """
     past = f"when it has run for {protected_s} s"
     return f"wait: work of lower priority may be told to leave for it from {format_instant(at_ns)} on, {past}"
+
+
+def suggest_limit(seconds: int) -> str:
+    """Suggest a time limit that ends before what is free is needed."""
+    return f"with --max-time {format_span(seconds)} it starts now"
+
+
+def describe_unlimited_jobs(count: int) -> str:
+    """Say why the start of the claim that cards are kept for is not known."""
+    have = "has" if count == 1 else "have"
+    return f"{format_count(count, 'job')} on those cards {have} no --max-time, so that start is not known"
+
+
+def suggest_stop_holder(name: str) -> str:
+    """Suggest to stop a waiting claim of the same user, for which cards are kept."""
+    return f"the cards are kept for {name}; without it this one starts now: gpupool stop {name}"
 
 
 WAIT = "wait: it starts as soon as enough is given back"

@@ -48,7 +48,8 @@ def find_policy(name: str) -> PlacementPolicy:
     if name in POLICIES:
         return POLICIES[name]
     names = ", ".join(POLICIES)
-    near = nearest_model(name, POLICIES)
+    # `whatif --policy` takes both, and an unknown word is no kind of sharing there.
+    near = nearest_model(name, [*POLICIES, *SharingKind])
     raise UnknownPolicy(
         f'no placement policy is called "{name}"',
         hint=f"{name} is how a share behaves: `submit --sharing`; there are: {names}"

@@ -236,7 +236,7 @@ class Backfill:
         hold = Hold(taken, start_ns, self.timeline.compute_end(seconds, start_ns))
         if start_ns >= UNKNOWN_END:
             # No known start: its seats are collected from now on, as jobs on them end.
-            hold = Hold(taken, self.timeline.now_ns)
+            hold = Hold(taken, self.timeline.now_ns, collects=True)
         self.timeline.hold(hold)
         return hold
 

@@ -18,6 +18,8 @@ _IN_TIME = "a --max-time that ends before then lets it start now"
 def reject_for_hold(waiting: WaitingClass, hold: Hold, now_ns: int) -> Rejection:
     """Reject a claim that would overlap capacity held for another claim."""
     kept = f"what is free is kept for {describe_owner(hold.owner, waiting.tenant)}"
+    if hold.collects:
+        return Rejection(f"{kept}, whose start is not known", RejectionReason.RESERVED)
     if hold.start_ns <= now_ns:
         return Rejection(kept, RejectionReason.RESERVED)
     return Rejection(

@@ -47,6 +47,8 @@ class Hold:
     start_ns: int
     end_ns: int = NEVER
     owner: str = ""
+    #: Its owner's start is not known: seats are kept from now on, as jobs on them end.
+    collects: bool = False
 
 
 class Timeline:

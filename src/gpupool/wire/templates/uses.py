@@ -102,6 +102,7 @@ class RenderOut(WireModel):
         description="the same on the command line; null: a gang of several roles"
     )
     manifest: str = Field(description="the body as YAML")
+    port: int | None = Field(None, description="that the jobs serve on; null: none")
     balancer: TemplateBalancerOut | None = Field(
         None, description="null: no port, or the jobs join no network"
     )

@@ -1,7 +1,9 @@
-"""`gpupool up`: the host's flags, the log file, and the welcome."""
+"""`gpupool up`: the host's flags and the log file."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,21 +11,6 @@ import pytest
 
 from gpupool.base.errors import StateUnusable
 from gpupool.cli.pool import host_process, up
-from tests.unit.cli.golden import compare
-from tests.unit.cli.sample import cards, pool
-
-
-def test_the_welcome_says_cards_places_next_steps_and_how_to_stop() -> None:
-    text = up.format_welcome(
-        pool(),
-        cards(),
-        ["/tmp/pool/gpupool.sock", "http://127.0.0.1:8470"],
-        chosen=" --state-dir /tmp/pool",
-    )
-    text += "\n=== detached\n" + up.format_welcome(
-        {**pool(), "jobs_live": 0}, [], [], detached=True
-    )
-    compare("welcome", text + "\n")
 
 
 def test_up_passes_its_options_on_with_files_by_their_full_path(
@@ -62,3 +49,44 @@ def test_a_state_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(StateUnusable, match="cannot be used as state directory"):
         host_process.open_log(str(tmp_path / "file" / "state"))
+
+
+def interrupt_start(start: SimpleNamespace) -> None:
+    with up._end_with_us(start):  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("is_ready", "notice"),
+    [
+        (False, "gpupool: this server was not ready yet and has stopped: gpupool up  starts it"),
+        (True, "gpupool: the server has stopped; its jobs go on: gpupool up  takes them back"),
+    ],
+)
+def test_an_interrupted_up_says_what_it_stopped(
+    is_ready: bool, notice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process = subprocess.Popen(["sleep", "600"])
+    with pytest.raises(KeyboardInterrupt):
+        interrupt_start(SimpleNamespace(process=process, is_ready=is_ready))
+    assert process.returncode == -signal.SIGTERM
+    assert capsys.readouterr().err.startswith(notice)
+
+
+def test_a_directory_of_an_interrupted_start_is_removed_unless_something_is_said_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_start: object) -> None:
+        raise KeyboardInterrupt
+
+    words = ["/bin/sh", "-c", "exec sleep 600", "sh"]
+    monkeypatch.setattr(host_process, "make_host_command", lambda *_: words)
+    monkeypatch.setattr(host_process.HostStart, "await_ready", interrupt)
+    fresh = tmp_path / "pool"
+    with pytest.raises(KeyboardInterrupt):
+        up.start_detached(str(fresh), [])
+    assert not fresh.exists()
+    fresh.mkdir()
+    (fresh / "server.log").write_text("why\n")
+    up._remove_empty(str(fresh))
+    assert (fresh / "server.log").read_text() == "why\n"

@@ -69,6 +69,8 @@ def test_remark_is_the_start_and_the_reason_else_the_command() -> None:
     assert ps.describe_remark(waits) == "starts by noon; full"
     assert ps.describe_remark({**waits, "jobs": 12}) == "12 jobs: starts by noon; full"
     assert ps.describe_remark(job()) == "python train.py"
+    script = job(command=["sh", "-c", "set -e\nexec jupyter-lab\n", "nb"])
+    assert ps.describe_remark(script) == "sh -c set -e … nb"
 
 
 def test_ps_mine_asks_who_the_caller_is(pool: ScriptedPool, type_line: TypedLine) -> None:

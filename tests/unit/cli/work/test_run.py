@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpupool.base.errors import ServiceUnavailable
 from gpupool.cli.work.run import _RunNotices, exit_words, grant_line
 from tests.unit.cli.golden import GoldenLine
 from tests.unit.cli.sample import job
@@ -24,14 +25,24 @@ def test_run_prints_the_recorded_output(name: str, line: str, golden_line: Golde
     golden_line(name, line)
 
 
+class PoolOfHints:
+    """An `Api` that knows what would help one job; it does not answer for others."""
+
+    def request(self, method: str, path: str) -> dict[str, Any]:
+        if (method, path) != ("GET", f"jobs/{job()['id']}/explain"):
+            raise ServiceUnavailable("no pool answers")
+        return {"hints": ["with --max-time 1h it starts now", "wait: it starts at noon"]}
+
+
 def said_by_run(
     capsys: pytest.CaptureFixture[str], *told: tuple[str, dict[str, Any]], **options: bool
 ) -> str:
     words = _RunNotices(
         SimpleNamespace(quiet=False, verbose=False, **options)
         if not options
-        else _options(**options)
-    )  # type: ignore[arg-type]
+        else _options(**options),
+        PoolOfHints(),  # type: ignore[arg-type]
+    )
     for what, known in told:
         words.print_end(known) if what == "ended" else words.print_progress(what, known)
     return capsys.readouterr().err
@@ -84,6 +95,17 @@ def test_verbose_run_says_everything(capsys: pytest.CaptureFixture[str]) -> None
         "gpupool: the pool does not answer; train is not affected, waiting for the pool to come back\n"
         "gpupool: the pool is back\n"
         "gpupool: train done after 1:30\n"
+    )
+
+
+def test_run_on_a_terminal_says_what_would_help(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = ("waiting", job(state="pending", reason="full"))
+    unknown = ("waiting", job(state="pending", reason="full now", id="j-other"))
+    assert said_by_run(capsys, waits, waits, unknown, verbose=True) == (
+        "gpupool: train waits: full\n"
+        "gpupool: with --max-time 1h it starts now\n"
+        "gpupool: wait: it starts at noon\n"
+        "gpupool: train waits: full now\n"
     )
 
 

@@ -68,8 +68,8 @@ def test_a_head_whose_start_nobody_can_tell_lets_others_pass_for_a_while_and_the
     found = plan(snapshot(columns, HEAD, behind), jobs, now=patience)
     assert placed(found) == []
     assert found.starts == {}
-    assert (
-        found.rejections[behind.key].sentence == "what is free is kept for a claim of higher rank"
+    assert found.rejections[behind.key].sentence == (
+        "what is free is kept for a claim of higher rank, whose start is not known"
     )
 
 
