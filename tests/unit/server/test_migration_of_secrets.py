@@ -1,4 +1,4 @@
-"""Revision 0067 divides the address of a subscription into what is shown and what is secret; 0072 lists
+"""Revision 0067 divides the address of a subscription into what is shown and what is secret; 0071 lists
 the columns that are encrypted."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpupool.server.migrate import prepare_database
 from gpupool.store.database import connect, sqlite_url
 from gpupool.store.secrets.columns import list_secret_columns
 
-later = import_module("gpupool.server.migrations.versions.0072_keys_of_networks_are_encrypted")
+later = import_module("gpupool.server.migrations.versions.0071_keys_of_networks_are_encrypted")
 revision = import_module("gpupool.server.migrations.versions.0067_secrets_are_encrypted")
 
 

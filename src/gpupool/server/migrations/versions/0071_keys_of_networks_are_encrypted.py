@@ -12,7 +12,7 @@ from typing import Literal
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0072"
+revision = "0071"
 down_revision = "0070"
 branch_labels = None
 depends_on = None
